@@ -1,0 +1,85 @@
+"""Every error a caller can meet, as one tree; each message ends with the next step.
+
+CompactionError
+├── InputError                 the request cannot be carried out as it was asked
+│   ├── UnknownSession         no session of that name in this project
+│   ├── UnknownRef             no message, digest, pin or compaction of that ref
+│   ├── NothingRecorded        the session holds no message yet
+│   ├── PinRefused             over the pinned block's budget, blank, or already there
+│   ├── NeedsUser              only the user may do this
+│   └── MalformedMessage       not a message of a known shape, or over the size limit
+├── StoreError                 the store cannot be used as it is
+│   ├── StoreBusy              another process held the store past the deadline
+│   ├── StoreNewer             written by a newer version; left untouched
+│   ├── StoreDamaged           not a sound store; left untouched
+│   ├── StoreFull              no room on the disk
+│   └── StoreReadOnly          the folder or file cannot be written
+├── SummarizerError            a summarizer gave no usable draft
+└── SettingsError              a setting has no meaning
+"""
+
+from __future__ import annotations
+
+
+class CompactionError(Exception):
+    """The base of all errors raised on purpose; its text is fit for a model and a person."""
+
+
+class InputError(CompactionError):
+    """The request cannot be carried out as it was asked; nothing was changed."""
+
+
+class UnknownSession(InputError):
+    """No session of that name or id in this scope."""
+
+
+class UnknownRef(InputError):
+    """No message, digest, pin or compaction of that ref in this scope."""
+
+
+class NothingRecorded(InputError):
+    """The session holds no message yet."""
+
+
+class PinRefused(InputError):
+    """The pin is blank, too large for the pinned block, or already there."""
+
+
+class NeedsUser(InputError):
+    """Only the user may do this: an agent's word is not enough."""
+
+
+class MalformedMessage(InputError):
+    """Not a message of a known shape, or over the size limit."""
+
+
+class StoreError(CompactionError):
+    """The store cannot be used as it is; nothing was changed."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the store past the deadline."""
+
+
+class StoreNewer(StoreError):
+    """The store was written by a newer version and was left untouched."""
+
+
+class StoreDamaged(StoreError):
+    """The file is not a sound store and was left untouched."""
+
+
+class StoreFull(StoreError):
+    """The disk has no room for the write."""
+
+
+class StoreReadOnly(StoreError):
+    """The store's folder or file cannot be written."""
+
+
+class SummarizerError(CompactionError):
+    """A summarizer gave no usable draft."""
+
+
+class SettingsError(CompactionError):
+    """A setting has no meaning."""

@@ -1,0 +1,1 @@
+"""Provider message shapes and the model, both ways."""

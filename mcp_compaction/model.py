@@ -1,0 +1,550 @@
+"""The vocabulary of the project as frozen values: what was said, shown and decided."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+Role = Literal["system", "user", "assistant", "tool"]
+Shape = Literal["anthropic", "openai", "responses"]
+Precision = Literal["exact", "scaled", "estimate"]
+
+
+class Value(BaseModel):
+    """A frozen value that knows all its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# What was said
+
+
+class Text(Value):
+    """Words meant to be read."""
+
+    kind: Literal["text"] = "text"
+    text: str
+
+
+class Thinking(Value):
+    """A model's reasoning; shown whole or not at all, since providers sign it."""
+
+    kind: Literal["thinking"] = "thinking"
+    text: str = ""
+
+
+class ToolCall(Value):
+    """A request to run a tool."""
+
+    kind: Literal["call"] = "call"
+    id: str
+    name: str
+    arguments: JsonObject
+
+
+class ToolResult(Value):
+    """What a tool answered to one call."""
+
+    kind: Literal["result"] = "result"
+    call: str
+    text: str
+    is_error: bool = False
+    has_media: bool = False
+
+
+class Media(Value):
+    """An image, a document or a sound."""
+
+    kind: Literal["media"] = "media"
+    media_type: str
+
+
+class Opaque(Value):
+    """A provider's block that is kept whole and not looked into."""
+
+    kind: Literal["opaque"] = "opaque"
+    type: str
+    text: str = ""
+
+
+Part = Annotated[
+    Text | Thinking | ToolCall | ToolResult | Media | Opaque, Field(discriminator="kind")
+]
+
+
+class Message(Value):
+    """One recorded message; `raw` is its original JSON, byte for byte."""
+
+    seq: int
+    role: Role
+    parts: tuple[Part, ...]
+    shape: Shape
+    raw: str
+    at: datetime | None = None
+    tokens: int = 0
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `m42`."""
+        return f"m{self.seq}"
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of this message, in order."""
+        return tuple(p for p in self.parts if isinstance(p, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The tool results of this message, in order."""
+        return tuple(p for p in self.parts if isinstance(p, ToolResult))
+
+    @property
+    def text(self) -> str:
+        """The words of this message, without calls, results and thinking."""
+        return "\n".join(p.text for p in self.parts if isinstance(p, Text))
+
+    @property
+    def is_request(self) -> bool:
+        """Whether a user said something here, rather than a tool."""
+        return self.role == "user" and not self.results
+
+
+class NewMessage(Value):
+    """A message on its way into the log: parsed, masked and counted, not yet numbered."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    shape: Shape
+    raw: str
+    normal: str  # the JSON that identity is judged by: canonical, without cache marks
+    passages: tuple[str, ...] = ()  # what the search will find it by
+    host_id: str | None = None
+    at: datetime | None = None
+    tokens: int = 0
+
+
+class Sections(Value):
+    """What a session starts with; never compacted, but `memory` goes into the first digest."""
+
+    system: JsonValue = None
+    tools: tuple[JsonObject, ...] = ()
+    task: str | None = None
+    memory: str | None = None
+
+
+class Step(Value):
+    """The unit of cutting: a call and its result are never separated."""
+
+    messages: tuple[Message, ...]
+    is_open: bool = False  # some call still waits for its result
+
+    @property
+    def first(self) -> int:
+        """The number of the first message."""
+        return self.messages[0].seq
+
+    @property
+    def last(self) -> int:
+        """The number of the last message."""
+        return self.messages[-1].seq
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all messages as they were recorded."""
+        return sum(m.tokens for m in self.messages)
+
+
+# What is kept in sight
+
+PinKind = Literal["constraint", "open_task", "fact", "note"]
+PinScope = Literal["session", "project", "global"]
+Author = Literal["user", "agent"]
+
+
+class Pin(Value):
+    """A constraint, open task or fact shown word for word in every view until it is released."""
+
+    number: int
+    text: str
+    kind: PinKind = "constraint"
+    scope: PinScope = "session"
+    author: Author = "agent"
+    session: str  # the name of the session it was said in
+    at: datetime
+    source: str | None = None  # the ref it was said in, where that is known
+    expires: datetime | None = None
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `p2`."""
+        return f"p{self.number}"
+
+    @property
+    def checksum(self) -> str:
+        """A tagged hash of the exact text."""
+        return "sha256:" + sha256(self.text.encode()).hexdigest()
+
+
+Provenance = Literal["verbatim", "extracted", "summarized"]
+
+
+class Item(Value):
+    """One line of a digest, with the refs it came from."""
+
+    text: str
+    refs: tuple[str, ...] = ()
+    provenance: Provenance = "extracted"
+    superseded: bool = False
+
+
+IndexKind = Literal["file", "command", "url", "id", "error", "number"]
+
+
+class IndexItem(Value):
+    """One thing that was met in a span: a file, a command, an id; with what was done and where."""
+
+    kind: IndexKind
+    text: str
+    note: str = ""
+    refs: tuple[str, ...] = ()
+
+
+SectionName = Literal[
+    "PROGRESS",
+    "DECISIONS",
+    "FACTS",
+    "OPEN",
+    "ERRORS",
+    "CONSTRAINTS",
+    "ARTIFACTS",
+    "NEXT",
+    "UNCERTAIN",
+]
+SECTION_NAMES: tuple[SectionName, ...] = (
+    "PROGRESS",
+    "DECISIONS",
+    "FACTS",
+    "OPEN",
+    "ERRORS",
+    "CONSTRAINTS",
+    "ARTIFACTS",
+    "NEXT",
+    "UNCERTAIN",
+)
+
+
+class Draft(Value):
+    """What a summarizer proposes for a span: items by section; nothing in it is trusted yet."""
+
+    author: str  # "extractive", "agent", "archive", a model's name
+    sections: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
+    note: str = ""  # why another summarizer had to step in, for the receipt
+
+    def items(self, name: SectionName) -> tuple[Item, ...]:
+        """The items of one section."""
+        return next((items for section, items in self.sections if section == name), ())
+
+
+class Digest(Value):
+    """The structured summary that stands for a span."""
+
+    number: int
+    first: int
+    last: int
+    messages: int
+    sections: tuple[tuple[SectionName, tuple[Item, ...]], ...]
+    index: tuple[IndexItem, ...] = ()
+    author: str = "extractive"
+    checked: bool = True
+    thin: bool = False  # cut down to what must stay; the whole is in the store
+    began: datetime | None = None
+    ended: datetime | None = None
+    merged: tuple[int, ...] = ()
+    tokens: int = 0
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `d3`."""
+        return f"d{self.number}"
+
+    def items(self, name: SectionName) -> tuple[Item, ...]:
+        """The items of one section."""
+        return next((items for section, items in self.sections if section == name), ())
+
+
+# What is shown
+
+CutReason = Literal["duplicate", "superseded", "recalled", "preview", "truncated"]
+
+
+class Cut(Value):
+    """One part of a message shown as something shorter."""
+
+    part: int
+    shown: Part
+    why: CutReason
+
+
+class Kept(Value):
+    """A message shown as it was said."""
+
+    kind: Literal["kept"] = "kept"
+    seq: int
+
+
+class Trimmed(Value):
+    """A message of which some parts are shown shorter."""
+
+    kind: Literal["trimmed"] = "trimmed"
+    seq: int
+    cuts: tuple[Cut, ...]
+    tokens: int
+
+
+class Digested(Value):
+    """A digest standing where its span was."""
+
+    kind: Literal["digested"] = "digested"
+    digest: int
+
+
+MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]
+Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
+
+
+class View(Value):
+    """What is in the window: entries into the log; what came after `upto` follows whole."""
+
+    version: int = 0
+    compaction: int | None = None  # the compaction or restore that wrote it
+    head: tuple[MessageEntry, ...] = ()
+    pinned: tuple[int, ...] = ()
+    body: tuple[Entry, ...] = ()
+    upto: int = 0
+    memory_in: int | None = None  # the digest that took in the memory section
+
+
+class ShownMessage(Value):
+    """A recorded message as a view shows it."""
+
+    message: Message
+    cuts: tuple[Cut, ...] = ()
+
+
+class ShownRecord(Value):
+    """A text of ours in a view: the pinned block, a digest, the index. Never an instruction."""
+
+    text: str
+
+
+Shown = ShownMessage | ShownRecord
+
+
+# A session
+
+Complexity = Literal["simple", "medium", "complex", "epic"]
+AgentProfile = Literal["plain", "verbose", "deliberative"]
+
+
+class Traits(Value):
+    """What is set per session: the model, its window, the task's complexity, the agent's manner."""
+
+    model: str | None = None
+    window_tokens: int | None = None
+    complexity: Complexity | None = None
+    agent_profile: AgentProfile | None = None
+    owns_window: bool = True  # False: the host's window shrinks only at the host's own compaction
+
+
+class Calibration(Value):
+    """Real usage against our count of the same window, as the provider last reported it."""
+
+    counted: int = 0
+    reported: int = 0
+
+
+class SessionInfo(Value):
+    """A session's name and place, without what was said."""
+
+    id: int
+    name: str
+    project: str
+    agent: str = ""
+    host: str = ""
+    host_session: str | None = None
+    parent: int | None = None
+    created: datetime
+    updated: datetime
+    messages: int = 0
+    traits: Traits = Traits()
+
+
+class Session(Value):
+    """Everything a decision needs of one session, as it was at one moment."""
+
+    info: SessionInfo
+    sections: Sections = Sections()
+    section_tokens: int = 0  # system, tools, task
+    memory_tokens: int = 0
+    view: View = View()
+    messages: tuple[Message, ...] = ()  # those the view shows, in order
+    digests: tuple[Digest, ...] = ()  # those the view shows
+    pins: tuple[Pin, ...] = ()  # in force in this session, from every scope
+    calibration: Calibration = Calibration()
+    next_digest: int = 1
+    next_compaction: int = 1
+    last_compaction: Receipt | None = None
+
+
+# What was asked and what came of it
+
+Strategy = Literal["summarize", "archive"]
+RungName = Literal["deduplicate", "shrink", "summarize", "merge", "truncate"]
+
+
+class Ask(Value):
+    """What a caller wants of one compaction."""
+
+    reason: str
+    digest: str | None = None
+    focus: str | None = None
+    strategy: Strategy = "summarize"
+    preserve_markers: bool = True
+    span: tuple[int, int] | None = None
+    target_percent: float | None = None
+    dry_run: bool = False
+    force: bool = False
+
+
+class Tally(Value):
+    """How much of one kind is in the view, how much comes back by recall, how much is lost."""
+
+    kind: str
+    retained: int = 0
+    recoverable: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """All that was looked for."""
+        return self.retained + self.recoverable + self.lost
+
+
+class Replaced(Value):
+    """A span and the digest that now stands for it."""
+
+    first: int
+    last: int
+    digest: int
+
+
+class Receipt(Value):
+    """What one compaction did."""
+
+    compaction: int
+    kind: Literal["compress", "restore", "digest"] = "compress"
+    reason: str
+    at: datetime
+    strategy: Strategy = "summarize"
+    before: int
+    after: int
+    window: int
+    precision: Precision
+    freed: tuple[tuple[RungName, int], ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    pins: int = 0
+    tallies: tuple[Tally, ...] = ()
+    target: int | None = None
+    shortfall: str | None = None  # what holds the window above the target, with the numbers
+    author: str = "extractive"
+    checked: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `c4`."""
+        return f"c{self.compaction}"
+
+
+class Compaction(Value):
+    """A new view with its digests and receipt, ready to be saved in one transaction."""
+
+    kind: Literal["compaction"] = "compaction"
+    base_version: int  # the view it was made from; saved only if that is still the view
+    view: View
+    digests: tuple[Digest, ...]
+    receipt: Receipt
+
+
+class Refusal(Value):
+    """Compressing now would not pay: why, with the numbers, and from when it would."""
+
+    kind: Literal["refusal"] = "refusal"
+    text: str
+
+
+class NothingToDo(Value):
+    """The view is already as small as this request can make it."""
+
+    kind: Literal["nothing"] = "nothing"
+    text: str
+
+
+Outcome = Compaction | Refusal | NothingToDo
+
+
+# What the core asks of the outside
+
+
+class SummaryRequest(Value):
+    """Please write a digest of this span; what stays in the window is not shown to you."""
+
+    first: int
+    last: int
+    messages: tuple[Message, ...]
+    must_keep: tuple[Item, ...] = ()
+    index: tuple[IndexItem, ...] = ()
+    max_tokens: int
+    focus: str | None = None
+    memory: str | None = None
+    lost: tuple[str, ...] = ()  # a repair: these must be in it
+
+
+class SearchRequest(Value):
+    """Which messages does the archive's own search give first for each of these?"""
+
+    queries: tuple[str, ...]
+    limit: int = 5
+
+
+class Found(Value):
+    """For each query of a SearchRequest, the numbers of the messages that came first."""
+
+    hits: tuple[tuple[int, ...], ...]
+
+
+class Hit(Value):
+    """One passage the archive's search found."""
+
+    session: str
+    ref: str
+    role: str
+    at: datetime | None = None
+    text: str
+    score: float = 0.0
+
+
+class Event(Value):
+    """Something worth counting that happened to a session."""
+
+    name: str
+    at: datetime
+    detail: str = ""
+
+
+Session.model_rebuild()

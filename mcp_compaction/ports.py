@@ -1,0 +1,257 @@
+"""What the compactor needs from outside, as small Protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from mcp_compaction.model import (
+    Author,
+    Compaction,
+    Digest,
+    Draft,
+    Event,
+    Hit,
+    Message,
+    NewMessage,
+    Pin,
+    PinKind,
+    PinScope,
+    Precision,
+    Receipt,
+    Sections,
+    Session,
+    SessionInfo,
+    SummaryRequest,
+    Traits,
+    Value,
+    View,
+)
+
+
+class Scope(Value):
+    """How far a query may see; every query of a store goes through one."""
+
+    project: str | None  # None: every project, and only when that was asked for
+    session: int | None = None
+
+
+class SessionKey(Value):
+    """What makes a session the same session: its name, or the host's own id for it."""
+
+    project: str
+    name: str | None = None  # None: one is made up
+    agent: str = ""
+    host: str = ""
+    host_session: str | None = None
+    parent: int | None = None
+
+
+class Batch(Value):
+    """Messages to append, with what came beside them."""
+
+    messages: tuple[NewMessage, ...]
+    counter: str  # the id of the counter behind each message's tokens
+    after: int | None = None  # the number of the known message they follow
+    whole: bool = False  # the caller sent the history from its start
+    sections: Sections | None = None
+    section_tokens: int = 0
+    memory_tokens: int = 0
+    reported: int | None = None  # real tokens of the window, as the provider counted them
+
+
+class Recorded(Value):
+    """The numbers of a batch's messages in the log, in order, and how many are new."""
+
+    seqs: tuple[int, ...]
+    new: int
+    diverged: int | None = None  # the first known message that a whole history contradicts
+
+
+class NewPin(Value):
+    """A pin on its way into the store."""
+
+    text: str
+    kind: PinKind
+    scope: PinScope
+    author: Author
+    source: str | None = None
+    expires: datetime | None = None
+    supersedes: int | None = None  # released in the same transaction
+
+
+class SearchQuery(Value):
+    """A question to the archive, already read: words to look for and rows to look at."""
+
+    terms: tuple[str, ...]
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Original(Value):
+    """One message of the log as it was recorded."""
+
+    session: str
+    message: Message
+
+
+class Forgotten(Value):
+    """What a forget removed."""
+
+    messages: int = 0
+    sessions: int = 0
+    pins: int = 0
+    digest_lines: int = 0
+
+
+class Health(Value):
+    """What there is to know about the store's state."""
+
+    path: str
+    schema_version: int
+    sqlite_version: str
+    size_bytes: int
+    sessions: int
+    messages: int
+    problems: tuple[str, ...] = ()
+
+
+class Store(Protocol):
+    """Sessions that survive the process; each writing method is one transaction."""
+
+    async def open_session(
+        self, key: SessionKey, traits: Traits, now: datetime
+    ) -> tuple[SessionInfo, bool]:
+        """The session of that key, and whether it was made just now."""
+        ...
+
+    async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:
+        """The session of that name in the scope."""
+        ...
+
+    async def sessions(self, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
+        """The sessions of the scope, the newest first."""
+        ...
+
+    async def set_traits(self, session: int, traits: Traits) -> None:
+        """Set what is kept per session."""
+        ...
+
+    async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
+        """Append what is not yet known; known messages keep their numbers."""
+        ...
+
+    async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
+        """The session at this moment, seen through its newest view or through the one given."""
+        ...
+
+    async def save(self, session: int, compaction: Compaction) -> bool:
+        """Save view, digests, receipt and search rows; False if the view has changed since."""
+        ...
+
+    async def view(self, session: int, version: int) -> View:
+        """A view of that session as it once was."""
+        ...
+
+    async def digests(self, session: int) -> tuple[Digest, ...]:
+        """All digests of that session, oldest first."""
+        ...
+
+    async def receipts(self, session: int) -> tuple[tuple[Receipt, int], ...]:
+        """All receipts, oldest first, each with the version of the view it was made from."""
+        ...
+
+    async def originals(
+        self, scope: Scope, seqs: Sequence[int] = (), after: int = 0, limit: int = 1000
+    ) -> tuple[Original, ...]:
+        """Messages of one session by number, or those after a number."""
+        ...
+
+    async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that match best."""
+        ...
+
+    async def search_many(
+        self, scope: Scope, queries: Sequence[SearchQuery], limit: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each query the numbers of the messages that match best; one round trip."""
+        ...
+
+    async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
+        """The pins in force in the scope: its own, its project's and the global ones."""
+        ...
+
+    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
+        """Keep a pin, releasing the one it supersedes."""
+        ...
+
+    async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
+        """Take a pin out of force; its text stays findable."""
+        ...
+
+    async def add_event(self, session: int, event: Event) -> None:
+        """Note that something happened."""
+        ...
+
+    async def events(self, session: int) -> tuple[Event, ...]:
+        """What happened to that session, oldest first."""
+        ...
+
+    async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
+        """Remove a message, a session or a project so that no byte of it is left."""
+        ...
+
+    async def backup(self, target: Path) -> None:
+        """Write a sound copy of the store to a new file."""
+        ...
+
+    async def health(self) -> Health:
+        """Look the store over without changing it."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+class Summarizer(Protocol):
+    """Writes the draft of a digest."""
+
+    @property
+    def name(self) -> str:
+        """What the receipt calls it."""
+        ...
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        """A draft for that span; raises SummarizerError when there is none."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens, always offline."""
+
+    @property
+    def id(self) -> str:
+        """What is stored beside each count, so that counts of another counter are not mixed in."""
+        ...
+
+    @property
+    def precision(self) -> Precision:
+        """How far to believe a count."""
+        ...
+
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
+        ...
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> datetime:
+        """The present moment, in UTC."""
+        ...

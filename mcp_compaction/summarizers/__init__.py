@@ -1,0 +1,1 @@
+"""Who writes the prose of a digest; one file each."""
