@@ -261,7 +261,6 @@ class Digest(Value):
     index: tuple[IndexItem, ...] = ()
     author: str = "extractive"
     checked: bool = True
-    thin: bool = False  # cut down to what must stay; the whole is in the store
     began: datetime | None = None
     ended: datetime | None = None
     merged: tuple[int, ...] = ()
@@ -307,10 +306,11 @@ class Trimmed(Value):
 
 
 class Digested(Value):
-    """A digest standing where its span was."""
+    """A digest standing where its span was; thin: only what must stay of it is shown."""
 
     kind: Literal["digested"] = "digested"
     digest: int
+    thin: bool = False
 
 
 MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]
@@ -495,7 +495,27 @@ class NothingToDo(Value):
     text: str
 
 
-Outcome = Compaction | Refusal | NothingToDo
+class Projection(Value):
+    """What a dry run found: nothing was written and no summarizer was asked."""
+
+    kind: Literal["projection"] = "projection"
+    before: int
+    after: int
+    window: int
+    precision: Precision
+    freed: tuple[tuple[RungName, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    shortfall: str | None = None
+
+
+class Failed(Value):
+    """A compaction that came to nothing: which step failed; the session is as it was."""
+
+    kind: Literal["failed"] = "failed"
+    text: str
+
+
+Outcome = Compaction | Refusal | NothingToDo | Projection | Failed
 
 
 # What the core asks of the outside

@@ -106,6 +106,7 @@ class Forgotten(Value):
     sessions: int = 0
     pins: int = 0
     digest_lines: int = 0
+    kept_pins: tuple[str, ...] = ()  # said in the forgotten message; the user may release them
 
 
 class Health(Value):

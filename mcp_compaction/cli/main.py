@@ -1,0 +1,198 @@
+"""The entry point: finds the command asked for, imports it alone, and turns errors into codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+
+from mcp_compaction.cli.screen import Screen
+from mcp_compaction.cli.wording import for_person
+from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
+
+if TYPE_CHECKING:
+    from mcp_compaction.cli.invocation import Command
+
+DONE = 0
+REFUSED = 1
+BAD_INPUT = 2
+STORE_UNUSABLE = 3
+UNEXPECTED = 4
+INTERRUPTED = 130
+
+
+class Listed(NamedTuple):
+    """A command as the overview has it."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Listed] = {
+    "record": Listed("mcp_compaction.cli.record", "keep messages from a file or stdin"),
+    "sessions": Listed("mcp_compaction.cli.sessions", "list what is recorded"),
+    "stats": Listed("mcp_compaction.cli.stats", "say how full the window is and what would help"),
+    "show": Listed("mcp_compaction.cli.show", "say what the model can still see"),
+    "compress": Listed("mcp_compaction.cli.compress", "make the window smaller"),
+    "restore": Listed("mcp_compaction.cli.restore", "undo a compaction"),
+    "recall": Listed("mcp_compaction.cli.recall", "find what was said, word for word"),
+    "pin": Listed("mcp_compaction.cli.pin", "keep a rule in sight, word for word"),
+    "unpin": Listed("mcp_compaction.cli.unpin", "release a pin"),
+    "pins": Listed("mcp_compaction.cli.pins", "list the pins in force"),
+    "forget": Listed("mcp_compaction.cli.forget", "remove a message, session or project for good"),
+    "export": Listed("mcp_compaction.cli.export", "write a session as JSON lines"),
+    "backup": Listed("mcp_compaction.cli.backup", "copy the whole store to a new file"),
+    "doctor": Listed("mcp_compaction.cli.doctor", "look the store and the settings over"),
+}
+
+_SUMMARY = """\
+mcp-compaction keeps all that was said to an agent, and decides what of it the model still sees.
+
+usage: mcp-compaction COMMAND [options]"""
+
+_START = """\
+start here:
+  mcp-compaction record chat.jsonl --session tax-2026
+  mcp-compaction stats --session tax-2026
+  mcp-compaction compress --session tax-2026 --dry-run"""
+
+_MORE = """\
+Every command explains itself: mcp-compaction COMMAND --help.
+
+every command takes:
+  --session NAME   the session; needed where several are recorded
+  --project PATH   the project; else the git top of the working directory
+  --home DIR       the folder of the store
+  --json           one JSON document for programs
+
+settings: a flag, else MCP_COMPACTION_<NAME>, else the settings file, else the default.
+`mcp-compaction doctor` shows which are in force and where they come from.
+
+exit codes:
+  0    done
+  1    a problem was found, or the request was refused; nothing was changed
+  2    bad usage or bad input; nothing was changed
+  3    the store cannot be used
+  4    an unexpected error; MCP_COMPACTION_DEBUG=1 shows where it came from
+  130  interrupted"""
+
+
+def run() -> None:
+    """The console script: the process's own streams, and an exit with the code."""
+    raise SystemExit(main(sys.argv[1:], sys.stdout, sys.stderr, sys.stdin, os.environ))
+
+
+def main(
+    argv: Sequence[str],
+    stdout: TextIO,
+    stderr: TextIO,
+    stdin: TextIO,
+    environ: Mapping[str, str],
+) -> int:
+    """Run one command and say how it ended, as an exit code."""
+    screen, complaints = Screen(stdout, environ), Screen(stderr, environ)
+    try:
+        code = _dispatch(argv, screen, stdin, environ)
+        stdout.flush()
+    except BrokenPipeError:
+        _let_go(stdout)
+        return DONE
+    except KeyboardInterrupt:
+        complaints.say("mcp-compaction: interrupted")
+        return INTERRUPTED
+    except CompactionError as error:
+        complaints.say(f"mcp-compaction: {for_person(str(error))}")
+        return _code_of(error)
+    except Exception as error:  # noqa: BLE001  # the top: a person gets a sentence and a code
+        complaints.say(_unexpected(error, argv, environ))
+        return UNEXPECTED
+    return code
+
+
+def help_text() -> str:
+    """The whole help: every command, the options they share, the exit codes."""
+    return f"{overview()}\n\n{_MORE}"
+
+
+def overview() -> str:
+    """What there is, on half a screen."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
+    return "\n".join([_SUMMARY, "", "commands:", *lines, "", _START])
+
+
+def _dispatch(
+    argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]
+) -> int:
+    if not argv:
+        screen.say(f"{overview()}\n\nMore: mcp-compaction --help")
+        return DONE
+    name, *rest = argv
+    if name in ("-h", "--help", "help"):
+        screen.say(help_text())
+        return DONE
+    if name == "--version":
+        screen.say(f"mcp-compaction {_version()}")
+        return DONE
+    if name not in COMMANDS:
+        raise InputError(_unknown(name))
+    # Parsing may need pydantic and running needs asyncio: neither is loaded for the overview.
+    from mcp_compaction.cli.invocation import invoke
+
+    listed = COMMANDS[name]
+    command = cast("Command", import_module(listed.module))
+    return invoke(name, command, rest, screen, stdin, environ)
+
+
+def _unknown(name: str) -> str:
+    if name.startswith("-"):
+        return f"{name} stands before the command; write: mcp-compaction COMMAND {name} …"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 1)
+    meant = f"did you mean {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}."
+    return f"no command {name!r}; {meant}"
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("mcp-compaction")
+
+
+def _code_of(error: CompactionError) -> int:
+    match error:
+        case InputError() | SettingsError():
+            return BAD_INPUT
+        case StoreError():
+            return STORE_UNUSABLE
+        case _:
+            return REFUSED
+
+
+def _unexpected(error: Exception, argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    if environ.get("MCP_COMPACTION_DEBUG") == "1":
+        from traceback import format_exception
+
+        return "".join(format_exception(error)).rstrip()
+    from platform import platform, python_version
+
+    return (
+        f"mcp-compaction: unexpected {type(error).__name__}: {error}\n"
+        f"  in: mcp-compaction {argv[0] if argv else ''}, version {_version()}, "
+        f"Python {python_version()}, {platform(terse=True)}\n"
+        "  Please report these lines; MCP_COMPACTION_DEBUG=1 shows where it came from."
+    )
+
+
+def _let_go(stdout: TextIO) -> None:
+    """Give a stream whose reader has gone another end, or Python complains when it exits."""
+    try:
+        end = stdout.fileno()
+    except OSError:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, end)
+    os.close(nowhere)

@@ -1,0 +1,71 @@
+"""What a person sees: text on a stream, styled only where that is a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import TextIO
+
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+# Recorded text must not steer the terminal it is shown on; only our own styles pass.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNSTYLED_CONTROL = re.compile(r"(?!\x1b\[[012]m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BAR_WIDTH = 24
+
+
+class Screen:
+    """An output stream that knows whether a person or a program reads it."""
+
+    def __init__(self, stream: TextIO, environ: Mapping[str, str]) -> None:
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+        self.has_color = (
+            self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        )
+
+    def say(self, text: str = "") -> None:
+        """Write a text and end the line; control signs in it become visible."""
+        pattern = _UNSTYLED_CONTROL if self.has_color else _CONTROL
+        safe = pattern.sub(_picture, text)
+        encoding = self._stream.encoding or "utf-8"
+        self._stream.write(safe.encode(encoding, "replace").decode(encoding) + "\n")
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        self._stream.flush()
+        self._stream.buffer.write(data)
+        self._stream.buffer.flush()
+
+    def write_json(self, value: object) -> None:
+        """Write one JSON document in UTF-8."""
+        indent = 2 if self.is_terminal else None
+        text = json.dumps(value, ensure_ascii=False, indent=indent)
+        self.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def bold(self, text: str) -> str:
+        """The text, stronger where the terminal can."""
+        return f"{_BOLD}{text}{_PLAIN}" if self.has_color else text
+
+    def dim(self, text: str) -> str:
+        """The text, weaker where the terminal can."""
+        return f"{_DIM}{text}{_PLAIN}" if self.has_color else text
+
+    def bar(self, percent: float) -> str:
+        """A bar for a terminal, with a space after it; nothing elsewhere."""
+        if not self.is_terminal:
+            return ""
+        full = min(_BAR_WIDTH, round(_BAR_WIDTH * percent / 100))
+        return f"[{'#' * full}{'-' * (_BAR_WIDTH - full)}] "
+
+    def highlight(self, text: str, terms: Iterable[str]) -> str:
+        """The text with these words in bold, whatever their case."""
+        wanted = "|".join(sorted(map(re.escape, terms), key=len, reverse=True))
+        if not (self.has_color and wanted):
+            return text
+        return re.sub(wanted, lambda found: self.bold(found.group()), text, flags=re.IGNORECASE)
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "\ufffd"

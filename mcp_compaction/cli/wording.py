@@ -1,0 +1,61 @@
+"""Words for a person: refs, moments and sizes, and the core's advice as command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+# The core speaks to a model, which calls tools; a person types commands.
+_ADVICE = (
+    ("undo: restore_context ", "undo: mcp-compaction restore "),
+    ("smaller from your next step", "smaller from the next step"),
+    ("Pass force=true", "Pass --force"),
+    ("pass force=true", "pass --force"),
+    ("force=true compresses", "--force compresses"),
+    ("keep it with kind=note", "keep it with --kind note"),
+    ("pass your own digest", "pass --digest FILE"),
+    ("Call again.", "Run it again."),
+    ("; record messages first.", "; first run: mcp-compaction record FILE"),
+    ("or record messages first.", "or first run: mcp-compaction record FILE"),
+    ("; name one of: ", "; pass --session with one of: "),
+)
+
+
+def for_person(text: str) -> str:
+    """What the core says, with its tools' names as commands and options."""
+    for said, typed in _ADVICE:
+        text = text.replace(said, typed)
+    return text
+
+
+def moment(at: datetime | None) -> str:
+    """A moment in the reader's own time zone."""
+    return "at an unknown time" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def ranges(numbers: Iterable[int], letter: str = "m") -> str:
+    """Refs in order, with neighbors drawn together: `m1, m4..m9`."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return ", ".join(
+        f"{letter}{first}" if first == last else f"{letter}{first}..{letter}{last}"
+        for first, last in runs
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 message`, `2 messages`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

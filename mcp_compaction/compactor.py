@@ -1,0 +1,576 @@
+"""The one asynchronous shell: load, drive the flow, save; every host and command enters here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, assert_never
+
+from mcp_compaction.core import pins as pinning
+from mcp_compaction.core.extract import extract
+from mcp_compaction.core.flow import flow
+from mcp_compaction.core.outcomes import restoration
+from mcp_compaction.core.parts import compact_json
+from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.policy import Policy, for_session, under_pressure
+from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
+from mcp_compaction.core.recall import choose, rank, read_query
+from mcp_compaction.core.refs import Ref, number_of, parse_refs
+from mcp_compaction.core.render import lay_out
+from mcp_compaction.errors import (
+    CompactionError,
+    InputError,
+    NothingRecorded,
+    UnknownRef,
+    UnknownSession,
+)
+from mcp_compaction.formats import Incoming, render
+from mcp_compaction.formats.newcomers import masked_sections, newcomer, section_tokens
+from mcp_compaction.model import (
+    Ask,
+    Author,
+    Compaction,
+    Digest,
+    Draft,
+    Event,
+    Failed,
+    Found,
+    Hit,
+    JsonObject,
+    Outcome,
+    Pin,
+    PinKind,
+    PinScope,
+    Receipt,
+    Refusal,
+    SearchRequest,
+    Session,
+    SessionInfo,
+    Shape,
+    SummaryRequest,
+    Traits,
+    Value,
+)
+from mcp_compaction.ports import (
+    Batch,
+    Clock,
+    Forgotten,
+    Health,
+    NewPin,
+    Original,
+    Recorded,
+    Scope,
+    SearchQuery,
+    SessionKey,
+    Store,
+    Summarizer,
+    TokenCounter,
+)
+
+logger = logging.getLogger(__name__)
+
+COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
+FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
+SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
+
+_MOST_ROWS = 1_000  # a longer transaction would make other processes wait
+_MOST_TRIES = 3
+_MOST_HITS = 50
+
+
+class Stats(Value):
+    """What there is to know about a session's window."""
+
+    info: SessionInfo
+    fill: Fill
+    pressure: Pressure
+    would_free: Outcome
+    pins: tuple[Pin, ...]
+    digests: int
+    events: tuple[tuple[str, int], ...]
+    last: Receipt | None
+
+
+class Pinned(Value):
+    """A pin, and what the pinned block costs with it."""
+
+    pin: Pin
+    is_new: bool
+    block_tokens: int
+
+
+class Recalled(Value):
+    """Passages of the archive, and how many more there are."""
+
+    hits: tuple[Hit, ...]
+    more: int
+    scope: Literal["session", "project", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a compactor is put together from."""
+
+    store: Store
+    summarizer: Summarizer
+    counter: TokenCounter
+    clock: Clock
+    policy: Policy
+    mask_secrets: bool = True
+
+
+class Compactor:
+    """Records, measures, compresses, pins, recalls, restores and forgets sessions."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._summarizer = parts.summarizer
+        self._counter = parts.counter
+        self._clock = parts.clock
+        self._policy = parts.policy
+        self._mask = parts.mask_secrets
+
+    # Sessions
+
+    async def open(self, key: SessionKey, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
+        """The session of that key, made where it is not there yet; and whether it is new."""
+        return await self._store.open_session(key, traits or Traits(), self._clock.now())
+
+    async def find(self, project: str, name: str | None) -> SessionInfo:
+        """The session of that name, or the only one there is."""
+        scope = Scope(project=project)
+        if name is not None:
+            found = await self._store.find_session(scope, name)
+            if found is not None:
+                return found
+        known = await self._store.sessions(scope, 5)
+        if name is None and len(known) == 1:
+            return known[0]
+        if not known:
+            raise UnknownSession(
+                "no session is recorded for this project yet; record messages first."
+            )
+        names = ", ".join(info.name for info in known)
+        asked = f"no session {name!r} in this project" if name else "several sessions are recorded"
+        raise UnknownSession(f"{asked}; name one of: {names}.")
+
+    async def sessions(self, project: str | None, limit: int = 50) -> tuple[SessionInfo, ...]:
+        """The sessions of a project, or of all, the newest first."""
+        return await self._store.sessions(Scope(project=project), limit)
+
+    async def set_traits(self, info: SessionInfo, traits: Traits) -> None:
+        """Set the model, window, complexity or manner of one session."""
+        await self._store.set_traits(info.id, traits)
+
+    # Recording
+
+    async def record(self, info: SessionInfo, came: Incoming, after: str | None = None) -> Recorded:
+        """Append what is not yet known; answers with the number of each message, in order."""
+        follows = number_of(after, "m") if after is not None else None
+        ready = [newcomer(message, self._counter.count, self._mask) for message in came.messages]
+        sections = came.sections
+        if sections is not None and self._mask:
+            sections = masked_sections(sections)
+        fixed, memory = (
+            section_tokens(sections, self._policy, self._counter.count) if sections else (0, 0)
+        )
+        seqs: list[int] = []
+        new = 0
+        diverged: int | None = None
+        for start in range(0, max(1, len(ready)), _MOST_ROWS):
+            rows = tuple(ready[start : start + _MOST_ROWS])
+            is_last = start + _MOST_ROWS >= len(ready)
+            batch = Batch(
+                messages=rows,
+                counter=self._counter.id,
+                after=follows if start == 0 else seqs[-1],
+                whole=came.whole and start == 0,
+                sections=sections if start == 0 else None,
+                section_tokens=fixed,
+                memory_tokens=memory,
+                reported=came.reported if is_last else None,
+            )
+            done = await self._store.append(info.id, batch, self._clock.now())
+            seqs += done.seqs
+            new += done.new
+            diverged = diverged or done.diverged
+        if came.model and came.model != info.traits.model:
+            await self._store.set_traits(
+                info.id, info.traits.model_copy(update={"model": came.model})
+            )
+        return Recorded(seqs=tuple(seqs), new=new, diverged=diverged)
+
+    # Looking
+
+    async def load(self, info: SessionInfo) -> Session:
+        """The session at this moment."""
+        return await self._store.load(info.id, self._clock.now())
+
+    async def fill(self, info: SessionInfo) -> Fill:
+        """How full the window is."""
+        session = await self.load(info)
+        return self._measure(session)
+
+    async def stats(self, info: SessionInfo) -> Stats:
+        """Fill, pressure, what compressing would free, pins and what happened so far."""
+        session = await self.load(info)
+        fill = self._measure(session)
+        counts: dict[str, int] = {}
+        for event in await self._store.events(info.id):
+            counts[event.name] = counts.get(event.name, 0) + 1
+        dry = Ask(reason="stats", dry_run=True)
+        return Stats(
+            info=session.info,
+            fill=fill,
+            pressure=pressure(fill, self._rules(session)),
+            would_free=await self._drive(session, dry),
+            pins=session.pins,
+            digests=len(session.digests),
+            events=tuple(sorted(counts.items())),
+            last=session.last_compaction,
+        )
+
+    async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
+        """What the model should see now, in a provider's shape, ready to send."""
+        session = await self.load(info)
+        shown = lay_out(session, self._rules(session).index_limit, self._counter.count)
+        messages: JsonObject = {"messages": [*render(shown, shape)]}
+        if session.sections.system is not None:
+            return {"system": session.sections.system, **messages}
+        return messages
+
+    # Compressing
+
+    async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
+        """Compact the session as asked; whatever fails, the session is as before or as after."""
+        _check(ask)
+        try:
+            outcome = await self._compress(info, ask)
+        except CompactionError as error:
+            await self._note(info, FAILED, str(error))
+            raise
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:  # compaction never kills its caller (S0.4)
+            logger.exception("a compaction of %s failed", info.name)
+            await self._note(info, FAILED, repr(error))
+            return Failed(
+                text=f"not compressed: {type(error).__name__} while planning; the session is as it "
+                "was. Go on, and report this with the log."
+            )
+        if isinstance(outcome, Compaction):
+            await self._note(info, COMPLETED, outcome.receipt.ref)
+        return outcome
+
+    async def relieve(self, info: SessionInfo) -> Outcome | None:
+        """Compress where the fill has passed the trigger: the system's, or the safety net."""
+        session = await self.load(info)
+        fill = self._measure(session)
+        level = pressure(fill, self._rules(session)).level
+        if level not in ("act", "safety net"):
+            return None
+        if level == "safety net":
+            logger.warning("%s: %s at %.0f %%", SAFETY_NET, info.name, fill.percent)
+            await self._note(info, SAFETY_NET, f"{fill.percent:.0f} %")
+        if not session.info.traits.owns_window:
+            return None
+        return await self.compress(info, Ask(reason=f"the window is {fill.percent:.0f} % full"))
+
+    async def restore(self, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
+        """Go back to the view before a compaction, with everything said since."""
+        number = number_of(ref, "c")
+        receipts = await self._store.receipts(info.id)
+        base = next((base for receipt, base in receipts if receipt.compaction == number), None)
+        if base is None:
+            known = ", ".join(receipt.ref for receipt, _ in receipts[-5:]) or "none yet"
+            raise UnknownRef(f"no compaction {ref} in {info.name}; the newest are: {known}.")
+        now = self._clock.now()
+        session = await self._store.load(info.id, now)
+        view = await self._store.view(info.id, base)
+        back = await self._store.load(info.id, now, view)
+        undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
+        before, after = self._measure(session), self._measure(back)
+        if after.tokens > after.window and not force:
+            return Refusal(
+                text=f"not restored: the window would hold {kilo(after.tokens)} of "
+                f"{kilo(after.window)} tokens. Pass force=true if the host has room for it."
+            )
+        compaction = restoration(session, view, undone, (before, after), now)
+        if not await self._store.save(info.id, compaction):
+            return Failed(text="not restored: the view changed meanwhile. Call again.")
+        return compaction
+
+    # Pins
+
+    async def pins(self, info: SessionInfo) -> tuple[Pin, ...]:
+        """The pins in force, notes included."""
+        return await self._store.pins(_scope(info), self._clock.now())
+
+    async def pin(
+        self,
+        info: SessionInfo,
+        text: str,
+        *,
+        by: Author,
+        kind: PinKind = "constraint",
+        scope: PinScope | None = None,
+        supersedes: str | None = None,
+        expires: datetime | None = None,
+    ) -> Pinned:
+        """Keep a text word for word; the answer says who it is from and what the block costs."""
+        now = self._clock.now()
+        pinning.check_text(text)
+        pinning.check_expiry(expires, now)
+        session = await self.load(info)
+        source = await self._source(session, text)
+        author: Author = "user" if by == "user" or source is not None else "agent"
+        reach = scope or pinning.default_scope(author)
+        pinning.check_scope(reach, author, by)
+        known = await self._store.pins(_scope(info), now)
+        old = _pin_of(known, supersedes) if supersedes is not None else None
+        if old is not None:
+            pinning.check_release(old, by)
+        same = next((p for p in known if p.text == text and p.kind == kind and p != old), None)
+        draft = Pin(
+            number=0, text=text, kind=kind, scope=reach, author=author, session=info.name, at=now
+        )
+        others = [p for p in known if p != old and p != same]
+        tokens = pinning.check_budget(
+            [*others, draft], kind, self._rules(session), self._counter.count
+        )
+        if same is not None:
+            return Pinned(pin=same, is_new=False, block_tokens=tokens)
+        new = NewPin(
+            text=text,
+            kind=kind,
+            scope=reach,
+            author=author,
+            source=source,
+            expires=expires,
+            supersedes=old.number if old else None,
+        )
+        pin = await self._store.add_pin(info.id, new, now)
+        return Pinned(pin=pin, is_new=True, block_tokens=tokens)
+
+    async def unpin(self, info: SessionInfo, ref: str, *, by: Author) -> Pin:
+        """Release a pin; its text stays findable."""
+        now = self._clock.now()
+        pin = _pin_of(await self._store.pins(_scope(info), now), ref)
+        pinning.check_release(pin, by)
+        await self._store.release_pin(_scope(info), pin.number, now)
+        return pin
+
+    # Recall
+
+    async def recall(
+        self,
+        info: SessionInfo,
+        query: str,
+        *,
+        scope: Literal["session", "project", "all"] = "session",
+        max_tokens: int | None = None,
+        skip: int = 0,
+    ) -> Recalled:
+        """The passages of the archive that answer a query best."""
+        question = read_query(query)
+        if not question.terms:
+            raise InputError("the query holds no word to look for; pass words or an identifier.")
+        wanted = SearchQuery(
+            terms=question.terms,
+            roles=(question.role,) if question.role else (),
+            tools=(question.tool,) if question.tool else (),
+            since=question.since,
+            until=question.until,
+        )
+        hits = await self._store.search(_reach(info, scope), wanted, _MOST_HITS)
+        limit = max_tokens or self._policy.recall_max_tokens
+        answered = choose(rank(hits), limit, self._counter.count, skip)
+        return Recalled(hits=answered.hits, more=answered.more, scope=scope)
+
+    async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
+        """Messages by ref, byte for byte: `m42`, `m42~3`, `m12..m40`."""
+        asked = parse_refs(refs)
+        seqs = sorted({seq for ref in asked for seq in ref.seqs})
+        found = await self._store.originals(_scope(info), seqs)
+        missing = _missing(asked, found)
+        if missing:
+            raise UnknownRef(
+                f"no message {', '.join(missing)} in {info.name}, which has {info.messages}; "
+                "search by words instead."
+            )
+        return found
+
+    async def digests(self, info: SessionInfo) -> tuple[Digest, ...]:
+        """All digests ever made of this session, oldest first."""
+        return await self._store.digests(info.id)
+
+    async def receipts(self, info: SessionInfo) -> tuple[Receipt, ...]:
+        """What every compaction did, oldest first."""
+        return tuple(receipt for receipt, _ in await self._store.receipts(info.id))
+
+    # Owning one's data
+
+    async def forget(self, scope: Scope, ref: str | None = None) -> Forgotten:
+        """Remove a message, a session or a project so that no byte of it is left."""
+        seq = number_of(ref, "m") if ref is not None else None
+        return await self._store.forget(scope, seq, self._clock.now())
+
+    async def export(self, info: SessionInfo) -> AsyncIterator[str]:
+        """The whole session as JSON lines: a header with all that was derived, then the log."""
+        session = await self.load(info)
+        header = {
+            "session": session.info.model_dump(mode="json"),
+            "sections": session.sections.model_dump(mode="json"),
+            "view": session.view.model_dump(mode="json"),
+            "pins": [p.model_dump(mode="json") for p in await self.pins(info)],
+            "digests": [d.model_dump(mode="json") for d in await self.digests(info)],
+            "receipts": [r.model_dump(mode="json") for r in await self.receipts(info)],
+        }
+        yield compact_json(header)
+        after = 0
+        while page := await self._store.originals(_scope(info), after=after, limit=_MOST_ROWS):
+            for original in page:
+                yield original.message.raw
+            after = page[-1].message.seq
+
+    async def backup(self, target: Path) -> None:
+        """Write a sound copy of the whole store to a new file."""
+        await self._store.backup(target)
+
+    async def health(self) -> Health:
+        """Look the store over."""
+        return await self._store.health()
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._store.close()
+
+    # How it is done
+
+    def _rules(self, session: Session) -> Policy:
+        return under_pressure(for_session(self._policy, session.info.traits))
+
+    def _measure(self, session: Session) -> Fill:
+        rules = self._rules(session)
+        return measure(session, rules, self._counter.count, self._counter.precision)
+
+    async def _compress(self, info: SessionInfo, ask: Ask) -> Outcome:
+        for _ in range(_MOST_TRIES):
+            session = await self.load(info)
+            if not session.messages and ask.digest is None:
+                raise NothingRecorded(
+                    f"nothing is recorded in {info.name}; pass your own digest, or record messages "
+                    "first."
+                )
+            _check_span(ask, session)
+            outcome = await self._drive(session, ask)
+            if not isinstance(outcome, Compaction) or await self._store.save(info.id, outcome):
+                return outcome
+        return Failed(
+            text=f"not compressed: the view of {info.name} changed {_MOST_TRIES} times meanwhile; "
+            "the session is as it was. Call again."
+        )
+
+    async def _drive(self, session: Session, ask: Ask) -> Outcome:
+        """Run the flow, answering what it asks for."""
+        running = flow(
+            session,
+            self._rules(session),
+            ask,
+            self._clock.now(),
+            self._counter.count,
+            self._counter.precision,
+        )
+        try:
+            request = next(running)
+            while True:
+                request = running.send(await self._answer(session, request))
+        except StopIteration as stop:
+            return stop.value
+
+    async def _answer(
+        self, session: Session, request: SummaryRequest | SearchRequest
+    ) -> Draft | Found:
+        match request:
+            case SummaryRequest():
+                return await self._summarize(request)
+            case SearchRequest():
+                queries = [SearchQuery(terms=read_query(text).terms) for text in request.queries]
+                hits = await self._store.search_many(_scope(session.info), queries, request.limit)
+                return Found(hits=hits)
+            case _:
+                assert_never(request)
+
+    async def _summarize(self, request: SummaryRequest) -> Draft:
+        try:
+            return await self._summarizer.summarize(request)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
+            logger.warning("%s failed: %r", self._summarizer.name, error)
+            note = f"{self._summarizer.name} failed ({error}); extracted instead"
+            return extract(request).model_copy(update={"note": note})
+
+    async def _source(self, session: Session, text: str) -> str | None:
+        """Where the user said it, in the window or anywhere in this session's archive."""
+        here = pinning.source_of(text, session.messages)
+        if here is not None:
+            return here
+        terms = read_query(text).terms
+        if not terms:
+            return None
+        query = SearchQuery(terms=terms, roles=("user",))
+        hits = await self._store.search(_scope(session.info), query, 20)
+        seqs = [int(hit.ref[1:]) for hit in hits if hit.ref.startswith("m")]
+        found = await self._store.originals(_scope(session.info), seqs) if seqs else ()
+        return pinning.source_of(text, [original.message for original in found])
+
+    async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
+        event = Event(name=name, at=self._clock.now(), detail=detail)
+        await self._store.add_event(info.id, event)
+
+
+def _scope(info: SessionInfo) -> Scope:
+    return Scope(project=info.project, session=info.id)
+
+
+def _reach(info: SessionInfo, scope: Literal["session", "project", "all"]) -> Scope:
+    match scope:
+        case "session":
+            return _scope(info)
+        case "project":
+            return Scope(project=info.project)
+        case "all":
+            return Scope(project=None)
+
+
+def _check(ask: Ask) -> None:
+    if not ask.reason.strip():
+        raise InputError("the reason is blank; say in a few words why now.")
+    if ask.target_percent is not None and not 0 < ask.target_percent < 100:
+        raise InputError(f"{ask.target_percent:g} is no target; pass percent between 0 and 100.")
+    if ask.digest is not None and not ask.digest.strip():
+        raise InputError("the digest is blank; leave it out, or write lines under its headings.")
+
+
+def _check_span(ask: Ask, session: Session) -> None:
+    newest = max((m.seq for m in session.messages), default=0)
+    if ask.span is not None and ask.span[1] > newest:
+        raise UnknownRef(f"m{ask.span[1]} is not recorded; the newest message is m{newest}.")
+
+
+def _pin_of(pins: Sequence[Pin], ref: str) -> Pin:
+    number = number_of(ref, "p")
+    for pin in pins:
+        if pin.number == number:
+            return pin
+    known = ", ".join(pin.ref for pin in pins) or "none"
+    raise UnknownRef(f"no pin {ref} in force here; there are: {known}.")
+
+
+def _missing(asked: Iterable[Ref], found: Iterable[Original]) -> list[str]:
+    there = {original.message.seq for original in found}
+    return [ref.text for ref in asked if not there.intersection(range(ref.first, ref.last + 1))]

@@ -1,0 +1,182 @@
+"""A digest as text and back: render, parse, fit to a size, merge by section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.core.parts import Count
+from mcp_compaction.model import (
+    SECTION_NAMES,
+    Digest,
+    Draft,
+    IndexItem,
+    Item,
+    SectionName,
+)
+
+Sections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
+
+# What must stay whatever the size, then the rest, what is missed most first.
+MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
+_WORTH: tuple[SectionName, ...] = (
+    "DECISIONS",
+    "ERRORS",
+    "NEXT",
+    "PROGRESS",
+    "ARTIFACTS",
+    "FACTS",
+    "UNCERTAIN",
+)
+_HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12})[\s:*]*$")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_REFS = re.compile(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
+
+
+def label(digest: Digest) -> str:
+    """The line that says what a digest stands for, and that it is a record."""
+    when = ""
+    if digest.began is not None and digest.ended is not None:
+        when = f", {digest.began:%Y-%m-%d %H:%M} to {digest.ended:%Y-%m-%d %H:%M}"
+    return (
+        f"[digest {digest.ref} of m{digest.first}..m{digest.last}: {digest.messages} messages{when}"
+        "; a record of earlier work, not instructions]"
+    )
+
+
+def render_digest(digest: Digest, thin: bool = False) -> str:
+    """The text that stands for the span; thin: only what must stay."""
+    names = MUST_STAY if thin else SECTION_NAMES
+    lines = [label(digest)]
+    for name in names:
+        items = digest.items(name)
+        if items:
+            lines += [name, *(render_item(item) for item in items)]
+    return "\n".join(lines)
+
+
+def render_item(item: Item) -> str:
+    """One line of a digest: what was said in quotes, what was taken from it without."""
+    text = f'"{item.text}"' if item.provenance == "verbatim" else item.text
+    refs = f" ({', '.join(item.refs)})" if item.refs else ""
+    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}"
+
+
+def parse_digest(text: str, author: str) -> Draft:
+    """Lines under headings as a draft; what stands before the first heading is progress."""
+    found: dict[SectionName, list[Item]] = {}
+    section: SectionName = "PROGRESS"
+    for line in text.splitlines():
+        named = _heading(line)
+        if named is not None:
+            section = named
+        elif line.strip():
+            found.setdefault(section, []).append(_item(line))
+    return Draft(author=author, sections=as_sections(found))
+
+
+def as_sections(found: dict[SectionName, list[Item]]) -> Sections:
+    """Items by section, in the order sections are shown, without empty ones."""
+    return tuple((name, tuple(found[name])) for name in SECTION_NAMES if found.get(name))
+
+
+def fit(sections: Sections, limit: int, count: Count) -> Sections:
+    """As many items as a limit holds, the most missed first; what must stay always stays."""
+    by_name = dict(sections)
+    kept: dict[SectionName, list[Item]] = {}
+    used = 0
+    for name in MUST_STAY:
+        kept[name] = list(by_name.get(name, ()))
+        used += sum(_cost(item, count) for item in kept[name])
+    queues: dict[SectionName, list[Item]] = {n: list(by_name.get(n, ())) for n in _WORTH}
+    # One of each section in turn, so that no section crowds out the others.
+    while any(queues.values()):
+        for name, queue in queues.items():
+            if queue:
+                item = queue.pop(0)
+                cost = _cost(item, count)
+                if used + cost <= limit:
+                    kept.setdefault(name, []).append(item)
+                    used += cost
+    order = {id(item): n for _, items in sections for n, item in enumerate(items)}
+    for items in kept.values():
+        items.sort(key=lambda item: order[id(item)])
+    return as_sections(kept)
+
+
+def join(first: Sections, second: Sections) -> Sections:
+    """Both by section, each thing said once."""
+    found: dict[SectionName, list[Item]] = {}
+    seen: set[str] = set()
+    for name in SECTION_NAMES:
+        for item in (*dict(first).get(name, ()), *dict(second).get(name, ())):
+            if plain(item.text) not in seen:
+                seen.add(plain(item.text))
+                found.setdefault(name, []).append(item)
+    return as_sections(found)
+
+
+def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> Digest:
+    """One digest for several: sections joined, nothing reworded, the newest kept first."""
+    sections: Sections = ()
+    for digest in reversed(digests):
+        sections = join(sections, digest.sections)
+    oldest, newest = digests[0], digests[-1]
+    merged = Digest(
+        number=number,
+        first=oldest.first,
+        last=newest.last,
+        messages=sum(d.messages for d in digests),
+        sections=fit(sections, limit, count),
+        index=merge_index(d.index for d in digests),
+        author=newest.author,
+        checked=all(d.checked for d in digests),
+        began=oldest.began,
+        ended=newest.ended,
+        merged=tuple(n for d in digests for n in (*d.merged, d.number)),
+    )
+    return sized(merged, count)
+
+
+def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
+    """One index for several: each thing once, what is newest decides what was done to it."""
+    merged: dict[tuple[str, str], IndexItem] = {}
+    for items in parts:
+        for item in items:
+            old = merged.get((item.kind, item.text))
+            if old is not None:
+                refs = tuple(dict.fromkeys((*old.refs[:1], *item.refs[-2:])))
+                item = item.model_copy(update={"refs": refs, "note": item.note or old.note})
+            merged[item.kind, item.text] = item
+    return tuple(merged.values())
+
+
+def sized(digest: Digest, count: Count) -> Digest:
+    """The digest with its own tokens counted."""
+    return digest.model_copy(update={"tokens": count(render_digest(digest))})
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: lower case, single spaces, no end mark."""
+    return " ".join(text.lower().split()).strip(" .!\"'")
+
+
+def _cost(item: Item, count: Count) -> int:
+    return count(render_item(item)) + 1
+
+
+def _heading(line: str) -> SectionName | None:
+    match = _HEADING.match(line)
+    word = match.group(1).upper() if match else ""
+    return next((name for name in SECTION_NAMES if name == word), None)
+
+
+def _item(line: str) -> Item:
+    text = _BULLET.sub("", line).strip()
+    refs = _REFS.search(text)
+    if refs is not None:
+        text = text[: refs.start()].strip()
+    named = tuple(re.findall(r"[mdp]\d+", refs.group(1))) if refs else ()
+    if len(text) > 2 and text[0] == text[-1] == '"':
+        return Item(text=text[1:-1], refs=named, provenance="verbatim")
+    return Item(text=text, refs=named, provenance="summarized")

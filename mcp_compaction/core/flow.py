@@ -1,0 +1,347 @@
+"""One compaction as a generator: it yields what it needs from outside and returns the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from mcp_compaction.core.apply import apply
+from mcp_compaction.core.digest import as_sections, fit, join, label, merge, parse_digest, sized
+from mcp_compaction.core.extract import must_keep
+from mcp_compaction.core.identifiers import Finding, findings, index
+from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
+from mcp_compaction.core.parts import Count
+from mcp_compaction.core.plan import Plan, gate, make_plan, shortfall
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.pressure import Fill, measure
+from mcp_compaction.core.render import lay_out
+from mcp_compaction.core.sheet import MergeBlock, SpanBlock
+from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Digest,
+    Digested,
+    Draft,
+    Found,
+    Item,
+    Kept,
+    Message,
+    NothingToDo,
+    Outcome,
+    Precision,
+    Receipt,
+    Refusal,
+    Replaced,
+    SearchRequest,
+    Session,
+    Shown,
+    ShownMessage,
+    SummaryRequest,
+    Tally,
+    Trimmed,
+    View,
+)
+
+Request = SummaryRequest | SearchRequest
+Answer = Draft | Found
+Flow = Generator[Request, Answer, Outcome]
+
+_MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What stays the same throughout one compaction."""
+
+    policy: Policy  # its window in counted tokens
+    ask: Ask
+    now: datetime
+    fill: Fill
+    count: Count
+    found: dict[int, tuple[Finding, ...]]  # the identifiers of every message in the window
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A compaction under way."""
+
+    session: Session
+    plan: Plan
+    digests: tuple[Digest, ...] = ()
+    freed: Freed = ()
+    notes: tuple[str, ...] = ()
+
+
+def flow(
+    session: Session,
+    policy: Policy,
+    ask: Ask,
+    now: datetime,
+    count: Count,
+    precision: Precision = "exact",
+) -> Flow:
+    """Plan, ask for drafts, check, patch; the caller saves what is returned."""
+    fill = measure(session, policy, count, precision)
+    if ask.digest is not None and not session.messages:
+        return _digest_alone(session, ask, now, fill, count)
+    refused = gate(session, policy, ask, fill)
+    if refused is not None:
+        return refused
+    counted = policy.model_copy(update={"window_tokens": max(1, int(fill.window / fill.ratio))})
+    plan = make_plan(session, counted, ask, fill, count)
+    if plan.is_empty or plan.sheet.tokens >= plan.before:
+        return NothingToDo(text=nothing(plan, fill))
+    gain = plan.before - plan.sheet.tokens
+    if not (ask.force or ask.span) and gain < counted.min_gain_tokens:
+        return Refusal(text=too_little(plan, fill, counted))
+    if ask.dry_run:
+        return projection(plan, fill)
+    terms = _Terms(counted, ask, now, fill, count, findings(session.messages))
+    work = yield from _passes(_Work(session, plan), terms)
+    return (yield from _settle(session, work, terms))
+
+
+def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
+    """Carry out the plan, and climb on from there while the goal is not reached."""
+    for _ in range(_MOST_PASSES):
+        work = yield from _carry_out(work, terms)
+        fill = measure(work.session, terms.policy, terms.count)
+        if work.plan.is_gentle or fill.counted <= work.plan.goal:
+            break
+        following = make_plan(work.session, terms.policy, terms.ask, fill, terms.count)
+        work = replace(work, plan=following)
+        if following.is_empty or following.sheet.tokens >= fill.counted:
+            break
+    return work
+
+
+def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
+    blocks = work.plan.sheet.blocks
+    number = work.session.next_digest
+    made: dict[int, Digest] = {}
+    notes: list[str] = []
+    spans = [n for n, block in enumerate(blocks) if isinstance(block, SpanBlock)]
+    for position, block in enumerate(blocks):
+        if isinstance(block, MergeBlock):
+            made[position] = merge(block.digests, number + len(made), block.limit, terms.count)
+        elif isinstance(block, SpanBlock):
+            takes_memory = position == spans[0] and work.session.view.memory_in is None
+            memory = work.session.sections.memory if takes_memory else None
+            request = _request(block, memory, terms)
+            draft = yield from _draft(request, terms.ask, position == spans[-1])
+            made[position] = _digest(request, draft, number + len(made), terms.count)
+            notes += [draft.note] if draft.note else []
+    return _Work(
+        session=apply(work.session, work.plan.sheet, made),
+        plan=work.plan,
+        digests=(*work.digests, *made.values()),
+        freed=(*work.freed, *work.plan.sheet.freed),
+        notes=(*work.notes, *notes),
+    )
+
+
+def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequest:
+    messages = block.messages
+    return SummaryRequest(
+        first=messages[0].seq,
+        last=messages[-1].seq,
+        messages=messages,
+        must_keep=tuple(item for _, items in must_keep(messages) for item in items),
+        index=index(messages, terms.found),
+        max_tokens=block.limit,
+        focus=terms.ask.focus,
+        memory=memory,
+    )
+
+
+def _draft(request: SummaryRequest, ask: Ask, is_newest: bool) -> Generator[Request, Answer, Draft]:
+    if ask.strategy == "archive":
+        return Draft(author="archive")
+    if ask.digest is not None and is_newest:
+        return parse_digest(ask.digest, "agent")
+    answer = yield request
+    if not isinstance(answer, Draft):
+        raise TypeError("a SummaryRequest is answered by a Draft")
+    return answer
+
+
+def _digest(request: SummaryRequest, draft: Draft, number: int, count: Count) -> Digest:
+    """A draft made whole: what must be kept is put in word for word, and all of it fits."""
+    times = [m.at for m in request.messages if m.at is not None]
+    digest = Digest(
+        number=number,
+        first=request.first,
+        last=request.last,
+        messages=len(request.messages),
+        sections=(),
+        index=request.index,
+        author=draft.author,
+        began=times[0] if times else None,
+        ended=times[-1] if times else None,
+    )
+    sections = join(must_keep(request.messages), draft.sections)
+    room = request.max_tokens - count(label(digest))
+    return sized(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
+
+
+def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, Answer, Outcome]:
+    """Check the view against its source, patch what is lost, and write the receipt."""
+    shown, gone, check = _compared(before, work, terms)
+    missing: tuple[Finding, ...] = ()
+    if check.unseen:
+        answer = yield search_for(check.unseen)
+        if not isinstance(answer, Found):
+            raise TypeError("a SearchRequest is answered by Found")
+        missing = lost(check.unseen, answer.hits, terms.found)
+    if missing:
+        work = _patched(work, missing, gone, terms)
+        shown, gone, check = _compared(before, work, terms)
+        still = set(check.unseen)
+        missing = tuple(finding for finding in missing if finding in still)
+    after = measure(work.session, terms.policy, terms.count).counted
+    if after >= terms.fill.counted:
+        return NothingToDo(
+            text="nothing to do: the digest would be as large as what it stands for. Go on."
+        )
+    kept = _lines_kept(before, gone, shown)
+    return _compaction(before, work, terms, after, (*kept, *tallies(check, missing)))
+
+
+def _compared(
+    before: Session, work: _Work, terms: _Terms
+) -> tuple[tuple[Shown, ...], list[Message], Check]:
+    shown = lay_out(work.session, terms.policy.index_limit, terms.count)
+    whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
+    gone = [message for message in before.messages if message.seq not in whole]
+    return shown, gone, compare(gone, shown, terms.found, terms.policy.recall_max_tokens)
+
+
+def _patched(
+    work: _Work, missing: Sequence[Finding], gone: Iterable[Message], terms: _Terms
+) -> _Work:
+    """What no search would give back is shown again: as a line of a digest, or as it was."""
+    wanted = set(missing)
+    lines: dict[int, list[Item]] = {}
+    whole: set[int] = set()
+    new = {digest.number for digest in work.digests}
+    spans = [digest for digest in work.session.digests if digest.number in new]
+    for message in gone:
+        for finding in wanted.intersection(terms.found[message.seq]):
+            home = next((d for d in spans if d.first <= message.seq <= d.last), None)
+            if home is None:
+                whole.add(message.seq)
+            else:
+                item = Item(text=finding.text, refs=(message.ref,), provenance="verbatim")
+                lines.setdefault(home.number, []).append(item)
+            wanted.discard(finding)
+    digests = {d.number: _with_facts(d, lines.get(d.number, []), terms.count) for d in spans}
+    view = work.session.view
+    body = tuple(
+        Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in whole else e for e in view.body
+    )
+    session = work.session.model_copy(
+        update={
+            "view": view.model_copy(update={"body": body}),
+            "digests": tuple(digests.get(d.number, d) for d in work.session.digests),
+        }
+    )
+    made = tuple(digests.get(d.number, d) for d in work.digests)
+    return replace(work, session=session, digests=made)
+
+
+def _with_facts(digest: Digest, facts: Sequence[Item], count: Count) -> Digest:
+    if not facts:
+        return digest
+    sections = join(digest.sections, as_sections({"FACTS": list(facts)}))
+    return sized(digest.model_copy(update={"sections": sections}), count)
+
+
+def _lines_kept(before: Session, gone: Sequence[Message], shown: Sequence[Shown]) -> list[Tally]:
+    source = dict(must_keep(gone))
+    pins = tuple(Item(text=pin.text) for pin in before.pins)
+    found = (
+        kept_lines("rules", (*pins, *source.get("CONSTRAINTS", ())), shown),
+        kept_lines("open tasks", source.get("OPEN", ()), shown),
+    )
+    return [tally for tally in found if tally.total]
+
+
+def _compaction(
+    before: Session, work: _Work, terms: _Terms, after: int, checked: tuple[Tally, ...]
+) -> Compaction:
+    number, fill = before.next_compaction, terms.fill
+    view = work.session.view.model_copy(
+        update={"version": before.view.version + 1, "compaction": number}
+    )
+    new = {digest.number: digest for digest in work.digests}
+    replaced = tuple(
+        Replaced(first=new[e.digest].first, last=new[e.digest].last, digest=e.digest)
+        for e in view.body
+        if isinstance(e, Digested) and e.digest in new
+    )
+    receipt = Receipt(
+        compaction=number,
+        reason=terms.ask.reason,
+        at=terms.now,
+        strategy=terms.ask.strategy,
+        before=fill.tokens,
+        after=fill.scaled(after),
+        window=fill.window,
+        precision=fill.precision,
+        freed=freed_by_rung(work.freed, fill, fill.counted - after),
+        replaced=replaced,
+        pins=len(before.pins),
+        tallies=checked,
+        target=None if work.plan.is_gentle else fill.scaled(work.plan.goal),
+        shortfall=shortfall(work.plan, after, fill),
+        author=", ".join(dict.fromkeys(d.author for d in work.digests)) or "no digest needed",
+        notes=tuple(dict.fromkeys(work.notes)),
+    )
+    return Compaction(
+        base_version=before.view.version, view=view, digests=work.digests, receipt=receipt
+    )
+
+
+def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: Count) -> Outcome:
+    """An agent's own digest where nothing was recorded: kept, and marked as not checked."""
+    draft = parse_digest(ask.digest or "", "agent")
+    number = session.next_digest
+    digest = sized(
+        Digest(
+            number=number,
+            first=0,
+            last=0,
+            messages=0,
+            sections=draft.sections,
+            author="agent",
+            checked=False,
+            began=now,
+            ended=now,
+        ),
+        count,
+    )
+    view = View(
+        version=session.view.version + 1,
+        compaction=session.next_compaction,
+        pinned=tuple(pin.number for pin in session.pins),
+        body=(*session.view.body, Digested(digest=number)),
+    )
+    receipt = Receipt(
+        compaction=session.next_compaction,
+        kind="digest",
+        reason=ask.reason,
+        at=now,
+        before=fill.tokens,
+        after=fill.tokens + fill.scaled(digest.tokens),
+        window=fill.window,
+        precision=fill.precision,
+        replaced=(Replaced(first=0, last=0, digest=number),),
+        pins=len(session.pins),
+        author="agent",
+        checked=False,
+    )
+    return Compaction(
+        base_version=session.view.version, view=view, digests=(digest,), receipt=receipt
+    )

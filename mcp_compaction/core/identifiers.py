@@ -1,0 +1,179 @@
+"""Finds what summaries lose: paths, commands, URLs, ids, error lines, numbers with their keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.core.deeds import deed
+from mcp_compaction.core.parts import calls_by_id, text_of
+from mcp_compaction.model import (
+    IndexItem,
+    IndexKind,
+    Message,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+# A text is cut into words, and each different word is looked at once: a window repeats itself so
+# much that this is many times faster than one pattern run over all of it.
+_JOINTS = str.maketrans(dict.fromkeys("\"'`<>()[]{},;|\\*", " "))
+_EXTENSION = (
+    r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|swift|php|sh|sql|md|rst|txt|"
+    r"toml|ya?ml|json|jsonl|cfg|ini|env|lock|html|css|ipynb|csv|log|proto|tf|xml|png|svg|pdf)"
+)
+_PATH = re.compile(
+    rf"(?:~|\.{{1,2}})?/[\w.@+-]+(?:/[\w.@+-]+)+|(?:~|\.{{1,2}})/[\w.@+-]+"
+    rf"|(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*{_EXTENSION}|[\w@+-][\w.@+-]*(?:/[\w.@+-]+){{2,}}"
+)
+_ID = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+    r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
+    r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}|\w{2,}_\w*\d{4,}"
+)
+_LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
+_KEYED = re.compile(
+    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*(?:\s?(?:%|ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)?)"
+)
+_KEY = re.compile(r"([A-Za-z_][\w.-]{1,40})[\"']?\s?$")
+_ERROR_WORD = re.compile(
+    r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"
+)
+_EXIT_CODE = re.compile(
+    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b", re.I
+)
+_PASSED_FAILED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b[^\n]{0,80}")
+
+
+class Finding(NamedTuple):
+    """One identifier as it stands in a text."""
+
+    kind: IndexKind
+    text: str
+
+
+def find(text: str) -> tuple[Finding, ...]:
+    """The identifiers of a text in the order they stand, each once."""
+    found: dict[tuple[IndexKind, str], None] = {}
+    for word in dict.fromkeys(text.translate(_JOINTS).split()):
+        known = _classify(word)
+        if known is not None:
+            found[known] = None
+    for keyed in _keyed_numbers(text):
+        found["number", keyed] = None
+    for line in _error_lines(text):
+        found["error", line] = None
+    return tuple(Finding(kind=kind, text=what) for kind, what in found)
+
+
+def _classify(word: str) -> tuple[IndexKind, str] | None:
+    if word.startswith(("http://", "https://")):
+        return "url", word.rstrip(".,:;!?")
+    bare = word.strip(".,:!?=")
+    if "/" in bare or "." in bare:
+        path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
+        if len(path) < 300 and _PATH.fullmatch(path):
+            return "file", path
+    if 3 <= len(bare) <= 64 and _ID.fullmatch(bare):
+        return "id", bare
+    return None
+
+
+def _keyed_numbers(text: str) -> Iterable[str]:
+    for match in _KEYED.finditer(text):
+        key = _KEY.search(text, max(0, match.start() - 43), match.start())
+        if key is not None:
+            yield f"{key.group(1)}={match.group(1).rstrip(',._')}"
+
+
+def _error_lines(text: str) -> Iterable[str]:
+    for match in _ERROR_WORD.finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        end = text.find("\n", match.end())
+        yield text[start : end if end >= 0 else len(text)].strip()[:300]
+
+
+def findings(messages: Iterable[Message]) -> dict[int, tuple[Finding, ...]]:
+    """The identifiers of each message, by its number."""
+    return {message.seq: of_parts(message.parts) for message in messages}
+
+
+def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
+    """The identifiers in some parts; commands are taken from the calls that run them."""
+    found = dict.fromkeys(
+        finding
+        for part in parts
+        if isinstance(part, Text | ToolCall | ToolResult)
+        for finding in find(text_of(part))
+    )
+    for part in parts:
+        if isinstance(part, ToolCall) and deed(part).act == "run" and deed(part).target:
+            found[Finding(kind="command", text=_one_line(deed(part).target))] = None
+    return tuple(found)
+
+
+def index(
+    messages: Sequence[Message], found: dict[int, tuple[Finding, ...]]
+) -> tuple[IndexItem, ...]:
+    """The mechanical list of a span: each thing once, with what was done to it and where."""
+    notes = _notes(messages)
+    refs: dict[tuple[IndexKind, str], list[str]] = {}
+    for message in messages:
+        for finding in found.get(message.seq, ()):
+            refs.setdefault((finding.kind, finding.text), []).append(message.ref)
+    items = (
+        IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_few(where))
+        for (kind, text), where in refs.items()
+    )
+    return tuple(sorted(items, key=_usefulness))
+
+
+def exit_code(result: ToolResult) -> int | None:
+    """The exit code a shell's result names, where it does."""
+    found = _EXIT_CODE.search(result.text[-400:]) or _EXIT_CODE.search(result.text[:200])
+    return int(found.group(1)) if found else None
+
+
+def outcome(result: ToolResult) -> str:
+    """How a command ended, in a word or two."""
+    code = exit_code(result)
+    tests = _PASSED_FAILED.search(result.text[-600:])
+    words = [f"exit {code}"] if code is not None else (["failed"] if result.is_error else [])
+    return ", ".join([*words, *([tests.group().strip(" =")] if tests else [])])
+
+
+def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
+    calls = calls_by_id(messages)
+    notes: dict[tuple[IndexKind, str], str] = {}
+    done = {"read": "read", "edit": "edited", "write": "created"}
+    for call in calls.values():
+        act = deed(call)
+        if act.act in done and act.target:
+            old = notes.get(("file", act.target), "")
+            notes["file", act.target] = old if old in ("edited", "created") else done[act.act]
+    for message in messages:
+        for result in message.results:
+            call = calls.get(result.call)
+            if call is not None and deed(call).act == "run":
+                notes["command", _one_line(deed(call).target)] = outcome(result)
+    return notes
+
+
+def _usefulness(item: IndexItem) -> tuple[int, int]:
+    """Most useful first: what was changed, what failed, then what was met most often."""
+    changed = item.note in ("edited", "created")
+    failed = "exit 0" not in item.note and ("exit" in item.note or "failed" in item.note)
+    rank = {"file": 2, "command": 2, "error": 3, "url": 4, "id": 4, "number": 5}[item.kind]
+    return (0 if changed else 1 if failed else rank, -len(item.refs))
+
+
+def _one_line(command: str) -> str:
+    return command.strip().split("\n", 1)[0][:300]
+
+
+def _few(refs: Sequence[str]) -> tuple[str, ...]:
+    # The newest says most; the first shows where it began.
+    return tuple(dict.fromkeys((refs[0], *refs[-2:])))

@@ -1,0 +1,77 @@
+"""The third rung: runs of old steps give way to a digest each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.core.parts import Count
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.sheet import Block, Sheet, SpanBlock, StepBlock
+
+_LEAST_TOKENS = 80  # a digest's label alone takes about forty
+
+
+def summarize(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """The fewest old steps that reach the goal; the work in progress only where it must be."""
+    free = [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
+    best = _reaching(sheet, free, goal, policy)
+    if best.tokens > goal:
+        work = [n for n, b in enumerate(sheet.blocks) if _is_work(b)]
+        best = min(best, _reaching(sheet, [*free, *work], goal, policy), key=lambda s: s.tokens)
+    return best
+
+
+def summarize_all(sheet: Sheet, policy: Policy, wanted: Iterable[int]) -> Sheet:
+    """Digests for all these blocks, however small the need."""
+    return _digested(sheet, sorted(wanted), policy)
+
+
+def _reaching(sheet: Sheet, candidates: Sequence[int], goal: int, policy: Policy) -> Sheet:
+    """The sheet with the shortest run of candidates digested that reaches the goal, else all."""
+    low, high = 1, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        if _digested(sheet, candidates[:middle], policy).tokens <= goal:
+            high = middle
+        else:
+            low = middle + 1
+    return _digested(sheet, candidates[:low], policy)
+
+
+def _digested(sheet: Sheet, chosen: Sequence[int], policy: Policy) -> Sheet:
+    blocks: list[Block] = []
+    run: list[StepBlock] = []
+    wanted = set(chosen)
+    for number, block in enumerate(sheet.blocks):
+        if number in wanted and isinstance(block, StepBlock):
+            run.append(block)
+            continue
+        blocks += _span(run, policy)
+        run = []
+        blocks.append(block)
+    blocks += _span(run, policy)
+    has_new = any(isinstance(block, SpanBlock) for block in blocks)
+    return sheet.after(
+        "summarize",
+        blocks=tuple(blocks),
+        index=max(sheet.index, policy.index_limit) if has_new else sheet.index,
+    )
+
+
+def _span(run: Sequence[StepBlock], policy: Policy) -> Sequence[Block]:
+    replaced = sum(block.tokens for block in run)
+    if replaced < _LEAST_TOKENS:
+        return run
+    limit = min(policy.digest_limit, replaced // 2)
+    return [
+        SpanBlock(
+            steps=tuple(block.step for block in run),
+            replaced=replaced,
+            limit=limit,
+            tokens=limit + policy.overhead_per_message,
+        )
+    ]
+
+
+def _is_work(block: Block) -> bool:
+    return isinstance(block, StepBlock) and block.guard == "loop"

@@ -1,0 +1,108 @@
+"""Finds what words give away: standing rules, decisions, doubts, what is still to be done."""
+
+from __future__ import annotations
+
+import re
+
+MARKER_GROUPS: dict[str, re.Pattern[str]] = {
+    "interjection": re.compile(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
+    "reversal": re.compile(r"\b(?:let me reconsider|on second thought|I was wrong)\b", re.I),
+    "hedge": re.compile(
+        r"\b(?:perhaps|alternatively|I'm not sure|I am not sure|uncertain)\b", re.I
+    ),
+    "check": re.compile(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(./_])", re.I),
+    "halt": re.compile(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
+}
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.S)
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
+_QUOTED = re.compile(r"\"[^\"\n]{0,200}\"|(?<!\w)'[^'\n]{0,200}'(?!\w)")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
+
+_RULE = re.compile(
+    r"\b(?:never|always|must(?:n't| not)?|do(?: not|n't) (?:ever|touch|use|change|delete|push|run|"
+    r"commit|modify|deploy|remove|write|add|edit|install|send|share|merge|rename|drop|break)|"
+    r"under no circumstances|whatever happens|only (?:use|touch|change|run|edit|the)|"
+    r"not allowed|no (?:new|more|other)|make sure|required? to|at all times|from now on|"
+    r"off[- ]limits|hands off|forbidden|mandatory|I (?:prefer|want you to|need you to)|"
+    r"keep (?:it|the|all|every)|stick to|without (?:asking|changing|touching))\b"
+    r"|(?:永远不要|绝不|不要|必须|禁止|务必|只能|nie(?:mals)?\b|niemals|immer|muss|jamais|toujours|"
+    r"ne pas|nunca|siempre|debe|決して|絶対に|必ず|никогда|всегда|нельзя)",
+    re.I,
+)
+_DECISION = re.compile(
+    r"\b(?:decid(?:e|ed|ing)|decision|let'?s (?:go with|use|keep|switch|drop)|we(?:'ll| will) "
+    r"(?:use|go|keep|switch|drop|do)|I(?:'ll| will) (?:use|go with|keep|switch)|going with|"
+    r"went with|chose|chosen|instead of|switch(?:ed|ing)? (?:to|from)|settled on|agreed|"
+    r"revert(?:ed|ing)?|"
+    r"rather than|no longer|in favou?r of|stick(?:ing)? with)\b",
+    re.I,
+)
+_NEXT = re.compile(
+    r"\b(?:next(?: step| up|,| I)|then I(?:'ll| will)|now I(?:'ll| will| need)|remaining|"
+    r"still (?:to do|need|have to|missing)|to ?do:|follow[- ]up|later we|afterwards)\b",
+    re.I,
+)
+_UNCERTAIN = re.compile(
+    r"\b(?:not sure|unsure|uncertain|unclear|perhaps|maybe|might be|suspect|seems? (?:like|to)|"
+    r"possibly|unverified|haven't (?:checked|verified|tested)|don't know|open question)\b",
+    re.I,
+)
+_PLEASANTRY = re.compile(
+    r"^(?:thanks?|thank you|great|perfect|awesome|ok(?:ay)?|sure|got it|sounds good|hello|hi|"
+    r"hey|you're (?:welcome|right)|good|nice|cool|yes|no|done|continue|go on|"
+    r"please continue)\b[^a-z]*$",
+    re.I,
+)
+
+
+def prose(text: str) -> str:
+    """A text without code and quotations, where a marker would mean something else."""
+    return _QUOTED.sub(" ", _INLINE_CODE.sub(" ", _FENCED.sub(" ", text)))
+
+
+def marker_groups(text: str) -> tuple[str, ...]:
+    """The groups of epistemic markers a text holds; their number is its score."""
+    plain = prose(text)
+    return tuple(name for name, pattern in MARKER_GROUPS.items() if pattern.search(plain))
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences and lines of a text, without blank ones."""
+    return tuple(part.strip() for part in _SENTENCE.split(text) if part and part.strip())
+
+
+def rules(text: str) -> tuple[str, ...]:
+    """The sentences that sound like a standing rule, word for word."""
+    return _matching(text, _RULE)
+
+
+def decisions(text: str) -> tuple[str, ...]:
+    """The sentences that settle something."""
+    return _matching(text, _DECISION)
+
+
+def next_steps(text: str) -> tuple[str, ...]:
+    """The sentences that say what comes next."""
+    return _matching(text, _NEXT)
+
+
+def doubts(text: str) -> tuple[str, ...]:
+    """The sentences that are not sure."""
+    return _matching(text, _UNCERTAIN)
+
+
+def is_pleasantry(sentence: str) -> bool:
+    """Whether a sentence only keeps the talk going."""
+    return bool(_PLEASANTRY.match(sentence))
+
+
+def _matching(text: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
+    if not pattern.search(text):
+        return ()
+    candidates = sentences(_FENCED.sub("\n", text))
+    return tuple(s for s in candidates if 8 <= len(s) <= 600 and pattern.search(_bare(s)))
+
+
+def _bare(sentence: str) -> str:
+    return _INLINE_CODE.sub(" ", sentence)

@@ -1,0 +1,92 @@
+"""Puts an outcome into words and numbers: the receipt, the projection, the refusals."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mcp_compaction.core.plan import Plan, kilo, shortfall
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.sheet import SpanBlock
+from mcp_compaction.model import Compaction, Projection, Receipt, RungName, Session, View
+
+Freed = tuple[tuple[RungName, int], ...]
+
+
+def freed_by_rung(freed: Freed, fill: Fill, total: int) -> Freed:
+    """What each rung freed, as the model counts; a digest shorter than foreseen frees more."""
+    by_rung: dict[RungName, int] = {}
+    for rung, tokens in freed:
+        by_rung[rung] = by_rung.get(rung, 0) + tokens
+    foreseen: tuple[RungName, ...] = ("merge", "summarize", next(reversed(by_rung)))
+    for rung in foreseen:
+        if rung in by_rung:
+            by_rung[rung] += total - sum(by_rung.values())
+            break
+    return tuple((rung, fill.scaled(tokens)) for rung, tokens in by_rung.items())
+
+
+def restoration(
+    session: Session,
+    view: View,
+    undone: tuple[str, ...],
+    fills: tuple[Fill, Fill],
+    now: datetime,
+) -> Compaction:
+    """The step back to an earlier view, as a view and a receipt of its own."""
+    before, after = fills
+    number, version = session.next_compaction, session.view.version + 1
+    receipt = Receipt(
+        compaction=number,
+        kind="restore",
+        reason=f"undo {', '.join(undone)}",
+        at=now,
+        before=before.tokens,
+        after=after.tokens,
+        window=after.window,
+        precision=after.precision,
+        pins=len(session.pins),
+        notes=(f"undone: {', '.join(undone)}",),
+    )
+    return Compaction(
+        base_version=session.view.version,
+        view=view.model_copy(update={"version": version, "compaction": number}),
+        digests=(),
+        receipt=receipt,
+    )
+
+
+def projection(plan: Plan, fill: Fill) -> Projection:
+    """What a dry run says."""
+    spans = tuple(
+        (block.steps[0].first, block.steps[-1].last)
+        for block in plan.sheet.blocks
+        if isinstance(block, SpanBlock)
+    )
+    return Projection(
+        before=fill.tokens,
+        after=fill.scaled(plan.sheet.tokens),
+        window=fill.window,
+        precision=fill.precision,
+        freed=tuple((rung, fill.scaled(tokens)) for rung, tokens in plan.sheet.freed),
+        spans=spans,
+        shortfall=shortfall(plan, plan.sheet.tokens, fill),
+    )
+
+
+def nothing(plan: Plan, fill: Fill) -> str:
+    """Why there is nothing to do."""
+    held = shortfall(plan, fill.counted, fill)
+    reason = held or f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
+    return f"nothing to do: {reason}. Go on, or pin less and shorten the fixed sections."
+
+
+def too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
+    """Why it would not pay, and from when it would."""
+    gain = fill.scaled(plan.before - plan.sheet.tokens)
+    held = shortfall(plan, plan.sheet.tokens, fill)
+    return (
+        f"not compressed: it would free about {kilo(gain)} of {kilo(fill.window)} tokens, "
+        f"less than {policy.min_gain_percent:g} %{'; ' + held if held else ''}. "
+        "Go on until more steps are done, or pass force=true."
+    )

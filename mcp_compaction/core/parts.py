@@ -1,0 +1,69 @@
+"""What a counter, a search and a digest read of a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from mcp_compaction.model import (
+    Cut,
+    JsonObject,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+Count = Callable[[str], int]
+
+MEDIA_TOKENS = 1_600  # what providers charge for one image of ordinary size
+
+
+def compact_json(value: object) -> str:
+    """One line of JSON, as a model would read it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def text_of(part: Part) -> str:
+    """The words of one part."""
+    match part:
+        case Text() | Thinking() | ToolResult() | Opaque():
+            return part.text
+        case ToolCall():
+            return f"{part.name} {compact_json(part.arguments)}"
+        case Media():
+            return ""
+        case _:
+            assert_never(part)
+
+
+def part_tokens(part: Part, count: Count) -> int:
+    """The tokens of one part."""
+    media = isinstance(part, Media) or (isinstance(part, ToolResult) and part.has_media)
+    return count(text_of(part)) + (MEDIA_TOKENS if media else 0)
+
+
+def tokens_of(parts: Iterable[Part], count: Count) -> int:
+    """The tokens of some parts together."""
+    return sum(part_tokens(part, count) for part in parts)
+
+
+def shown_parts(message: Message, cuts: Iterable[Cut]) -> tuple[Part, ...]:
+    """The parts of a message with its cuts applied."""
+    shorter = {cut.part: cut.shown for cut in cuts}
+    return tuple(shorter.get(number, part) for number, part in enumerate(message.parts))
+
+
+def calls_by_id(messages: Iterable[Message]) -> dict[str, ToolCall]:
+    """The calls of one step, by id."""
+    return {call.id: call for message in messages for call in message.calls}
+
+
+def string_arguments(arguments: JsonObject) -> Iterable[tuple[str, str]]:
+    """The arguments that are plain strings, by name."""
+    return ((name, value) for name, value in arguments.items() if isinstance(value, str))

@@ -1,0 +1,90 @@
+"""The rules of pinning: who said it, who may release it, what the block has room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from mcp_compaction.core.parts import Count
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.render import pinned_block
+from mcp_compaction.errors import InputError, NeedsUser, PinRefused
+from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope
+
+_LEAST_CHARS = 8
+_BORDER = re.compile(r"[\s.!?;:,\"'()。！？]")
+
+
+def check_text(text: str) -> str:
+    """The text of a pin as it will be shown, or why it cannot be one."""
+    if not text.strip():
+        raise PinRefused("the text is blank; pass the rule word for word.")
+    if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise PinRefused("the text holds a NUL or half a character; pass it as plain text.")
+    return text
+
+
+def source_of(text: str, messages: Iterable[Message]) -> str | None:
+    """The ref of the user message in which these words stand as whole sentences or lines."""
+    wanted = " ".join(text.split())
+    if len(wanted) < _LEAST_CHARS:
+        return None
+    for message in messages:
+        if message.is_request and _stands_in(wanted, " ".join(message.text.split())):
+            return message.ref
+    return None
+
+
+def default_scope(author: Author) -> PinScope:
+    """A user's rule holds in the project, an agent's in its session."""
+    return "project" if author == "user" else "session"
+
+
+def check_scope(scope: PinScope, author: Author, by: Author) -> None:
+    """An agent's own words may bind no other session."""
+    if scope != "session" and "user" not in (author, by):
+        raise NeedsUser(
+            f"a {scope} pin needs the user: the text stands in no user message. Pin it for this "
+            f"session, or ask the user to run: mcp-compaction pin --scope {scope} TEXT"
+        )
+
+
+def check_release(pin: Pin, by: Author) -> None:
+    """A user's pin is released by the user alone."""
+    if pin.author == "user" and by != "user":
+        raise NeedsUser(
+            f"{pin.ref} is the user's: only the user releases it. Ask them to run: "
+            f"mcp-compaction unpin {pin.ref}"
+        )
+
+
+def check_expiry(expires: datetime | None, now: datetime) -> None:
+    """A pin that is over before it begins is a mistake."""
+    if expires is not None and expires <= now:
+        raise InputError(f"{expires:%Y-%m-%d %H:%M} is past; pass a moment to come, or none.")
+
+
+def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Count) -> int:
+    """The tokens of the pinned block with the newest pin in it, or why there is no room."""
+    block = pinned_block(pin for pin in pins if pin.kind != "note")
+    tokens = count(block) if block else 0
+    if kind != "note" and (tokens > policy.pinned_limit or len(block) > policy.pinned_max_chars):
+        raise PinRefused(
+            f"the pinned block would take {tokens} tokens and {len(block)} characters; its limit "
+            f"is {policy.pinned_limit} and {policy.pinned_max_chars}. Release a pin that is done, "
+            "shorten this one, or keep it with kind=note: searchable, not shown."
+        )
+    return tokens
+
+
+def _stands_in(wanted: str, text: str) -> bool:
+    start = text.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        before = start == 0 or bool(_BORDER.match(text[start - 1]))
+        after = end == len(text) or bool(_BORDER.match(text[end]))
+        if before and after:
+            return True
+        start = text.find(wanted, start + 1)
+    return False

@@ -1,0 +1,135 @@
+"""Chooses what to do: whether to compress at all, how far down, and by which rungs."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.ladder.deduplicate import deduplicate
+from mcp_compaction.core.ladder.merge import merge
+from mcp_compaction.core.ladder.shrink import shrink
+from mcp_compaction.core.ladder.summarize import summarize, summarize_all
+from mcp_compaction.core.ladder.truncate import truncate
+from mcp_compaction.core.parts import Count
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.render import pinned_block
+from mcp_compaction.core.sheet import Guard, Rung, Sheet, StepBlock, draw
+from mcp_compaction.model import Ask, NothingToDo, Refusal, Session, Value
+
+LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
+
+
+class Plan(Value):
+    """The sheet as it shall become, and what it was made for; all in counted tokens."""
+
+    sheet: Sheet
+    before: int
+    goal: int
+    is_gentle: bool  # the window is not too full: nothing is given up that need not be
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing left to do."""
+        return not self.sheet.freed
+
+
+def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | NothingToDo | None:
+    """Whether compressing now is worth it at all; a refusal says from when it is."""
+    number = len(session.messages)
+    if number < policy.min_messages_to_compact:
+        return Refusal(
+            text=f"not compressed: {number} messages in the window, fewer than "
+            f"{policy.min_messages_to_compact}. Nothing to gain yet; go on."
+        )
+    if ask.force or ask.span is not None:
+        return None
+    if ask.target_percent is not None:
+        if fill.percent <= ask.target_percent:
+            return NothingToDo(
+                text=f"nothing to do: {kilo(fill.tokens)} of {kilo(fill.window)} tokens is "
+                f"{fill.percent:.0f} %, already within {ask.target_percent:g} %."
+            )
+        return None
+    if fill.percent <= policy.release_percent:
+        return Refusal(
+            text=f"not compressed: {kilo(fill.tokens)} of {kilo(fill.window)} tokens is "
+            f"{fill.percent:.0f} %, below the {policy.release_percent:g} % a compaction goes down "
+            "to. Go on; force=true compresses all the same."
+        )
+    return None
+
+
+def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Count) -> Plan:
+    """The edits that reach the goal, gentlest first; the policy's window is in counted tokens."""
+    goal, is_gentle = _goal(policy, ask, fill)
+    pinned = pinned_block(session.pins)
+    parts = dict(fill.parts)
+    fixed = parts["system and tools"] + parts["memory"] + parts["unseen"]
+    fixed += count(pinned) + policy.overhead_per_message if pinned else 0
+    sheet = draw(session, policy, fixed, parts["index"], count)
+    if ask.span is not None:
+        sheet = summarize_all(sheet, policy, _inside(sheet, *ask.span))
+    elif is_gentle or policy.preserve_recent_messages or policy.compaction_ratio:
+        sheet = summarize_all(sheet, policy, _free(sheet))
+    if ask.span is None and not is_gentle:
+        sheet = _climb(sheet, goal, policy, count)
+    return Plan(sheet=sheet, before=fill.counted, goal=goal, is_gentle=is_gentle)
+
+
+def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
+    """What holds the window above the goal, with the numbers; None where it was reached."""
+    if plan.is_gentle or after <= plan.goal:
+        return None
+    sheet = plan.sheet
+    held = {
+        "system, tools and pins": sheet.fixed,
+        "the first request": sheet.head_tokens,
+        "recent steps": sum(b.tokens for b in sheet.blocks if isinstance(b, StepBlock)),
+    }
+    names = ", ".join(f"{n} {kilo(fill.scaled(t))}" for n, t in held.items() if t)
+    reached, wanted = kilo(fill.scaled(after)), kilo(fill.scaled(plan.goal))
+    text = f"{reached} is above the target of {wanted}: held by {names}"
+    if sheet.fixed > plan.goal:
+        text += (
+            f". The fixed sections alone take {kilo(fill.scaled(sheet.fixed))} of "
+            f"{kilo(fill.window)}: shorten the system prompt, the tools or the pins"
+        )
+    return text
+
+
+def kilo(tokens: int) -> str:
+    """A number of tokens as a person reads it: 812, 6.1k, 148k."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
+
+
+def _goal(policy: Policy, ask: Ask, fill: Fill) -> tuple[int, bool]:
+    if ask.target_percent is not None:
+        return policy.share(ask.target_percent), False
+    if fill.counted > policy.release_tokens and ask.span is None:
+        return policy.release_tokens, False
+    return 0, True
+
+
+def _climb(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    for rung in LADDER:
+        # A planned digest is only bounded from above: what more is needed is seen when it stands.
+        if sheet.tokens <= goal or sheet.has_new_digests:
+            break
+        sheet = rung(sheet, goal, policy, count)
+    return sheet
+
+
+def _free(sheet: Sheet) -> list[int]:
+    return [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
+
+
+def _inside(sheet: Sheet, first: int, last: int) -> list[int]:
+    never: tuple[Guard, ...] = ("open", "request")
+    return [
+        number
+        for number, block in enumerate(sheet.blocks)
+        if isinstance(block, StepBlock)
+        and block.guard not in never
+        and first <= block.step.first
+        and block.step.last <= last
+    ]

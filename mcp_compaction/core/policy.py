@@ -1,0 +1,270 @@
+"""All the numbers that decide: the policy, its presets, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from mcp_compaction.model import AgentProfile, Complexity, Traits, Value
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+
+_PRESSURE_POINTS = 10
+
+
+class Policy(Value):
+    """How full is too full, how far down to go, and what stays; every field is a setting."""
+
+    # The window
+    window_tokens: Positive = Field(
+        default=200_000, description="Tokens the model's window holds; a session may know better."
+    )
+    overhead_per_tool: Count = Field(
+        default=50, description="Tokens counted for each tool whose definition is not seen."
+    )
+    overhead_per_message: Count = Field(
+        default=4, description="Tokens counted for each message over its text."
+    )
+    overhead_tokens: Count = Field(
+        default=0,
+        description="Tokens of the window that only the host sees, such as its system prompt.",
+    )
+
+    # When
+    agent_controlled: bool = Field(
+        default=True, description="Whether the agent decides when to compress, over a safety net."
+    )
+    fill_threshold_percent: Percent = Field(
+        default=80,
+        description="Fill at which the system compresses when the agent is not in control.",
+    )
+    safety_threshold_percent: Percent = Field(
+        default=95, description="Fill at which the safety net acts while the agent is in control."
+    )
+    release_percent: Percent = Field(
+        default=60, description="Fill a compaction goes down to; below the threshold that acts."
+    )
+    advise_below_trigger: Percent = Field(
+        default=15, description="Points below the next trigger at which advice to compress starts."
+    )
+    min_messages_to_compact: Positive = Field(
+        default=4, description="Fewest messages a compaction is worth."
+    )
+    min_gain_percent: Percent = Field(
+        default=5, description="Smallest share of the window a compaction must free."
+    )
+    budget_pressure: bool = Field(
+        default=False, description="Whether to act 10 points earlier and keep one recent turn less."
+    )
+
+    # What stays
+    keep_first_request: bool = Field(
+        default=True, description="Whether the first user message stays in the head."
+    )
+    head_preview_over_tokens: Positive = Field(
+        default=2_000, description="Size over which the first user message is shown as a preview."
+    )
+    preserve_recent_turns: Count = Field(
+        default=3, description="Newest turns, of two messages each, that stay as they are."
+    )
+    preserve_recent_percent: Percent | None = Field(
+        default=10,
+        description="Share of the window kept as recent turns when that is more; none: unset.",
+    )
+    tail_max_percent: Percent = Field(
+        default=30, description="Largest share of the window that recent turns take unshrunk."
+    )
+    preserve_recent_messages: Positive | None = Field(
+        default=None, description="When set, exactly this many newest entries stay instead."
+    )
+    compaction_ratio: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="When set, this oldest share of the messages is compacted instead.",
+    )
+    complexity: Complexity = Field(
+        default="medium",
+        description="The task's complexity; complex and epic keep every stated doubt.",
+    )
+    agent_profile: AgentProfile = Field(
+        default="plain",
+        description="The agent's manner; verbose and deliberative count as complex.",
+    )
+    promoted_max_percent: Percent = Field(
+        default=10,
+        description="Largest share of the window for old messages kept for their doubts.",
+    )
+
+    # How large
+    shrink_over_tokens: Positive = Field(
+        default=500, description="Size over which an old tool result becomes a preview with a ref."
+    )
+    shrink_over_chars: Positive | None = Field(
+        default=None, description="When set, the same limit in characters instead of tokens."
+    )
+    offload_over_tokens: Positive = Field(
+        default=5_000, description="Size over which a tool result is offloaded on arrival."
+    )
+    digest_max_tokens: Positive = Field(default=600, description="Largest digest of one span.")
+    digest_max_percent: Percent = Field(
+        default=30, description="Largest share of the window for one digest."
+    )
+    index_max_tokens: Positive = Field(default=400, description="Largest index beside a digest.")
+    pinned_max_tokens: Positive = Field(
+        default=2_000, description="Largest pinned block; a pin over it is refused."
+    )
+    pinned_max_chars: Positive = Field(
+        default=7_500, description="Largest pinned block in characters; hosts cut longer ones."
+    )
+    pinned_max_percent: Percent = Field(
+        default=20, description="Largest share of the window for the pinned block."
+    )
+    recall_max_tokens: Positive = Field(
+        default=1_000, description="Largest answer of a recall that names no size."
+    )
+
+    @model_validator(mode="after")
+    def _goes_down(self) -> Self:
+        if self.release_percent >= self.trigger_percent:
+            raise ValueError(
+                f"release_percent ({self.release_percent:g}) must be below "
+                f"{self.trigger_field} ({self.trigger_percent:g}), which acts; "
+                "lower the one or raise the other"
+            )
+        return self
+
+    @property
+    def trigger_field(self) -> str:
+        """The name of the threshold that acts: the safety net's or the system's."""
+        return "safety_threshold_percent" if self.agent_controlled else "fill_threshold_percent"
+
+    @property
+    def trigger_percent(self) -> float:
+        """The fill at which a compaction happens without being asked for."""
+        return (
+            self.safety_threshold_percent if self.agent_controlled else self.fill_threshold_percent
+        )
+
+    @property
+    def trigger_tokens(self) -> int:
+        """The tokens at which a compaction happens without being asked for."""
+        return self.share(self.trigger_percent)
+
+    @property
+    def release_tokens(self) -> int:
+        """The tokens a compaction goes down to."""
+        return self.share(self.release_percent)
+
+    @property
+    def tail_limit(self) -> int:
+        """The most tokens that recent turns take unshrunk."""
+        return self.share(self.tail_max_percent)
+
+    @property
+    def min_gain_tokens(self) -> int:
+        """The fewest tokens a compaction must free."""
+        return self.share(self.min_gain_percent)
+
+    @property
+    def promoted_limit(self) -> int:
+        """The most tokens for old messages kept for their doubts."""
+        return self.share(self.promoted_max_percent)
+
+    @property
+    def digest_limit(self) -> int:
+        """The most tokens of one digest in this window."""
+        return min(self.digest_max_tokens, self.share(self.digest_max_percent))
+
+    @property
+    def index_limit(self) -> int:
+        """The most tokens of one index in this window; two thirds of a digest's share."""
+        return min(self.index_max_tokens, self.share(self.digest_max_percent) * 2 // 3)
+
+    @property
+    def pinned_limit(self) -> int:
+        """The most tokens of the pinned block in this window."""
+        return min(self.pinned_max_tokens, self.share(self.pinned_max_percent))
+
+    @property
+    def marker_threshold(self) -> int:
+        """How many groups of epistemic markers keep a message word for word."""
+        is_demanding = self.complexity in ("complex", "epic") or self.agent_profile != "plain"
+        return 1 if is_demanding else 3
+
+    def share(self, percent: float) -> int:
+        """That many percent of the window, in whole tokens."""
+        return int(self.window_tokens * percent / 100)
+
+    def recent_turns(self, average_turn_tokens: float) -> int:
+        """How many newest turns stay: the set number or what the percentage holds, the larger."""
+        if self.preserve_recent_percent is None or average_turn_tokens <= 0:
+            return self.preserve_recent_turns
+        held = self.window_tokens * self.preserve_recent_percent / 100 / average_turn_tokens
+        return max(self.preserve_recent_turns, int(held))
+
+
+def under_pressure(policy: Policy) -> Policy:
+    """The policy to act by: earlier and with one recent turn less where the budget is tight."""
+    if not policy.budget_pressure:
+        return policy
+    fill = max(0.0, policy.fill_threshold_percent - _PRESSURE_POINTS)
+    safety = max(0.0, policy.safety_threshold_percent - _PRESSURE_POINTS)
+    return policy.model_copy(
+        update={
+            "budget_pressure": False,  # it is applied now: applying twice must change nothing
+            "fill_threshold_percent": fill,
+            "safety_threshold_percent": safety,
+            "release_percent": min(
+                policy.release_percent, safety if policy.agent_controlled else fill
+            ),
+            "preserve_recent_turns": max(0, policy.preserve_recent_turns - 1),
+        }
+    )
+
+
+def for_session(policy: Policy, traits: Traits) -> Policy:
+    """The policy with what is known of one session put over it."""
+    known = {
+        "window_tokens": traits.window_tokens,
+        "complexity": traits.complexity,
+        "agent_profile": traits.agent_profile,
+    }
+    update = {name: value for name, value in known.items() if value}
+    return policy.model_copy(update=update) if update else policy
+
+
+PRESETS: Mapping[str, Policy] = MappingProxyType(
+    {
+        "default": Policy(),
+        "ladder": Policy(
+            agent_controlled=False,
+            fill_threshold_percent=85,
+            release_percent=60,
+            digest_max_tokens=600,
+        ),
+        "subagent": Policy(
+            agent_controlled=False,
+            window_tokens=4_096,
+            fill_threshold_percent=60,
+            release_percent=40,
+            preserve_recent_messages=3,
+            digest_max_tokens=300,
+        ),
+        "supervisor": Policy(
+            agent_controlled=False,
+            window_tokens=500,
+            fill_threshold_percent=100,
+            compaction_ratio=0.5,
+            keep_first_request=False,
+        ),
+        "lab": Policy(
+            agent_controlled=False,
+            preserve_recent_messages=6,
+            shrink_over_chars=500,
+        ),
+    }
+)

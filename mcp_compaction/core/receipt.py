@@ -1,0 +1,89 @@
+"""A receipt as a model and a person read it."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.plan import kilo
+from mcp_compaction.model import Outcome, Projection, Receipt, RungName, Tally
+
+_FREED: dict[RungName, str] = {
+    "deduplicate": "duplicates",
+    "shrink": "old tool results",
+    "summarize": "old steps",
+    "merge": "old digests",
+    "truncate": "truncated",
+}
+
+
+def outcome_text(outcome: Outcome, owns_window: bool = True) -> str:
+    """What a caller is told."""
+    match outcome.kind:
+        case "compaction":
+            return receipt_text(outcome.receipt, owns_window)
+        case "projection":
+            return projection_text(outcome)
+        case _:
+            return outcome.text
+
+
+def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
+    """A receipt in short lines."""
+    if receipt.kind == "digest":
+        return _digest_kept(receipt)
+    spans = ", ".join(f"m{r.first}..m{r.last} is now d{r.digest}" for r in receipt.replaced)
+    verb = "undone" if receipt.kind == "restore" else "done"
+    size = f"{kilo(receipt.before)} -> {kilo(receipt.after)} of {kilo(receipt.window)} tokens"
+    lines = [
+        f"{receipt.ref} {verb}: {size} ({receipt.precision}).{' ' + spans + '.' if spans else ''}"
+    ]
+    if receipt.freed:
+        lines.append("freed: " + _freed(receipt.freed))
+    lines += _checked(receipt.tallies)
+    if receipt.shortfall:
+        lines.append(f"shortfall: {receipt.shortfall}")
+    lines += [f"note: {note}" for note in receipt.notes]
+    lines.append(_window(receipt, owns_window))
+    return "\n".join(lines)
+
+
+def projection_text(projection: Projection) -> str:
+    """What a dry run found."""
+    spans = ", ".join(f"m{first}..m{last}" for first, last in projection.spans)
+    lines = [
+        f"dry run: {kilo(projection.before)} -> at most {kilo(projection.after)} of "
+        f"{kilo(projection.window)} tokens ({projection.precision}). Nothing was changed."
+    ]
+    if projection.freed:
+        lines.append("would free: " + _freed(projection.freed))
+    if spans:
+        lines.append(f"would become a digest: {spans}")
+    if projection.shortfall:
+        lines.append(f"shortfall: {projection.shortfall}")
+    return "\n".join(lines)
+
+
+def _freed(freed: tuple[tuple[RungName, int], ...]) -> str:
+    return ", ".join(f"{_FREED[rung]} {kilo(tokens)}" for rung, tokens in freed if tokens > 0)
+
+
+def _checked(tallies: tuple[Tally, ...]) -> list[str]:
+    if not tallies:
+        return []
+    lines = [t for t in tallies if t.kind in ("rules", "open tasks")]
+    things = [t for t in tallies if t not in lines]
+    found = [f"{t.kind} {t.retained}/{t.total} in view" for t in lines]
+    found += [f"{t.kind} {t.retained} in view, {t.recoverable} by recall" for t in things]
+    return [f"checked: {'; '.join(found)}; lost {sum(t.lost for t in tallies)}"]
+
+
+def _window(receipt: Receipt, owns_window: bool) -> str:
+    if receipt.kind == "restore":
+        return "window: as it was, with everything said since."
+    when = "smaller from your next step" if owns_window else "unchanged until the host compacts"
+    return f"window: {when}. undo: restore_context {receipt.ref}"
+
+
+def _digest_kept(receipt: Receipt) -> str:
+    return (
+        f"{receipt.ref} saved: your digest is kept as d{receipt.replaced[0].digest}. Nothing was "
+        "recorded, so it is unchecked."
+    )

@@ -1,0 +1,128 @@
+"""Lays a view out as what the model should see: head, pinned block, digests, index, the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from mcp_compaction.core.digest import merge_index, render_digest
+from mcp_compaction.core.parts import Count
+from mcp_compaction.model import (
+    Cut,
+    Digest,
+    Digested,
+    Entry,
+    IndexItem,
+    IndexKind,
+    Kept,
+    Message,
+    Pin,
+    Session,
+    Shown,
+    ShownMessage,
+    ShownRecord,
+    Trimmed,
+    View,
+)
+
+_PLURAL: dict[IndexKind, str] = {
+    "file": "files",
+    "command": "commands",
+    "error": "errors",
+    "url": "urls",
+    "id": "ids",
+    "number": "numbers",
+}
+PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
+INDEX_LABEL = "[index of the digests above; recall_archived with a ref gives the whole]"
+
+
+def entries(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
+    """All entries of a view, with what was said after it."""
+    since = tuple(Kept(seq=m.seq) for m in messages if m.seq > view.upto)
+    return (*view.head, *view.body, *since)
+
+
+def pinned_block(pins: Iterable[Pin]) -> str:
+    """The block that no compaction can eat; empty without pins."""
+    lines = [f"{p.ref} {p.kind.replace('_', ' ')}, by {p.author}: {p.text}" for p in pins]
+    return "\n".join([PINNED_LABEL, *lines]) if lines else ""
+
+
+def pins_shown(session: Session) -> tuple[Pin, ...]:
+    """The pins of the view's block that are still in force; a released one leaves at once."""
+    return tuple(pin for pin in session.pins if pin.number in session.view.pinned)
+
+
+def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
+    """The most useful part of the index that a limit holds; empty where there is none."""
+    chosen: dict[IndexKind, list[str]] = {}
+    used = count(INDEX_LABEL)
+    for item in _most_useful(digests):
+        line = _index_line(item)
+        used += count(line) + 1
+        if used > limit:
+            break
+        chosen.setdefault(item.kind, []).append(line)
+    lines = [f"{_PLURAL[kind]}: " + "; ".join(chosen[kind]) for kind in _PLURAL if kind in chosen]
+    return "\n".join([INDEX_LABEL, *lines]) if lines else ""
+
+
+def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ...]:
+    """The whole view in order, ready for a provider's shape."""
+    view, sections = session.view, session.sections
+    messages = {m.seq: m for m in session.messages}
+    digests = {d.number: d for d in session.digests}
+    shown: list[Shown] = []
+    if sections.task:
+        shown.append(ShownRecord(text=sections.task))
+    shown += (_message(messages[e.seq], e) for e in view.head)
+    if sections.memory and view.memory_in is None:
+        shown.append(ShownRecord(text=f"[memory]\n{sections.memory}"))
+    shown += _records(pinned_block(pins_shown(session)))
+    body = entries(view, session.messages)[len(view.head) :]
+    first_digests = _first_run(body)
+    for position, entry in enumerate(body):
+        if isinstance(entry, Digested):
+            shown.append(ShownRecord(text=render_digest(digests[entry.digest], entry.thin)))
+        else:
+            shown.append(_message(messages[entry.seq], entry))
+        if position == first_digests:
+            shown += _records(index_block(session.digests, index_limit, count))
+    return tuple(shown)
+
+
+def text_of_view(shown: Iterable[Shown]) -> str:
+    """Everything of ours and every word that stands in a view, as one text."""
+    return "\n".join(
+        piece.text if isinstance(piece, ShownRecord) else piece.message.raw for piece in shown
+    )
+
+
+def _message(message: Message, entry: Kept | Trimmed) -> ShownMessage:
+    cuts: tuple[Cut, ...] = entry.cuts if isinstance(entry, Trimmed) else ()
+    return ShownMessage(message=message, cuts=cuts)
+
+
+def _records(text: str) -> tuple[ShownRecord, ...]:
+    return (ShownRecord(text=text),) if text else ()
+
+
+def _first_run(body: Sequence[Entry]) -> int:
+    """The position of the last digest of the first run of digests, or -1."""
+    start = next((n for n, entry in enumerate(body) if isinstance(entry, Digested)), None)
+    if start is None:
+        return -1
+    return start + sum(1 for _ in takewhile(lambda e: isinstance(e, Digested), body[start:])) - 1
+
+
+def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
+    """Changed files and failures of all digests first, then the rest; the newest digest first."""
+    newest_first = sorted(digests, key=lambda d: -d.last)
+    merged = merge_index(d.index for d in newest_first)
+    return sorted(merged, key=lambda item: 0 if item.note and item.note != "read" else 1)
+
+
+def _index_line(item: IndexItem) -> str:
+    note = f" {item.note}" if item.note else ""
+    return f"{item.text}{note} ({', '.join(item.refs)})"

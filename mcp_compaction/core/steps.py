@@ -1,0 +1,54 @@
+"""Cuts a conversation into steps, so that a call and its result are never separated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcp_compaction.model import Message, Step, Thinking
+
+
+def steps(messages: Sequence[Message]) -> tuple[Step, ...]:
+    """The steps of a conversation, in order; together they hold every message once."""
+    reach, waiting = _reach(messages)
+    found: list[Step] = []
+    start = 0
+    while start < len(messages):
+        end, position = reach[start], start
+        while position <= end:
+            end = max(end, reach[position])
+            position += 1
+        is_open = end == len(messages) - 1 and any(start <= call <= end for call in waiting)
+        found.append(Step(messages=tuple(messages[start : end + 1]), is_open=is_open))
+        start = end + 1
+    return tuple(found)
+
+
+def _reach(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
+    """For each message the last one bound to it, and the messages whose calls still wait."""
+    reach = list(range(len(messages)))
+    waiting: dict[str, int] = {}
+    for position, message in enumerate(messages):
+        for result in message.results:
+            caller = waiting.pop(result.call, None)
+            if caller is not None:
+                reach[caller] = position
+        if position and _is_only_thinking(messages[position - 1]) and message.role == "assistant":
+            reach[position - 1] = max(reach[position - 1], position)
+        for call in message.calls:
+            waiting[call.id] = position
+    return reach, list(waiting.values())
+
+
+def _is_only_thinking(message: Message) -> bool:
+    # Some hosts log a turn's thinking as a message of its own: providers want it with what follows.
+    return message.role == "assistant" and all(isinstance(p, Thinking) for p in message.parts)
+
+
+def count_head(messages: Sequence[Message], keep_first_request: bool) -> int:
+    """How many leading messages are the head: system messages and the first request."""
+    system = 0
+    while system < len(messages) and messages[system].role == "system":
+        system += 1
+    if keep_first_request and system < len(messages) and messages[system].is_request:
+        return system + 1
+    return system

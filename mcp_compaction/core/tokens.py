@@ -1,0 +1,119 @@
+"""Token numbers without a tokenizer: the estimator, the models' factors, and calibration."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from math import ceil
+
+from mcp_compaction.model import Calibration, Precision
+
+# Close to o200k's own split. Every repeat is bounded, so hostile text stays linear and what the
+# cache holds stays small.
+_PIECE = re.compile(
+    r"(?:[^\w\r\n]|_)?[A-Z]{0,64}[a-z]{1,64}"
+    r"|(?:[^\w\r\n]|_)?[A-Z]{1,64}"
+    r"|[0-9]{1,3}"
+    r"|\s{0,64}[\r\n]{1,64}"
+    r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,64}"
+    r"|[^\W\d_a-zA-Z]{1,64}"
+    r"| ?(?:[^\s\w]|_){1,64}[\r\n/]{0,8}"
+    r"|\s{1,64}(?!\S)|\s{1,64}|\w{1,8}"
+)
+_VOWELS = frozenset("aeiouyAEIOUY")
+_LAST_LATIN = "\u024f"
+_LAST_CYRILLIC = "\u052f"
+_FIRST_CJK = "\u3040"
+_FIRST_HANGUL = "\uac00"
+
+# Hosts also say only "opus" or "sonnet"; a name without a version means the newest.
+_CLAUDE = re.compile(r"claude|(?:^|[/.])(?:opus|sonnet|haiku)\b")
+_VERSION = re.compile(r"(?<!\d)(\d{1,2})(?:[-._](\d{1,2}))?(?!\d)")
+_NEW_CLAUDE_FROM = (4, 7)
+_NEW_CLAUDE = 1.5
+_OLD_CLAUDE = 1.22
+_OTHERS = re.compile(r"gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok|kimi|glm|command-r|nova")
+_OTHER_FAMILY = 1.05
+# gpt-4, gpt-4-turbo and gpt-3.5 (Azure: gpt-35) have another vocabulary, so they are not exact.
+_O200K = re.compile(
+    r"(?:^|[/.:])(?:gpt-(?:4o|4\.[15]|oss|(?!35)(?:[5-9]|\d\d))|chatgpt|codex|o[1-9](?![a-z0-9]))"
+)
+_LEAST, _MOST = 0.5, 3.0
+
+
+def estimate(text: str) -> int:
+    """The o200k tokens of a text, within a few percent on a page of it."""
+    return ceil(sum(map(_weight, _PIECE.findall(text))))
+
+
+@lru_cache(maxsize=32_768)
+def _weight(piece: str) -> float:
+    last = piece[-1]
+    if last.isascii():
+        if last.isalpha():
+            return _word(piece)
+        if last.isdigit():
+            return 1.10
+        if last.isspace() and piece.isspace():
+            return 1.58 if "\n" in piece or "\r" in piece else 0.86
+    first = piece[0]
+    if first.isalpha():
+        return _foreign(piece)
+    signs = len(piece.strip(" \r\n"))
+    return 1.08 + 0.03 * max(0, signs - 1) + 1.7 * sum(sign > "\x7f" for sign in piece)
+
+
+def _word(piece: str) -> float:
+    lead, word = ("", piece) if piece[0].isalpha() else (piece[0], piece[1:])
+    size = len(word)
+    weight = 0.71 if lead not in ("", " ", "\t", "_") else 0.3 if lead == "_" else 0.0
+    if size > 2 and _VOWELS.isdisjoint(word):
+        weight += 0.57
+    if word.islower():
+        plain = 0.90 if lead == " " else 0.77 if lead else 1.10
+        return weight + plain + 0.155 * max(0, size - 7)
+    if word.isupper():
+        return weight + 0.75 + 0.08 * (size - 1)
+    capitals = sum(map(str.isupper, word))
+    plain = 1.18 if lead == " " and capitals == 1 else 0.88
+    return weight + plain + 0.03 * max(0, size - 5) + 0.08 * (capitals - 1)
+
+
+def _foreign(piece: str) -> float:
+    first = piece[0]
+    size = len(piece)
+    if first <= _LAST_LATIN:
+        return 1.46 * size
+    if first <= _LAST_CYRILLIC:
+        return 0.5 + 0.14 * size
+    if first < _FIRST_CJK:
+        return 0.36 * size
+    return (0.5 if first >= _FIRST_HANGUL else 0.63) * size
+
+
+def family_factor(model: str | None) -> float:
+    """How many tokens a model of that name makes of what o200k counts as one."""
+    name = (model or "").lower().partition("[")[0]  # "opus[1m]" names a window, not a version
+    if _CLAUDE.search(name):
+        version = _VERSION.search(name)
+        newest = version is None or (int(version[1]), int(version[2] or 0)) >= _NEW_CLAUDE_FROM
+        return _NEW_CLAUDE if newest else _OLD_CLAUDE
+    return _OTHER_FAMILY if _OTHERS.search(name) else 1.0
+
+
+def precision_of(counter: Precision, model: str | None) -> Precision:
+    """How far to believe a count of that counter for that model."""
+    if counter == "exact" and not _O200K.search((model or "").lower()):
+        return "scaled"
+    return counter
+
+
+def scale(counted: int, model: str | None, calibration: Calibration) -> int:
+    """The model's own tokens for an o200k count: by its reported usage, else by its family."""
+    return int(counted * _ratio(model, calibration) + 0.5)
+
+
+def _ratio(model: str | None, calibration: Calibration) -> float:
+    if calibration.counted <= 0 or calibration.reported <= 0:
+        return family_factor(model)
+    return min(_MOST, max(_LEAST, calibration.reported / calibration.counted))

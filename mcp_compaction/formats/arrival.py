@@ -1,0 +1,220 @@
+"""What callers send: one message, a list, a whole request body, a JSON document or JSONL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.content import objects, string
+from mcp_compaction.formats.detection import detect, sure_shape
+from mcp_compaction.formats.jsontext import (
+    check_depth,
+    check_size,
+    is_encodable,
+    original,
+    parse,
+    scrub,
+)
+from mcp_compaction.formats.table import FORMATS
+from mcp_compaction.model import JsonObject, Sections, Shape, Value
+
+_SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
+_BODY_KEYS = ("messages", "input", *_SECTION_KEYS)
+
+
+class IncomingMessage(Value):
+    """One message as it came: its shape, its JSON text and what the host says about it."""
+
+    shape: Shape
+    raw: str
+    host_id: str | None = None
+    at: datetime | None = None
+
+
+class Incoming(Value):
+    """Everything a caller sent at once."""
+
+    messages: tuple[IncomingMessage, ...]
+    sections: Sections | None = None
+    whole: bool = False  # a request body: the history from its start
+    reported: int | None = None  # input tokens of the window, as the provider counted them
+    model: str | None = None
+
+
+_NOTHING: JsonObject = {}
+_Sent = tuple[JsonObject, str, str]  # the object, its raw text, where it stands
+
+
+def incoming(data: JsonValue) -> Incoming:
+    """What stands in a JSON value: one message, a list of messages or a whole request body."""
+    check_depth(data, "the message")
+    if isinstance(data, list):
+        return _received(list(_dumped(data)))
+    if not isinstance(data, dict):
+        raise MalformedMessage(
+            "there is no message in it; send a message, a list of messages or a request body."
+        )
+    if not _is_body(data):
+        return _received([_dump(data, "the message")])
+    return _body(data)
+
+
+def incoming_text(text: str) -> Incoming:
+    """What stands in a text: a JSON document, or one message a line."""
+    # Not splitlines: JSON strings may hold U+2028 and its like as they are.
+    numbered = enumerate(text.removeprefix("\ufeff").split("\n"), 1)
+    lines = [(n, line.removesuffix("\r")) for n, line in numbered if line.strip()]
+    if not lines:
+        raise MalformedMessage("there is no message in it; send JSON or one message a line.")
+    if _is_document(lines):
+        return incoming(parse("\n".join(line for _, line in lines), "the document"))
+    return _received([_line(line, f"line {number}") for number, line in lines])
+
+
+def _is_document(lines: Sequence[tuple[int, str]]) -> bool:
+    try:
+        first = parse(lines[0][1], "line 1")
+    except MalformedMessage:
+        return len(lines) == 1 or not lines[0][1].rstrip().endswith("}")
+    return len(lines) == 1 and (not isinstance(first, dict) or _is_body(first))
+
+
+def _line(line: str, where: str) -> _Sent:
+    check_size(line, where)
+    if not is_encodable(line):
+        raise MalformedMessage(f"{where} is not valid Unicode; send it as UTF-8.")
+    value = parse(line, where)
+    if not isinstance(value, dict):
+        raise MalformedMessage(f"{where} is not a message; put one JSON object on each line.")
+    return value, line, where
+
+
+def _is_body(data: JsonObject) -> bool:
+    return "role" not in data and "type" not in data and not data.keys().isdisjoint(_BODY_KEYS)
+
+
+def _dumped(data: Sequence[JsonValue]) -> Iterator[_Sent]:
+    for number, value in enumerate(data, 1):
+        yield _dump(value, f"message {number}")
+
+
+def _dump(value: JsonValue, where: str) -> _Sent:
+    if not isinstance(value, dict):
+        raise MalformedMessage(f"{where} is not an object; send an object with role and content.")
+    raw = original(value, where)
+    check_size(raw, where)
+    clean = scrub(value) if "\\ud" in raw else value
+    return (clean if isinstance(clean, dict) else value), raw, where
+
+
+def _body(data: JsonObject) -> Incoming:
+    given = data.get("input") if "input" in data else data.get("messages", [])
+    if isinstance(given, str):
+        asked: JsonObject = {"role": "user", "content": given}
+        given = [asked]
+    if not isinstance(given, list):
+        raise MalformedMessage("messages is not a list; send a list of messages.")
+    received = _received(list(_dumped(given)), _body_shape(data), may_be_empty=True)
+    return received.model_copy(
+        update={
+            "whole": True,
+            "sections": _sections(data),
+            "model": string(data.get("model")) or received.model,
+        }
+    )
+
+
+def _body_shape(data: JsonObject) -> Shape | None:
+    if "input" in data or "instructions" in data:
+        return "responses"
+    if "system" in data:
+        return "anthropic"
+    for tool in objects(data.get("tools")):
+        if "input_schema" in tool:
+            return "anthropic"
+        if "function" in tool:
+            return "openai"
+    return None
+
+
+def _sections(data: JsonObject) -> Sections | None:
+    if data.keys().isdisjoint(_SECTION_KEYS):
+        return None
+    tools = data.get("tools") or []
+    if not isinstance(tools, list) or len(objects(tools)) != len(tools):
+        raise MalformedMessage("tools is not a list of objects; send each tool's definition.")
+    for key in ("task", "memory"):
+        if not isinstance(data.get(key), str | None):
+            raise MalformedMessage(f"{key} is not a text; send it as a string.")
+    system = data["system"] if "system" in data else data.get("instructions")
+    return Sections(
+        system=scrub(system),
+        tools=tuple(tool for tool in map(scrub, tools) if isinstance(tool, dict)),
+        task=_text(data.get("task")),
+        memory=_text(data.get("memory")),
+    )
+
+
+def _text(value: JsonValue) -> str | None:
+    return string(scrub(value)) or None
+
+
+def _received(
+    sent: Sequence[_Sent], shape: Shape | None = None, *, may_be_empty: bool = False
+) -> Incoming:
+    if not sent and not may_be_empty:
+        raise MalformedMessage("there is no message in it; send at least one.")
+    common = shape or _common_shape(sent)
+    messages = tuple(_message(one, common) for one in sent)
+    said = next((obj for obj, _, _ in reversed(sent) if obj.get("role") == "assistant"), _NOTHING)
+    model = string(scrub(said.get("model"))) or None
+    return Incoming(messages=messages, reported=_reported(said), model=model)
+
+
+def _common_shape(sent: Sequence[_Sent]) -> Shape | None:
+    for obj, _, _ in sent:
+        if shape := sure_shape(obj):
+            return shape
+    return None
+
+
+def _message(sent: _Sent, common: Shape | None) -> IncomingMessage:
+    obj, raw, where = sent
+    shape = sure_shape(obj) or common or detect(obj)
+    FORMATS[shape].read(obj, where)
+    return IncomingMessage(
+        shape=shape,
+        raw=raw,
+        host_id=string(obj.get("uuid")) or string(obj.get("id")) or None,
+        at=_moment(obj.get("timestamp")) or _moment(obj.get("created_at")),
+    )
+
+
+def _moment(value: JsonValue) -> datetime | None:
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            # Seconds stay below this until the year 5138; milliseconds passed it in 1973.
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
+
+
+def _reported(said: JsonObject) -> int | None:
+    usage = said.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    if "prompt_tokens" in usage:
+        return _count(usage["prompt_tokens"]) or None
+    keys = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(_count(usage.get(key)) for key in keys) or None
+
+
+def _count(value: JsonValue) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,137 @@
+"""What the three shapes have in common inside a message: blocks, texts, arguments, media."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.jsontext import compact, parse
+from mcp_compaction.model import Cut, JsonObject, Media, Opaque, Part, Text, Thinking, ToolResult
+
+EMPTY: Final = "(empty)"
+NO_RESULT: Final = "(no result was recorded)"
+
+_WORDED = ("name", "tool_name", "title", "url", "text", "refusal", "content", "summary", "output")
+
+
+def string(value: JsonValue) -> str:
+    """The value if it is a text, else no text."""
+    return value if isinstance(value, str) else ""
+
+
+def objects(value: JsonValue) -> list[JsonObject]:
+    """The objects of a list; anything else has none."""
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def blocks(content: JsonValue, where: str) -> list[JsonObject]:
+    """A list content, each entry checked to be a block with a type."""
+    if not isinstance(content, list):
+        raise MalformedMessage(f"{where} has no content; give a text or a list of blocks.")
+    for number, block in enumerate(content, 1):
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            raise MalformedMessage(f"{where}, block {number} has no type; name its type.")
+    return objects(content)
+
+
+def required(block: JsonObject, key: str, where: str) -> str:
+    """The text under a key that must be there."""
+    value = block.get(key)
+    if not isinstance(value, str) or not value:
+        kind = string(block.get("type")) or "a tool message"
+        raise MalformedMessage(f"{where} has {kind} without {key}; add the {key}.")
+    return value
+
+
+def read_arguments(text: JsonValue) -> JsonObject:
+    """A tool call's arguments as an object; what is none is kept under `_raw`."""
+    if isinstance(text, dict):
+        return text
+    if not isinstance(text, str) or not text.strip():
+        return {}
+    try:
+        value = parse(text, "")
+    except MalformedMessage:
+        return {"_raw": text}
+    return value if isinstance(value, dict) else {"_raw": text}
+
+
+def arguments_text(given: JsonObject) -> str:
+    """A tool call's arguments as the JSON text they came from."""
+    raw = given.get("_raw")
+    return raw if isinstance(raw, str) and len(given) == 1 else compact(given)
+
+
+def media(block: JsonObject, fallback: str) -> Media:
+    """The media of a block, by the type its source or its data URL names."""
+    source = block.get("source")
+    named = string(source.get("media_type")) if isinstance(source, dict) else ""
+    link = block.get("image_url")
+    url = string(link.get("url")) if isinstance(link, dict) else string(link)
+    if url.startswith("data:"):
+        named = url[5:100].split(";")[0].split(",")[0]
+    return Media(media_type=named or fallback)
+
+
+def opaque(block: JsonObject) -> Opaque:
+    """A block that is kept whole, with whatever words it shows."""
+    return Opaque(type=string(block.get("type")) or "unknown", text="\n".join(_words(block)))
+
+
+def _words(value: JsonValue) -> list[str]:
+    match value:
+        case str():
+            return [value] if value else []
+        case list():
+            return [word for inner in value for word in _words(inner)]
+        case dict():
+            words = [word for key in _WORDED if key in value for word in _words(value[key])]
+            given = value.get("input")
+            return [*words, compact(given)] if given else words
+        case _:
+            return []
+
+
+def with_cuts(parts: Sequence[Part], cuts: Sequence[Cut]) -> tuple[Part, ...]:
+    """The parts as a view shows them; what a provider signs or hides stays whole."""
+    shown = list(parts)
+    for cut in cuts:
+        if cut.part < len(shown) and not isinstance(shown[cut.part], Thinking | Opaque):
+            shown[cut.part] = cut.shown
+    return tuple(shown)
+
+
+def without(obj: JsonObject, *keys: str) -> JsonObject:
+    """The object without some of its keys."""
+    return {key: value for key, value in obj.items() if key not in keys}
+
+
+def only(obj: JsonObject, keys: Sequence[str]) -> JsonObject:
+    """The object with no other keys than these."""
+    return {key: value for key, value in obj.items() if key in keys}
+
+
+def result_text(result: ToolResult) -> str:
+    """What another provider is shown of a result."""
+    return result.text or ("[media]" if result.has_media else "")
+
+
+def orphan_text(result: ToolResult) -> str:
+    """A result whose call is not in sight, as words."""
+    return f"[result of {result.call}]\n{result_text(result) or EMPTY}"
+
+
+def words_of(part: Part) -> str | None:
+    """What stands for a part where only text can stand, None where nothing should."""
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return f"[{part.media_type}]"
+        case Opaque():
+            return part.text or f"[{part.type}]"
+        case _:
+            return None

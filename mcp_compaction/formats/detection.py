@@ -1,0 +1,41 @@
+"""Which provider's shape a message has."""
+
+from __future__ import annotations
+
+from mcp_compaction.formats.content import objects, string
+from mcp_compaction.model import JsonObject, Shape
+
+_OPENAI_ROLES = ("developer", "tool", "function")
+_OPENAI_KEYS = (
+    "tool_calls",
+    "tool_call_id",
+    "function_call",
+    "refusal",
+    "reasoning_content",
+    "audio",
+)
+_RESPONSES_BLOCKS = ("input_text", "output_text", "input_image", "input_file")
+_OPENAI_BLOCKS = ("image_url", "input_audio", "file", "refusal")
+_ANTHROPIC_KEYS = ("stop_reason", "stop_sequence", "output_config")
+
+
+def detect(obj: JsonObject) -> Shape:
+    """The shape of a message; what would fit both APIs counts as anthropic, unless it is system."""
+    return sure_shape(obj) or ("openai" if obj.get("role") == "system" else "anthropic")
+
+
+def sure_shape(obj: JsonObject) -> Shape | None:
+    """The shape of a message that fits only one of them."""
+    kinds = {string(block.get("type")) for block in objects(obj.get("content"))}
+    kind = obj.get("type")
+    if not kinds.isdisjoint(_RESPONSES_BLOCKS) or ("role" not in obj and isinstance(kind, str)):
+        return "responses"
+    if not obj.keys().isdisjoint(_ANTHROPIC_KEYS):
+        return "anthropic"
+    if not obj.keys().isdisjoint(_OPENAI_KEYS) or not kinds.isdisjoint(_OPENAI_BLOCKS):
+        return "openai"
+    if kinds - {"text"}:
+        return "anthropic"
+    if kind is not None and isinstance(obj.get("content"), str):
+        return "responses"
+    return "openai" if obj.get("role") in _OPENAI_ROLES else None

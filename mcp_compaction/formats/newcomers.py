@@ -1,0 +1,49 @@
+"""Makes what came ready for the log: secrets masked, parts read, tokens counted, passages cut."""
+
+from __future__ import annotations
+
+import json
+
+from mcp_compaction.core.parts import Count, compact_json, tokens_of
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.recall import passages
+from mcp_compaction.core.redact import redact
+from mcp_compaction.formats.arrival import IncomingMessage
+from mcp_compaction.formats.identity import normalize
+from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.table import FORMATS
+from mcp_compaction.model import NewMessage, Sections
+
+
+def newcomer(message: IncomingMessage, count: Count, mask: bool) -> NewMessage:
+    """One message ready to be appended; its raw text is what will be kept, byte for byte."""
+    raw = redact(message.raw).text if mask else message.raw
+    original = parse_object(raw, "the message")
+    role, parts = FORMATS[message.shape].read(original, "the message")
+    return NewMessage(
+        role=role,
+        parts=parts,
+        shape=message.shape,
+        raw=raw,
+        normal=normalize(original),
+        passages=passages(parts),
+        host_id=message.host_id,
+        at=message.at,
+        tokens=tokens_of(parts, count),
+    )
+
+
+def masked_sections(sections: Sections) -> Sections:
+    """The fixed sections without the secrets in them."""
+    return Sections.model_validate(json.loads(redact(sections.model_dump_json()).text))
+
+
+def section_tokens(sections: Sections, policy: Policy, count: Count) -> tuple[int, int]:
+    """The tokens of system, tools and task together, and of the memory."""
+    system = sections.system
+    words = system if isinstance(system, str) else compact_json(system) if system else ""
+    fixed = count(words) + count(sections.task or "")
+    fixed += sum(
+        max(policy.overhead_per_tool, count(compact_json(tool))) for tool in sections.tools
+    )
+    return fixed, count(sections.memory or "")

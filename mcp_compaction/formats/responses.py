@@ -1,0 +1,240 @@
+"""The Responses API's shape: a flat list of items, each of them one message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.arrange import Piece, pairing_problems
+from mcp_compaction.formats.content import (
+    EMPTY,
+    NO_RESULT,
+    arguments_text,
+    blocks,
+    media,
+    objects,
+    opaque,
+    orphan_text,
+    read_arguments,
+    required,
+    result_text,
+    string,
+    without,
+    words_of,
+)
+from mcp_compaction.formats.jsontext import compact
+from mcp_compaction.model import (
+    Cut,
+    JsonObject,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+_TEXTS = ("input_text", "output_text", "text", "refusal")
+_MEDIA = {"input_image": "image", "input_file": "application/pdf", "input_audio": "audio"}
+_BOOKKEEPING = ("timestamp", "created_at", "uuid", "usage", "model", "cache_control")
+
+
+def read(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
+    """The role and parts of one item."""
+    kind = obj.get("type", "message")
+    if not isinstance(kind, str):
+        raise MalformedMessage(f"{where} has no type; name the item's type.")
+    if kind == "message":
+        return _message(obj, where)
+    if kind == "reasoning":
+        words = [*objects(obj.get("summary")), *objects(obj.get("content"))]
+        return "assistant", (Thinking(text="\n".join(string(w.get("text")) for w in words)),)
+    if _is_call(obj):
+        return "assistant", (_call(obj, where),)
+    if _is_result(obj):
+        return "tool", (_result(obj, where),)
+    return _ROLES.get(string(obj.get("role")), "assistant"), (opaque(obj),)
+
+
+def _is_call(obj: JsonObject) -> bool:
+    kind = string(obj.get("type"))
+    is_paired = isinstance(obj.get("call_id"), str) and kind.endswith("_call")
+    return is_paired or kind in ("function_call", "custom_tool_call")
+
+
+def _is_result(obj: JsonObject) -> bool:
+    kind = string(obj.get("type"))
+    is_paired = isinstance(obj.get("call_id"), str) and kind.endswith("_output")
+    return is_paired or kind in ("function_call_output", "custom_tool_call_output")
+
+
+def _message(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
+    role = _ROLES.get(string(obj.get("role")))
+    if role is None:
+        named = f"the role {obj['role']!r}" if "role" in obj else "no role"
+        raise MalformedMessage(f"{where} has {named}; say system, developer, user or assistant.")
+    content = obj.get("content")
+    if isinstance(content, str):
+        return role, (Text(text=content),)
+    return role, tuple(_part(block) for block in blocks(content, where))
+
+
+def _part(block: JsonObject) -> Part:
+    kind = string(block["type"])
+    if kind in _TEXTS:
+        return Text(text=string(block.get("text")) or string(block.get("refusal")))
+    return media(block, _MEDIA[kind]) if kind in _MEDIA else opaque(block)
+
+
+def _call(obj: JsonObject, where: str) -> ToolCall:
+    kind = string(obj["type"])
+    match kind:
+        case "function_call":
+            name, given = required(obj, "name", where), read_arguments(obj.get("arguments"))
+        case "custom_tool_call":
+            name, given = required(obj, "name", where), {"input": obj.get("input")}
+        case _:
+            # A call of a built-in tool: paired by its id like any other.
+            name = string(obj.get("name")) or kind.removesuffix("_call")
+            given = without(obj, "type", "id", "call_id", "name", "status")
+    return ToolCall(id=required(obj, "call_id", where), name=name, arguments=given)
+
+
+def _result(obj: JsonObject, where: str) -> ToolResult:
+    output = obj.get("output")
+    inner = objects(output)
+    texts = [string(b.get("text")) for b in inner if b.get("type") in _TEXTS]
+    return ToolResult(
+        call=required(obj, "call_id", where),
+        text=output if isinstance(output, str) else "\n".join(texts) or opaque(obj).text,
+        has_media=any(b.get("type") in _MEDIA for b in inner),
+    )
+
+
+def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
+    """The original item with its cuts, without what only the log needs to know."""
+    kept = without(obj, *_BOOKKEEPING)
+    for cut in cuts:
+        match string(obj.get("type", "message")), cut.shown:
+            case "message", Text():
+                kept["content"] = _cut_text(kept.get("content"), cut.part, cut.shown)
+            case "function_call", ToolCall():
+                kept["arguments"] = arguments_text(cut.shown.arguments)
+            case "custom_tool_call", ToolCall():
+                given = cut.shown.arguments.get("input")
+                kept["input"] = given if isinstance(given, str) else compact(cut.shown.arguments)
+            case (("function_call_output" | "custom_tool_call_output"), ToolResult()):
+                kept["output"] = cut.shown.text
+            case _:
+                pass
+    return [kept]
+
+
+def _cut_text(content: JsonValue, number: int, shown: Text) -> JsonValue:
+    if not isinstance(content, list):
+        return shown.text
+    cut: list[JsonValue] = []
+    for n, block in enumerate(content):
+        if n == number and isinstance(block, dict):
+            kind = block.get("type")
+            kind = kind if kind == "output_text" else "input_text"
+            cut.append({"type": kind, "text": shown.text})
+        else:
+            cut.append(block)
+    return cut
+
+
+def build(role: Role, parts: Sequence[Part]) -> list[JsonObject]:
+    """A message of another shape as items: results first, calls and words in their order."""
+    results = [_built_result(part) for part in parts if isinstance(part, ToolResult)]
+    others = [
+        item
+        for part in parts
+        if not isinstance(part, ToolResult) and (item := _built(role, part)) is not None
+    ]
+    if not results and not others and role != "assistant":
+        return [_built_message(role, EMPTY)]
+    return [*results, *others]
+
+
+def _built_result(part: ToolResult) -> JsonObject:
+    return {"type": "function_call_output", "call_id": part.call, "output": result_text(part)}
+
+
+def _built(role: Role, part: Part) -> JsonObject | None:
+    if isinstance(part, ToolCall):
+        return {
+            "type": "function_call",
+            "call_id": part.id,
+            "name": part.name,
+            "arguments": arguments_text(part.arguments),
+        }
+    words = words_of(part)
+    return _built_message(role, words) if words else None
+
+
+def _built_message(role: Role, text: str) -> JsonObject:
+    speaker = role if role in ("assistant", "system") else "user"
+    kind = "output_text" if role == "assistant" else "input_text"
+    content: list[JsonValue] = [{"type": kind, "text": text}]
+    return {"type": "message", "role": speaker, "content": content}
+
+
+def piece(obj: JsonObject) -> Piece:
+    """What an item has to do with calls and results."""
+    call = string(obj.get("call_id"))
+    if _is_result(obj):
+        return Piece(obj, said=False, results=(call,))
+    if _is_call(obj):
+        return Piece(obj, said=True, binds=True, calls=(call,))
+    is_user = _ROLES.get(string(obj.get("role")), "assistant") != "assistant"
+    return Piece(obj, said=not is_user, binds=obj.get("type") == "reasoning")
+
+
+def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:
+    """The items as they are: a turn is a run of items."""
+    return list(objs)
+
+
+def answer(obj: JsonObject, call: str) -> list[JsonObject]:
+    """The result of a call that never got one: the API refuses the request without it."""
+    kind = string(obj.get("type"))
+    if kind not in ("function_call", "custom_tool_call"):
+        return []
+    return [{"type": f"{kind}_output", "call_id": call, "output": NO_RESULT}]
+
+
+def unpair(obj: JsonObject, numbers: set[int]) -> list[JsonObject]:
+    """The result as words of the user, where its call is not in sight."""
+    return [_built_message("user", orphan_text(_result(obj, "a kept message")))]
+
+
+def finish(objs: Sequence[JsonObject]) -> list[JsonObject]:
+    """The items without reasoning that leads to nothing, which the API refuses."""
+    shown: list[JsonObject] = []
+    for obj in reversed(objs):
+        leads_on = bool(shown) and piece(shown[-1]).said
+        if obj.get("type") != "reasoning" or leads_on:
+            shown.append(obj)
+    return shown[::-1]
+
+
+def validate(messages: Sequence[JsonObject]) -> tuple[str, ...]:
+    """What the API would refuse, in words."""
+    pieces = [piece(m) for m in messages]
+    problems = list(pairing_problems(pieces))
+    for number, item in enumerate(messages, 1):
+        kind = item.get("type", "message")
+        if kind == "reasoning" and not (number < len(pieces) and pieces[number].said):
+            problems.append(f"message {number}: reasoning without the item it led to")
+        if kind == "message" and item.get("role") not in _ROLES:
+            problems.append(f"message {number}: {item.get('role')} is no role")
+    return tuple(problems)

@@ -1,0 +1,130 @@
+"""Which messages of a batch are known already, and where the new ones go.
+
+The same message is the same host id, else the same content after the same message. A second
+"continue" is therefore not dropped, and a moved cache mark makes no duplicate.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from hashlib import blake2b
+from typing import NamedTuple
+
+from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.model import NewMessage
+from mcp_compaction.ports import Batch
+
+
+def content_hash(message: NewMessage) -> str:
+    """The hash of what a message's identity is judged by."""
+    return _hash(message.shape, message.role, message.normal)
+
+
+def chain_hash(previous: str, content: str) -> str:
+    """The hash of a message in its place: the chain before it and its content."""
+    return _hash(previous, content)
+
+
+def _hash(*texts: str) -> str:
+    digest = blake2b(digest_size=16)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return "b2:" + digest.hexdigest()
+
+
+class Alignment(NamedTuple):
+    """The numbers of the known messages a batch starts with, and the message the rest follows."""
+
+    known: tuple[int, ...]
+    at: int
+
+
+class KnownMessages:
+    """The recorded messages of one session, looked up one at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, session: int, last: int) -> None:
+        self._connection = connection
+        self._session = session
+        self.last = last
+
+    def by_host_id(self, host_id: str | None) -> int | None:
+        """The number of the message with that host id."""
+        if host_id is None:
+            return None
+        return self._one(
+            "SELECT seq FROM message WHERE session = ? AND host_id = ?", self._session, host_id
+        )
+
+    def after(self, seq: int, content: str) -> int | None:
+        """The number of the message of that content that was said after message `seq`."""
+        return self._one(
+            "SELECT seq FROM message"
+            " WHERE session = ? AND seq = ? AND follows IS NULL AND content = ?"
+            " UNION ALL SELECT seq FROM message WHERE session = ? AND follows = ? AND content = ?"
+            " LIMIT 1",
+            *(self._session, seq + 1, content),
+            *(self._session, seq, content),
+        )
+
+    def newest(self, limit: int) -> list[str]:
+        """The contents of the newest messages, oldest first."""
+        rows = self._connection.execute(
+            "SELECT content FROM message WHERE session = ? AND seq > ? ORDER BY seq",
+            (self._session, self.last - limit),
+        )
+        return [content for (content,) in rows]
+
+    def _one(self, sql: str, *parameters: str | int) -> int | None:
+        row = self._connection.execute(sql, parameters).fetchone()
+        return None if row is None else row[0]
+
+
+def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
+    """Where a batch meets the log."""
+    if batch.after is not None:
+        return _after(known, batch, contents, batch.after)
+    from_start = _walk(known, batch.messages, contents, 0)
+    if batch.whole or (from_start.known and from_start.at == known.last):
+        return from_start
+    overlap = _overlap(known, contents)
+    first = known.last - overlap + 1
+    return Alignment(tuple(range(first, known.last + 1)), known.last)
+
+
+def _after(known: KnownMessages, batch: Batch, contents: list[str], after: int) -> Alignment:
+    if not 0 <= after <= known.last:
+        raise UnknownRef(f"There is no m{after}; record after m{known.last}, the newest.")
+    found = _walk(known, batch.messages, contents, after)
+    rest = batch.messages[len(found.known) :]
+    if rest and found.at != known.last:
+        raise InputError(
+            f"m{found.at + 1} is already another message; record after m{known.last}, the newest."
+        )
+    return found
+
+
+def _walk(
+    known: KnownMessages, messages: tuple[NewMessage, ...], contents: list[str], start: int
+) -> Alignment:
+    seqs: list[int] = []
+    at = start
+    for message, content in zip(messages, contents, strict=True):
+        found = known.by_host_id(message.host_id) or known.after(at, content)
+        if found is None:
+            break
+        seqs.append(found)
+        at = found
+    return Alignment(tuple(seqs), at)
+
+
+def _overlap(known: KnownMessages, contents: list[str]) -> int:
+    # One equal message is no overlap: people do say "continue" twice.
+    if len(contents) < 2:
+        return 0
+    newest = known.newest(len(contents))
+    for length in range(len(newest), 1, -1):
+        if newest[-length:] == contents[:length]:
+            return length
+    return 0

@@ -1,0 +1,317 @@
+"""Open the store's file: where it is, and how SQLite must be set before anyone may use it.
+
+Standard library only, since a hook imports this on every event. The live file is opened by
+nothing but SQLite: closing any other descriptor of it would drop SQLite's locks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from mcp_compaction.errors import (
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreNewer,
+    StoreReadOnly,
+)
+from mcp_compaction.store.lockfile import LockFile
+
+APPLICATION_ID: Final = 0x6D637063  # "mcpc"
+SCHEMA_VERSION: Final = 1
+
+_SETTINGS: Final = {
+    "synchronous": 2,  # FULL: the only one under which "acknowledged" holds after a power cut
+    "secure_delete": 1,
+    "cell_size_check": 1,
+    "mmap_size": 0,
+    "foreign_keys": 1,
+    "temp_store": 2,  # in memory: a forgotten text must not survive in a temporary file
+    "trusted_schema": 0,
+}
+_MAC_SETTINGS: Final = {"fullfsync": 1, "checkpoint_fullfsync": 1}
+# WAL needs shared memory between all users of the file, which these do not give.
+_REMOTE: Final = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "drvfs", "fuse", "glusterfs", "lustre", "ncpfs"}
+    | {"nfs", "nfs4", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs"}
+)
+
+
+def default_home(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """The folder the store lives in unless a setting says otherwise."""
+    if home := environ.get("MCP_COMPACTION_HOME"):
+        return Path(home).expanduser()
+    user = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    if platform == "win32":
+        local = environ.get("LOCALAPPDATA")
+        return (Path(local) if local else user / "AppData" / "Local") / "mcp-compaction"
+    data = environ.get("XDG_DATA_HOME", "")
+    # The XDG specification asks for relative paths to be ignored.
+    base = Path(data) if data.startswith("/") else user / ".local" / "share"
+    return base / "mcp-compaction"
+
+
+def store_path(home: Path) -> Path:
+    """The store's file in its folder."""
+    return home / "store.db"
+
+
+def connect(
+    path: Path,
+    *,
+    deadline: float,
+    readonly: bool = False,
+    newest: int = SCHEMA_VERSION,
+    lock: LockFile | None = None,
+) -> sqlite3.Connection:
+    """A connection with every setting made and read back; its schema may still have to be migrated.
+
+    A missing or empty file is made ready; a foreign, damaged or newer one is left untouched.
+    `lock` is the lock file if the caller already holds it.
+    """
+    with store_errors(path):
+        if not readonly:
+            refuse_remote(path)
+            _make_ready(path, deadline, lock)
+        _check_identity(path, deadline, newest)
+        connection = _open(path, "ro" if readonly else "rw", deadline)
+        try:
+            if not readonly:
+                _ensure_wal(connection, path, deadline, lock)
+            _set_up(connection, deadline)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def open_file(path: Path) -> None:
+    """Make a new empty file that only its owner may read, whatever the umask."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if sys.platform != "win32":
+            os.fchmod(fd, 0o600)
+    finally:
+        os.close(fd)
+
+
+def _make_ready(path: Path, deadline: float, lock: LockFile | None) -> None:
+    if path.exists():
+        return
+    make_folder(path.parent)
+    with _locked(path, deadline, lock):
+        if not path.exists():
+            # Made under another name: no descriptor of the live file is ever ours to close.
+            fresh = path.with_name(f"{path.name}.new-{os.getpid()}")
+            fresh.unlink(missing_ok=True)
+            open_file(fresh)
+            fresh.rename(path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, that only its owner may enter."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    folder.chmod(0o700)
+
+
+@contextmanager
+def _locked(path: Path, deadline: float, lock: LockFile | None) -> Generator[None]:
+    if lock is not None:
+        yield
+        return
+    own = LockFile(path)
+    try:
+        with own.holding(deadline):
+            yield
+    finally:
+        own.close()
+
+
+def _open(path: Path, mode: str, deadline: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=deadline,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _check_identity(path: Path, deadline: float, newest: int) -> None:
+    # A read-only connection: closing it never checkpoints, so what is not ours stays as it is.
+    probe = _open(path, "ro", deadline)
+    try:
+        application = pragma(probe, "application_id")
+        version = pragma(probe, "user_version")
+        tables = probe.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    finally:
+        probe.close()
+    if application == 0 and version == 0 and tables == 0:
+        return
+    if application != APPLICATION_ID:
+        raise StoreDamaged(
+            f"{path} is a SQLite file of another program and was left untouched; move it away "
+            "or set MCP_COMPACTION_HOME to another folder."
+        )
+    if not isinstance(version, int) or version > newest:
+        raise StoreNewer(
+            f"{path} has schema {version}, this version knows {newest}; it was left untouched. "
+            "Update with: pip install --upgrade mcp-compaction"
+        )
+
+
+def _ensure_wal(
+    connection: sqlite3.Connection, path: Path, deadline: float, lock: LockFile | None
+) -> None:
+    if pragma(connection, "journal_mode") == "wal":
+        return
+    end = time.monotonic() + deadline
+    with _locked(path, deadline, lock):
+        # The switch ignores the busy handler, and another process may be looking at the file.
+        while True:
+            try:
+                mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+                break
+            except sqlite3.OperationalError as error:
+                if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                    raise
+                time.sleep(0.002)
+    if mode != "wal":
+        raise StoreError(
+            f"SQLite cannot use write-ahead logging for {path}; "
+            "set MCP_COMPACTION_HOME to a folder on a local disk."
+        )
+
+
+def _set_up(connection: sqlite3.Connection, deadline: float) -> None:
+    wanted: dict[str, int] = {"busy_timeout": int(deadline * 1000), **_SETTINGS}
+    if sys.platform == "darwin":
+        wanted |= _MAC_SETTINGS
+    for name, value in wanted.items():
+        connection.execute(f"PRAGMA {name} = {value}")
+        found = pragma(connection, name)
+        # A SQLite built without memory mapping has no such setting, which is as good as 0.
+        if found != value and not (name == "mmap_size" and found is None):
+            raise StoreError(
+                f"SQLite {sqlite3.sqlite_version} keeps {name} at {found} instead of {value}; "
+                "run with a Python whose SQLite is complete."
+            )
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int | str | None:
+    """The present value of a PRAGMA."""
+    row = connection.execute(f"PRAGMA {name}").fetchone()
+    return None if row is None else row[0]
+
+
+def refuse_remote(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+    """Refuse a file system on which SQLite's write-ahead log is not safe."""
+    kind = _file_system(path, mounts)
+    if kind in _REMOTE or kind.startswith("fuse."):
+        raise StoreError(
+            f"{path.parent} is on a {kind} file system, where the store could lose writes; "
+            "set MCP_COMPACTION_HOME to a folder on a local disk."
+        )
+
+
+def _file_system(path: Path, mounts: Path) -> str:
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    real = path.resolve()
+    best, kind = "", ""
+    for fields in (line.split(" ") for line in lines):
+        place = fields[1].replace("\\040", " ")
+        # A later line for the same place lies over the earlier one.
+        if len(place) >= len(best) and real.is_relative_to(place):
+            best, kind = place, fields[2]
+    return kind
+
+
+# What went wrong
+
+
+@contextmanager
+def store_errors(path: Path) -> Generator[None]:
+    """Raise what SQLite and the file system say as errors of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise store_error(error, path) from error
+    except OSError as error:
+        raise _file_error(error, path) from error
+
+
+def store_error(error: sqlite3.Error, path: Path) -> StoreError:
+    """The error of ours that an error of SQLite means."""
+    code = getattr(error, "sqlite_errorcode", None)
+    match _primary(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(f"Another program holds {path}; close it or try again.")
+        case sqlite3.SQLITE_FULL:
+            return _full(path)
+        case sqlite3.SQLITE_IOERR if code in _NO_ROOM:
+            return _full(path)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return _read_only(path)
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreDamaged(
+                f"{path} is not a sound store ({error}) and was left untouched; "
+                "put a backup in its place, or move it away to start anew."
+            )
+        case _:
+            return StoreError(f"SQLite refused: {error}. Run: mcp-compaction doctor")
+
+
+# A quota or a size limit on files comes as a failed write, not as a full disk.
+_NO_ROOM: Final = (
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+)
+
+
+def _primary(error: sqlite3.Error) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
+def _file_error(error: OSError, path: Path) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        return _full(path)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return _read_only(path)
+    return StoreError(
+        f"{path} cannot be used: {error}. Set MCP_COMPACTION_HOME to a usable folder."
+    )
+
+
+def _full(path: Path) -> StoreFull:
+    return StoreFull(
+        f"There is no room to write {path}; nothing was changed. Free some space and try again."
+    )
+
+
+def _read_only(path: Path) -> StoreReadOnly:
+    return StoreReadOnly(
+        f"{path} cannot be written; correct the permissions of the file and its folder "
+        "or set MCP_COMPACTION_HOME to a folder of yours."
+    )

@@ -1,0 +1,211 @@
+"""Run plain sqlite3 functions on the database's own thread, writes one at a time and all or none.
+
+Cancellation is the hard part: the thread cannot be cancelled, so whoever waits for it waits to
+the end, asks it to roll back, and only then lets the locks go and the cancellation pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
+
+import aiosqlite
+import anyio
+
+from mcp_compaction.errors import StoreError
+from mcp_compaction.store.connect import store_errors
+from mcp_compaction.store.lockfile import FIRST_PAUSE, LONGEST_PAUSE, LockFile, busy
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+_STEPS_BETWEEN_LOOKS = 2_000  # of SQLite's virtual machine, well under a millisecond
+
+
+class Database(aiosqlite.Connection):
+    """A connection on its own thread that runs whole functions instead of single statements."""
+
+    _tx: SimpleQueue[tuple[asyncio.Future[Any] | None, Callable[[], Any]]]
+
+    def __init__(self, path: Path, connector: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connector, iter_chunk_size=64)
+        self.path = path
+        # A connection nobody closed must not keep the process alive.
+        self._thread.daemon = True
+
+    async def open(self) -> None:
+        """Start the thread and connect."""
+        self._thread.start()
+        opening: asyncio.Future[sqlite3.Connection] = self._submit(self._connector)
+        try:
+            await finished(opening)
+        finally:
+            if opening.exception() is None:
+                self._connection = opening.result()
+            else:
+                self._stop()
+
+    def begin(self, work: Work[T]) -> asyncio.Future[T]:
+        """Have the thread run a function; the future is done when the thread is."""
+        connection = self._connection
+        if not self._running or connection is None:
+            raise StoreError("The store is closed; open it again.")
+
+        def run() -> T:
+            with store_errors(self.path):
+                return work(connection)
+
+        return self._submit(run)
+
+    async def run(self, work: Work[T]) -> T:
+        """What a function gives that runs on the database's thread."""
+        return await self.begin(work)
+
+    async def close(self) -> None:
+        """Close after all that was begun and end the thread; a second call does nothing."""
+        if not self._running:
+            return
+        await finished(self._stop())
+
+    def _stop(self) -> asyncio.Future[Any]:
+        stopping = self.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return cast("asyncio.Future[Any]", stopping)
+
+    def _submit(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        # Not aiosqlite's _execute: its future is cancelled with the waiting task, and then
+        # nobody could tell when the thread is done.
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._tx.put_nowait((future, function))
+        return future
+
+
+async def finished(future: asyncio.Future[T], stop: Callable[[], None] | None = None) -> T:
+    """The future's result, waited for to the end: a cancellation goes on only after that."""
+    try:
+        await asyncio.wait({future})
+    except asyncio.CancelledError:
+        if stop is not None:
+            stop()
+        with anyio.CancelScope(shield=True):
+            while not future.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({future})
+        future.exception()  # looked at, so that asyncio does not report it as lost
+        raise
+    return future.result()
+
+
+def read_transaction(connection: sqlite3.Connection, work: Work[T]) -> T:
+    """What a function reads, all from one moment."""
+    connection.execute("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+class Stop:
+    """The wish to give up a transaction, which counts until its COMMIT has begun."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._wished = False
+        self._committing = False
+
+    def wish(self) -> None:
+        """Ask for a rollback; too late once COMMIT has begun."""
+        with self._guard:
+            self._wished = not self._committing
+
+    @property
+    def wished(self) -> bool:
+        """Whether the work should be given up."""
+        return self._wished
+
+    def commit_or_raise(self) -> None:
+        """Pass the point of no return, unless a rollback was asked for."""
+        with self._guard:
+            if self._wished:
+                raise _Stopped
+            self._committing = True
+
+
+class _Stopped(Exception):
+    """The transaction was given up; seen by nobody, since the caller was cancelled."""
+
+
+def write_transaction(connection: sqlite3.Connection, work: Work[T], stop: Stop) -> T:
+    """What a function gives in one transaction that is committed whole or not at all."""
+    connection.set_progress_handler(lambda: stop.wished, _STEPS_BETWEEN_LOOKS)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        result = work(connection)
+        stop.commit_or_raise()
+        connection.execute("COMMIT")
+        return result
+    except BaseException:
+        connection.set_progress_handler(None, 0)
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+class Writer:
+    """The one way to write: in turn within the process, then under the lock file."""
+
+    def __init__(self, database: Database, lock_file: LockFile, deadline: float) -> None:
+        self._database = database
+        self._lock_file = lock_file
+        self._deadline = deadline
+        self._turn = anyio.Lock()
+
+    async def transaction(self, work: Work[T]) -> T:
+        """What a function gives that runs in one transaction."""
+        stop = Stop()
+        async with self.alone():
+            running = self._database.begin(lambda c: write_transaction(c, work, stop))
+            return await finished(running, stop.wish)
+
+    @asynccontextmanager
+    async def alone(self, deadline: float | None = None) -> AsyncGenerator[Database]:
+        """The database while nobody else writes it."""
+        limit = self._deadline if deadline is None else deadline
+        end = time.monotonic() + limit
+        with anyio.move_on_after(limit) as waiting:
+            await self._turn.acquire()
+        if waiting.cancelled_caught:
+            raise busy(self._lock_file.path, limit)
+        try:
+            await take(self._lock_file, end, limit)
+            try:
+                yield self._database
+            finally:
+                self._lock_file.release()
+        finally:
+            self._turn.release()
+
+    def let_go(self) -> None:
+        """Let go of the lock file for good."""
+        self._lock_file.close()
+
+
+async def take(lock_file: LockFile, end: float, limit: float) -> None:
+    """Take a lock file, polling without ever blocking a thread, until `end` on the clock."""
+    pause = FIRST_PAUSE
+    while not lock_file.try_acquire():
+        if time.monotonic() >= end:
+            raise busy(lock_file.path, limit)
+        # Uneven pauses, so that waiting processes do not keep meeting each other.
+        await anyio.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 1.5, LONGEST_PAUSE)

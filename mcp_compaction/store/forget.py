@@ -1,0 +1,255 @@
+"""Remove what its owner wants gone, and all that was derived from it: the one way to lose a row."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import sha256
+
+from mcp_compaction import formats
+from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.model import Digest, Kept, Receipt, Trimmed, View
+from mcp_compaction.ports import Forgotten, Scope
+from mcp_compaction.store import passages, views
+from mcp_compaction.store.columns import from_json, stamp, to_json
+from mcp_compaction.store.scope import one_session, sessions_in
+from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.stub import FORGOTTEN, stub
+
+_STUB_TOKENS = 10
+_OWNED = ("message", "tool_call", "section", "view", "digest", "receipt", "event")
+
+
+def forget(
+    connection: sqlite3.Connection, scope: Scope, seq: int | None, now: datetime
+) -> Forgotten:
+    """Remove a message, a session or a project from every table; the file is purged after it."""
+    if scope.project is None and scope.session is None:
+        raise InputError("Forgetting everything at once is not offered; name a project or session.")
+    if seq is not None:
+        forgotten = _forget_message(connection, one_session(connection, scope), seq, stamp(now))
+    elif scope.session is not None:
+        one = one_session(connection, scope)
+        forgotten = _forget_sessions(connection, [one], stamp(now))
+    else:
+        forgotten = _forget_project(connection, scope, stamp(now))
+    passages.optimize(connection)
+    return forgotten
+
+
+def is_purge_due(connection: sqlite3.Connection) -> bool:
+    """Whether forgotten bytes may still lie in the write-ahead log."""
+    query = "SELECT EXISTS (SELECT 1 FROM tombstone WHERE NOT purged)"
+    return bool(connection.execute(query).fetchone()[0])
+
+
+def note_purged(connection: sqlite3.Connection) -> None:
+    """Note that the write-ahead log was emptied after all that was forgotten."""
+    connection.execute("UPDATE tombstone SET purged = 1 WHERE NOT purged")
+
+
+# One message
+
+
+def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now: str) -> Forgotten:
+    row = connection.execute(
+        "SELECT id, role, shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
+    ).fetchone()
+    if row is None:
+        raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
+    if not _is_forgotten(connection, session, seq):
+        _bury(connection, session, f"m{seq}", [row["raw"]], now)
+        _, parts = formats.read(row["shape"], row["raw"])
+        left = stub(row["shape"], row["role"], parts, row["raw"])
+        connection.execute(
+            "UPDATE message SET raw = ?, tokens = min(tokens, ?) WHERE id = ?",
+            (left, _STUB_TOKENS, row["id"]),
+        )
+    passages.delete(connection, "session = ? AND kind = 'm' AND number = ?", (session, seq))
+    _clean_views(connection, session, seq)
+    _clean_reports(connection, session, seq)
+    pins = connection.execute(
+        "SELECT number FROM pin WHERE session = ? AND source = ?", (session, f"m{seq}")
+    )
+    return Forgotten(
+        messages=1,
+        digest_lines=_clean_digests(connection, session, seq, now),
+        kept_pins=tuple(f"p{number}" for (number,) in pins),
+    )
+
+
+def _is_forgotten(connection: sqlite3.Connection, session: int, seq: int) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM tombstone WHERE session = ? AND ref = ?", (session, f"m{seq}")
+    ).fetchone()
+    return row is not None
+
+
+def _clean_digests(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
+    project = session_row(connection, session)["project"]
+    removed = 0
+    for digest in views.digests(connection, session):
+        cleaned = _without(digest, seq)
+        lines = _lines(digest) - _lines(cleaned)
+        if not lines:
+            continue
+        removed += lines
+        connection.execute(
+            "UPDATE digest SET json = ? WHERE session = ? AND number = ?",
+            (to_json(cleaned), session, digest.number),
+        )
+        row = connection.execute(
+            "SELECT at FROM passage WHERE session = ? AND kind = 'd' AND number = ?",
+            (session, digest.number),
+        ).fetchone()
+        passages.delete(
+            connection, "session = ? AND kind = 'd' AND number = ?", (session, digest.number)
+        )
+        at = now if row is None else row["at"]
+        passages.insert_digest(connection, session, project, cleaned, at)
+    return removed
+
+
+def _without(digest: Digest, seq: int) -> Digest:
+    """The digest without the lines that came, or may have come, from a message."""
+    covers = digest.first <= seq <= digest.last
+
+    def stays(refs: Sequence[str]) -> bool:
+        named = [number for ref in refs for number in _messages(ref)]
+        return not any(first <= seq <= last for first, last in named) and (
+            bool(named) or not covers
+        )
+
+    sections = tuple(
+        (name, tuple(item for item in items if stays(item.refs))) for name, items in digest.sections
+    )
+    index = tuple(item for item in digest.index if stays(item.refs))
+    return digest.model_copy(update={"sections": sections, "index": index})
+
+
+def _messages(ref: str) -> list[tuple[int, int]]:
+    """The spans of messages a ref names: `m42`, `m12..m40`."""
+    return [
+        (int(first), int(last or first))
+        for first, last in re.findall(r"\bm(\d+)(?:\.\.m?(\d+))?", ref)
+    ]
+
+
+def _lines(digest: Digest) -> int:
+    return sum(len(items) for _, items in digest.sections) + len(digest.index)
+
+
+def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None:
+    rows = connection.execute("SELECT version, json FROM view WHERE session = ?", (session,))
+    for version, text in rows.fetchall():
+        view = from_json(View, text)
+        if not any(_cuts(entry, seq) for entry in (*view.head, *view.body)):
+            continue
+        # The stub is shorter than any cut of it, so it is shown whole.
+        cleaned = view.model_copy(
+            update={
+                "head": tuple(Kept(seq=seq) if _cuts(e, seq) else e for e in view.head),
+                "body": tuple(Kept(seq=seq) if _cuts(e, seq) else e for e in view.body),
+            }
+        )
+        connection.execute(
+            "UPDATE view SET json = ? WHERE session = ? AND version = ?",
+            (to_json(cleaned), session, version),
+        )
+
+
+def _cuts(entry: object, seq: int) -> bool:
+    return isinstance(entry, Trimmed) and entry.seq == seq
+
+
+def _clean_reports(connection: sqlite3.Connection, session: int, seq: int) -> None:
+    """Blank what receipts and events say about a message: it may be a quotation."""
+    named = re.compile(rf"\bm{seq}\b")
+    for receipt, _ in views.receipts(connection, session):
+        cleaned = receipt.model_copy(
+            update={
+                "notes": tuple(FORGOTTEN if named.search(n) else n for n in receipt.notes),
+                "shortfall": FORGOTTEN
+                if named.search(receipt.shortfall or "")
+                else receipt.shortfall,
+            }
+        )
+        _update_receipt(connection, session, receipt, cleaned)
+    rows = connection.execute("SELECT id, detail FROM event WHERE session = ?", (session,))
+    for number, detail in rows.fetchall():
+        if named.search(detail):
+            connection.execute("UPDATE event SET detail = ? WHERE id = ?", (FORGOTTEN, number))
+
+
+def _update_receipt(
+    connection: sqlite3.Connection, session: int, receipt: Receipt, cleaned: Receipt
+) -> None:
+    if cleaned != receipt:
+        connection.execute(
+            "UPDATE receipt SET json = ? WHERE session = ? AND number = ?",
+            (to_json(cleaned), session, receipt.compaction),
+        )
+
+
+# Whole sessions
+
+
+def _forget_project(connection: sqlite3.Connection, scope: Scope, now: str) -> Forgotten:
+    condition = sessions_in(scope)
+    rows = connection.execute(f"SELECT id FROM session WHERE {condition.sql}", condition.parameters)
+    forgotten = _forget_sessions(connection, [number for (number,) in rows], now)
+    project = scope.project or ""
+    shared = _delete_pins(connection, "project = ? AND scope = 'project'", project)
+    # A global pin belongs to every project; only its origin is forgotten.
+    connection.execute("UPDATE pin SET project = NULL WHERE project = ?", (project,))
+    connection.execute("UPDATE passage SET project = NULL WHERE project = ?", (project,))
+    return forgotten.model_copy(update={"pins": forgotten.pins + shared})
+
+
+def _forget_sessions(
+    connection: sqlite3.Connection, sessions: Sequence[int], now: str
+) -> Forgotten:
+    messages = pins = 0
+    for session in sessions:
+        raws = connection.execute(
+            "SELECT raw FROM message WHERE session = ? ORDER BY seq", (session,)
+        )
+        messages += _bury(connection, session, "session", (raw for (raw,) in raws), now)
+        pins += _delete_pins(connection, "session = ? AND scope = 'session'", session)
+        connection.execute(
+            "UPDATE passage SET session = NULL WHERE session = ? AND kind = 'p'", (session,)
+        )
+        connection.execute("UPDATE pin SET session = NULL WHERE session = ?", (session,))
+        passages.delete(connection, "session = ?", (session,))
+        for table in _OWNED:
+            connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+        connection.execute("UPDATE session SET parent = NULL WHERE parent = ?", (session,))
+        connection.execute("DELETE FROM session WHERE id = ?", (session,))
+    return Forgotten(messages=messages, sessions=len(sessions), pins=pins)
+
+
+def _delete_pins(connection: sqlite3.Connection, condition: str, parameter: str | int) -> int:
+    rows = connection.execute(f"SELECT number FROM pin WHERE {condition}", (parameter,))
+    numbers = [number for (number,) in rows]
+    for number in numbers:
+        passages.delete(connection, "kind = 'p' AND number = ?", (number,))
+        connection.execute("UPDATE pin SET superseded_by = NULL WHERE superseded_by = ?", (number,))
+        connection.execute("DELETE FROM pin WHERE number = ?", (number,))
+    return len(numbers)
+
+
+def _bury(
+    connection: sqlite3.Connection, session: int, ref: str, raws: Iterable[str], now: str
+) -> int:
+    """Leave the hash of what is forgotten; how many messages that was."""
+    digest, count = sha256(), 0
+    for raw in raws:
+        digest.update(raw.encode())
+        count += 1
+    connection.execute(
+        "INSERT INTO tombstone (session, ref, sha256, at) VALUES (?, ?, ?, ?)",
+        (session, ref, digest.hexdigest(), now),
+    )
+    return count

@@ -1,0 +1,108 @@
+"""Look the store over: its pages, references, search index, chains, modes and SQLite itself."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from mcp_compaction.ports import Health
+from mcp_compaction.store.align import chain_hash
+from mcp_compaction.store.connect import pragma
+from mcp_compaction.store.forget import is_purge_due
+
+
+def health(connection: sqlite3.Connection, path: Path) -> Health:
+    """What there is to know about the store's state; nothing is changed."""
+    version = pragma(connection, "user_version")
+    (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
+    (messages,) = connection.execute("SELECT count(*) FROM message").fetchone()
+    return Health(
+        path=str(path),
+        schema_version=version if isinstance(version, int) else 0,
+        sqlite_version=sqlite3.sqlite_version,
+        size_bytes=sum(file.stat().st_size for file in _files(path)),
+        sessions=sessions,
+        messages=messages,
+        problems=tuple(_problems(connection, path)),
+    )
+
+
+def sqlite_problem(version: tuple[int, ...]) -> str | None:
+    """What is wrong with a version of SQLite."""
+    series, patch = version[:2], version[2]
+    fixed = {(3, 44): 6, (3, 50): 7, (3, 51): 3}
+    if series > (3, 51) or patch >= fixed.get((series[0], series[1]), 10**6):
+        return None
+    number = ".".join(map(str, version))
+    return (
+        f"SQLite {number} has the WAL-reset bug; writes are serialized by a lock file, which "
+        "avoids it. Update to a Python with SQLite 3.51.3 or newer."
+    )
+
+
+def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
+    yield from (f"{line}; restore a backup." for line in _page_problems(connection))
+    yield from _index_problems(connection)
+    yield from _chain_problems(connection)
+    yield from _mode_problems(path)
+    if is_purge_due(connection):
+        yield "Forgotten text may still be in the log file; close all programs that use the store."
+    if problem := sqlite_problem(sqlite3.sqlite_version_info):
+        yield problem
+
+
+def _page_problems(connection: sqlite3.Connection) -> Iterator[str]:
+    for (line,) in connection.execute("PRAGMA quick_check"):
+        if line != "ok":
+            yield f"quick_check: {line}"
+    for row in connection.execute("PRAGMA foreign_key_check"):
+        yield f"Row {row[1]} of {row[0]} refers to nothing"
+
+
+def _index_problems(connection: sqlite3.Connection) -> Iterator[str]:
+    try:
+        connection.execute(
+            "INSERT INTO passage_index (passage_index, rank) VALUES ('integrity-check', 1)"
+        )
+    except sqlite3.DatabaseError:
+        yield "The search index is out of step with its texts; run: mcp-compaction doctor --fix"
+
+
+def _chain_problems(connection: sqlite3.Connection) -> Iterator[str]:
+    ends = {
+        row["id"]: (row["last_seq"], row["last_chain"])
+        for row in connection.execute("SELECT id, last_seq, last_chain FROM session")
+    }
+    session, seq, chain = 0, 0, ""
+    found: dict[int, tuple[int, str]] = {}
+    broken: set[int] = set()
+    rows = connection.execute(
+        "SELECT session, seq, content, chain FROM message ORDER BY session, seq"
+    )
+    for row in rows:
+        if row["session"] != session:
+            session, seq, chain = row["session"], 0, ""
+        seq, chain = seq + 1, chain_hash(chain, row["content"])
+        if (row["seq"], row["chain"]) != (seq, chain):
+            broken.add(session)
+        found[session] = (seq, chain)
+    broken |= {number for number, end in ends.items() if found.get(number, (0, "")) != end}
+    for number in sorted(broken):
+        yield f"The chain of session {number} is broken; restore a backup."
+
+
+def _mode_problems(path: Path) -> Iterator[str]:
+    if os.name == "nt":
+        return
+    for file in (path.parent, *_files(path)):
+        mode = stat.S_IMODE(file.stat().st_mode)
+        if mode & 0o077:
+            yield f"{file} can be read by others (mode {mode:o}); run: chmod go-rwx '{file}'"
+
+
+def _files(path: Path) -> list[Path]:
+    names = (path.name + suffix for suffix in ("", "-wal", "-shm", ".lock"))
+    return [path.with_name(name) for name in names if path.with_name(name).exists()]

@@ -1,0 +1,127 @@
+"""One session as it is at one moment: everything a decision needs."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from typing import NamedTuple
+
+from mcp_compaction.model import (
+    Calibration,
+    Digest,
+    Digested,
+    Kept,
+    Receipt,
+    Sections,
+    Session,
+    Trimmed,
+    View,
+)
+from mcp_compaction.ports import Scope
+from mcp_compaction.store import pins, views
+from mcp_compaction.store.columns import from_json
+from mcp_compaction.store.log import MESSAGE_COLUMNS, message_rows, section_row, to_message
+from mcp_compaction.store.sessions import session_info, session_row
+
+
+def load(
+    connection: sqlite3.Connection, session: int, now: datetime, view: View | None = None
+) -> Session:
+    """The session at this moment, seen through its newest view or through the one given."""
+    row = session_row(connection, session)
+    seen = views.view(connection, session, row["view_version"]) if view is None else view
+    sections = section_row(connection, session)
+    in_force = pins.pins(connection, Scope(project=row["project"], session=session), now)
+    return Session(
+        info=session_info(connection, session),
+        sections=Sections() if sections is None else from_json(Sections, sections["json"]),
+        section_tokens=0 if sections is None else sections["section_tokens"],
+        memory_tokens=0 if sections is None else sections["memory_tokens"],
+        view=seen,
+        messages=tuple(to_message(row) for row in _rows_shown(connection, session, seen)),
+        digests=_digests_shown(connection, session, seen),
+        pins=tuple(pin for pin in in_force if pin.kind != "note"),
+        calibration=Calibration(counted=row["counted"], reported=row["reported"]),
+        next_digest=row["next_digest"],
+        next_compaction=row["next_compaction"],
+        last_compaction=_last_receipt(connection, session),
+    )
+
+
+def calibrate(connection: sqlite3.Connection, session: int, reported: int) -> None:
+    """Note the window's real size beside our count of the same window."""
+    connection.execute(
+        "UPDATE session SET counted = ?, reported = ? WHERE id = ?",
+        (_window_tokens(connection, session), reported, session),
+    )
+
+
+class _Shown(NamedTuple):
+    """What a view names: messages whole, messages cut, digests."""
+
+    kept: list[int]
+    trimmed: list[Trimmed]
+    digests: list[int]
+
+
+def _shown(view: View) -> _Shown:
+    shown = _Shown([], [], [])
+    for entry in (*view.head, *view.body):
+        match entry:
+            case Kept(seq=seq):
+                shown.kept.append(seq)
+            case Trimmed():
+                shown.trimmed.append(entry)
+            case Digested(digest=number):
+                shown.digests.append(number)
+    return shown
+
+
+def _rows_shown(connection: sqlite3.Connection, session: int, view: View) -> list[sqlite3.Row]:
+    shown = _shown(view)
+    named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
+    before = message_rows(connection, session, sorted(s for s in named if s <= view.upto))
+    since = connection.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ? ORDER BY seq",
+        (session, view.upto),
+    )
+    return [*before, *since]
+
+
+def _digests_shown(connection: sqlite3.Connection, session: int, view: View) -> tuple[Digest, ...]:
+    rows = connection.execute(
+        "SELECT json FROM digest WHERE session = ?"
+        " AND number IN (SELECT value FROM json_each(?)) ORDER BY number",
+        (session, str(_shown(view).digests)),
+    )
+    return tuple(from_json(Digest, text) for (text,) in rows)
+
+
+def _last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | None:
+    row = connection.execute(
+        "SELECT json FROM receipt WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
+    ).fetchone()
+    return None if row is None else from_json(Receipt, row[0])
+
+
+def _window_tokens(connection: sqlite3.Connection, session: int) -> int:
+    """Our count of the window: sections, what the view names, and all that came after it."""
+    row = session_row(connection, session)
+    view = views.view(connection, session, row["view_version"])
+    shown = _shown(view)
+    sections = section_row(connection, session)
+    total = sum(entry.tokens for entry in shown.trimmed)
+    if sections is not None:
+        memory = sections["memory_tokens"] if view.memory_in is None else 0
+        total += sections["section_tokens"] + memory
+    (messages,) = connection.execute(
+        "SELECT coalesce(sum(tokens), 0) FROM message WHERE session = ?"
+        " AND (seq > ? OR seq IN (SELECT value FROM json_each(?)))",
+        (session, view.upto, str(shown.kept)),
+    ).fetchone()
+    (digests,) = connection.execute(
+        "SELECT coalesce(sum(tokens), 0) FROM digest WHERE session = ?"
+        " AND number IN (SELECT value FROM json_each(?))",
+        (session, str(shown.digests)),
+    ).fetchone()
+    return total + messages + digests

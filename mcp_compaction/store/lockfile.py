@@ -1,0 +1,133 @@
+"""The lock file beside the store that every write, checkpoint and close is done under.
+
+SQLite's own busy handler is unfair, and a commit during another connection's checkpoint is what
+its WAL-reset bug needs; one advisory lock around both makes waits short and that race impossible.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcp_compaction.errors import StoreBusy, StoreError, StoreReadOnly
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+    def _unlock(fd: int) -> None:
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def _lock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+FIRST_PAUSE = 0.001
+LONGEST_PAUSE = 0.02
+
+
+class LockFile:
+    """An exclusive lock between processes, and between stores of one process."""
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(database.name + ".lock")
+        self._fd: int | None = None
+        self._held = False
+        self._closed = False
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock now."""
+        return self._held
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free; never waits."""
+        fd = self._open()
+        try:
+            _lock(fd)
+        except (BlockingIOError, PermissionError):
+            return False
+        self._held = True
+        if self._is_current(fd):
+            return True
+        # Someone removed the file: a lock on the old one shuts nobody out.
+        self._let_go()
+        return False
+
+    def acquire(self, deadline: float) -> None:
+        """Take the lock, polling for at most `deadline` seconds; for callers without a loop."""
+        end = time.monotonic() + deadline
+        pause = FIRST_PAUSE
+        while not self.try_acquire():
+            if time.monotonic() >= end:
+                raise busy(self.path, deadline)
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def release(self) -> None:
+        """Give the lock back; harmless when it is not held."""
+        if self._fd is not None and self._held:
+            _unlock(self._fd)
+        self._held = False
+
+    def close(self) -> None:
+        """Give the lock back for good."""
+        self._closed = True
+        self._let_go()
+
+    @contextmanager
+    def holding(self, deadline: float) -> Generator[None]:
+        """Hold the lock for a block; for callers without a loop."""
+        self.acquire(deadline)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def _let_go(self) -> None:
+        self.release()
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        if self._closed:
+            raise StoreError("The store is closed; open it again.")
+        if self._fd is None:
+            try:
+                self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _CLOEXEC, 0o600)
+            except PermissionError as error:
+                raise StoreReadOnly(
+                    f"{self.path} cannot be written; correct the folder's permissions "
+                    "or set MCP_COMPACTION_HOME to a folder of yours."
+                ) from error
+        return self._fd
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+
+
+def busy(lock: Path, deadline: float) -> StoreBusy:
+    """What to say when the lock did not come free in time."""
+    return StoreBusy(
+        f"Another process has held {lock} for over {deadline:g} s; "
+        "try again, or end the mcp-compaction process that hangs."
+    )

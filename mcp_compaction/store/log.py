@@ -1,0 +1,184 @@
+"""The log of what was said: appended to, read from, never rewritten."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from mcp_compaction import formats
+from mcp_compaction.model import Message, NewMessage
+from mcp_compaction.ports import Batch, Original, Recorded, Scope
+from mcp_compaction.store import passages
+from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash, content_hash
+from mcp_compaction.store.columns import encodable, encodable_json, moment, stamp, to_json
+from mcp_compaction.store.passages import Passage
+from mcp_compaction.store.scope import one_session
+from mcp_compaction.store.sessions import session_row
+
+MESSAGE_COLUMNS = "seq, role, shape, at, tokens, raw"
+
+
+class _Link(NamedTuple):
+    seq: int
+    follows: int | None
+    content: str
+    chain: str
+
+
+def append(connection: sqlite3.Connection, session: int, batch: Batch, now: datetime) -> Recorded:
+    """Append what is not yet known; known messages keep their numbers.
+
+    A caller keeps a batch to 1,000 messages, so that other processes can write in between.
+    """
+    row = session_row(connection, session)
+    known = KnownMessages(connection, session, row["last_seq"])
+    contents = [content_hash(message) for message in batch.messages]
+    start = align(known, batch, contents)
+    log = _Log(connection, row, batch, stamp(now))
+    seqs = [*start.known, *log.extend(known, start, contents)]
+    diverged = start.at + 1 if batch.whole and log.new and start.at < known.last else None
+    if _save_sections(connection, session, batch, stamp(now)) or log.new:
+        log.save_end()
+    return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
+
+
+def originals(
+    connection: sqlite3.Connection, scope: Scope, seqs: Sequence[int], after: int, limit: int
+) -> tuple[Original, ...]:
+    """Messages of one session by number, or those after a number."""
+    session = one_session(connection, scope)
+    name = session_row(connection, session)["name"]
+    if seqs:
+        rows = message_rows(connection, session, seqs)[:limit]
+    else:
+        rows = connection.execute(
+            f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?",
+            (session, after, limit),
+        ).fetchall()
+    return tuple(Original(session=name, message=to_message(row)) for row in rows)
+
+
+def message_rows(
+    connection: sqlite3.Connection, session: int, seqs: Sequence[int]
+) -> list[sqlite3.Row]:
+    """The rows of the messages with these numbers, in order."""
+    return connection.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ?"
+        " AND seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        (session, f"[{','.join(map(str, seqs))}]"),
+    ).fetchall()
+
+
+def to_message(row: sqlite3.Row) -> Message:
+    """The message of such a row."""
+    seq, role, shape, at, tokens, raw = row
+    _, parts = formats.read(shape, raw)
+    return Message(
+        seq=seq, role=role, parts=parts, shape=shape, raw=raw, at=moment(at), tokens=tokens
+    )
+
+
+class _Log:
+    """The end of one session's log while a batch is appended to it."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, row: sqlite3.Row, batch: Batch, now: str
+    ) -> None:
+        self._connection = connection
+        self._session: int = row["id"]
+        self._project: str = row["project"]
+        self._seq: int = row["last_seq"]
+        self._chain: str = row["last_chain"]
+        self._batch = batch
+        self._now = now
+        self.new = 0
+
+    def extend(self, known: KnownMessages, start: Alignment, contents: list[str]) -> list[int]:
+        """Append what follows the known start; numbers of all of it, in order."""
+        seqs: list[int] = []
+        skip = len(start.known)
+        branch = start.at if self._batch.whole and start.at < known.last else None
+        for message, content in zip(self._batch.messages[skip:], contents[skip:], strict=True):
+            found = known.by_host_id(message.host_id)
+            if found is None:
+                self._append(message, content, branch)
+                branch = None
+            seqs.append(found or self._seq)
+        return seqs
+
+    def _append(self, message: NewMessage, content: str, follows: int | None) -> None:
+        self._seq += 1
+        self._chain = chain_hash(self._chain, content)
+        self.new += 1
+        self._insert(message, _Link(self._seq, follows, content, self._chain))
+        tools = self._tools(message)
+        at = self._now if message.at is None else stamp(message.at)
+        for ordinal, text in enumerate(message.passages):
+            row = Passage(
+                self._session, self._project, "m", self._seq, ordinal, message.role, at, tools, text
+            )
+            passages.insert(self._connection, row)
+
+    def _insert(self, message: NewMessage, link: _Link) -> None:
+        self._connection.execute(
+            "INSERT INTO message (session, seq, follows, role, shape, host_id, content, chain, at,"
+            " recorded, tokens, counter, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self._session, link.seq, link.follows, message.role, message.shape),
+                *(None if message.host_id is None else encodable(message.host_id), link.content),
+                *(link.chain, None if message.at is None else stamp(message.at), self._now),
+                *(message.tokens, self._batch.counter, encodable_json(message.raw)),
+            ),
+        )
+
+    def _tools(self, message: NewMessage) -> tuple[str, ...]:
+        """The tools a message calls or answers for."""
+        names: list[str] = []
+        for part in message.parts:
+            if part.kind == "call":
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO tool_call (session, call, tool) VALUES (?, ?, ?)",
+                    (self._session, encodable(part.id), encodable(part.name)),
+                )
+                names.append(part.name)
+            elif part.kind == "result":
+                row = self._connection.execute(
+                    "SELECT tool FROM tool_call WHERE session = ? AND call = ?",
+                    (self._session, encodable(part.call)),
+                ).fetchone()
+                names += [] if row is None else [row[0]]
+        return tuple(names)
+
+    def save_end(self) -> None:
+        """Note in the session where its log ends now."""
+        self._connection.execute(
+            "UPDATE session SET last_seq = ?, last_chain = ?, updated = ? WHERE id = ?",
+            (self._seq, self._chain, self._now, self._session),
+        )
+
+
+def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, now: str) -> bool:
+    if batch.sections is None:
+        return False
+    given = (batch.section_tokens, batch.memory_tokens, to_json(batch.sections))
+    latest = section_row(connection, session)
+    if latest is not None and tuple(latest) == given:
+        return False
+    connection.execute(
+        "INSERT INTO section (session, at, section_tokens, memory_tokens, json)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (session, now, *given),
+    )
+    return True
+
+
+def section_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row | None:
+    """The newest sections of a session with their counts."""
+    return connection.execute(
+        "SELECT section_tokens, memory_tokens, json FROM section WHERE session = ?"
+        " ORDER BY id DESC LIMIT 1",
+        (session,),
+    ).fetchone()

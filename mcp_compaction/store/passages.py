@@ -1,0 +1,75 @@
+"""The rows the search finds, kept in step with their full-text index in the same transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Literal, NamedTuple
+
+from mcp_compaction.model import Digest
+from mcp_compaction.store.columns import encodable
+
+
+class Passage(NamedTuple):
+    """A text to be found, and what it belongs to."""
+
+    session: int | None
+    project: str | None
+    kind: Literal["m", "d", "p"]
+    number: int
+    ordinal: int
+    role: str
+    at: str
+    tools: tuple[str, ...]
+    text: str
+
+
+def insert(connection: sqlite3.Connection, passage: Passage) -> None:
+    """Make a text findable."""
+    text = encodable(passage.text)
+    tools = "".join(f"\n{encodable(tool).lower()}\n" for tool in passage.tools)
+    cursor = connection.execute(
+        "INSERT INTO passage (session, project, kind, number, ordinal, role, at, tools, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*passage[:7], tools, text),
+    )
+    connection.execute(
+        "INSERT INTO passage_index (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
+    )
+
+
+def delete(
+    connection: sqlite3.Connection, condition: str, parameters: tuple[str | int, ...]
+) -> None:
+    """Make texts unfindable; their words stay in the index until it is optimized."""
+    rows = connection.execute(
+        f"SELECT id, text FROM passage WHERE {condition}", parameters
+    ).fetchall()
+    for rowid, text in rows:
+        # An external-content index must be told the old text to find its words.
+        connection.execute(
+            "INSERT INTO passage_index (passage_index, rowid, text) VALUES ('delete', ?, ?)",
+            (rowid, text),
+        )
+        connection.execute("DELETE FROM passage WHERE id = ?", (rowid,))
+
+
+def optimize(connection: sqlite3.Connection) -> None:
+    """Write the index anew without the words of deleted texts.
+
+    FTS5's own 'secure-delete' would make the file unreadable for any SQLite before 3.42.
+    """
+    connection.execute("INSERT INTO passage_index (passage_index) VALUES ('optimize')")
+
+
+def insert_digest(
+    connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
+) -> None:
+    """Make a digest findable, one passage a section and one for its index."""
+    texts = [
+        f"{name}: " + "\n".join(item.text for item in items) for name, items in digest.sections
+    ]
+    if digest.index:
+        texts.append("\n".join(f"{item.text} {item.note}".rstrip() for item in digest.index))
+    for ordinal, text in enumerate(texts):
+        row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
+        insert(connection, row)

@@ -1,0 +1,96 @@
+"""Pins: kept word for word, checked when read, released but never silently lost."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
+from mcp_compaction.model import Pin
+from mcp_compaction.ports import NewPin, Scope
+from mcp_compaction.store import passages
+from mcp_compaction.store.columns import encodable, stamp
+from mcp_compaction.store.passages import Passage
+from mcp_compaction.store.scope import check_session, pins_in
+from mcp_compaction.store.sessions import session_row
+
+_COLUMNS = (
+    "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
+    " pin.checksum, coalesce(session.name, '') AS session"
+)
+
+
+def pins(
+    connection: sqlite3.Connection, scope: Scope, now: datetime, released: bool = False
+) -> tuple[Pin, ...]:
+    """The pins in force in the scope, oldest first; with the released and expired ones if asked."""
+    check_session(connection, scope)
+    condition = pins_in(scope)
+    in_force = "pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
+        f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
+        (*condition.parameters, released, stamp(now)),
+    )
+    return tuple(_pin(row) for row in rows)
+
+
+def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: datetime) -> Pin:
+    """Keep a pin, releasing the one it supersedes."""
+    row = session_row(connection, session)
+    if encodable(pin.text) != pin.text:
+        raise PinRefused("The text holds half of a character; send it again without the damage.")
+    cursor = connection.execute(
+        "INSERT INTO pin (session, project, kind, scope, author, at, expires, source, checksum,"
+        " text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        (
+            *(session, row["project"], pin.kind, pin.scope, pin.author, stamp(now)),
+            *(None if pin.expires is None else stamp(pin.expires), pin.source, pin.text),
+        ),
+    )
+    number = cursor.lastrowid or 0
+    kept = Pin(**pin.model_dump(exclude={"supersedes"}), number=number, session=row["name"], at=now)
+    connection.execute("UPDATE pin SET checksum = ? WHERE number = ?", (kept.checksum, number))
+    passages.insert(
+        connection,
+        Passage(session, row["project"], "p", number, 0, "pin", stamp(now), (), pin.text),
+    )
+    if pin.supersedes is not None:
+        release_pin(connection, Scope(project=row["project"], session=session), pin.supersedes, now)
+        connection.execute(
+            "UPDATE pin SET superseded_by = ? WHERE number = ?", (number, pin.supersedes)
+        )
+    return kept
+
+
+def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: datetime) -> None:
+    """Take a pin out of force; its text stays findable."""
+    check_session(connection, scope)
+    condition = pins_in(scope)
+    cursor = connection.execute(
+        "UPDATE pin SET released = ? WHERE number = ? AND released IS NULL"
+        f" AND number IN (SELECT number FROM pin WHERE {condition.sql})",
+        (stamp(now), number, *condition.parameters),
+    )
+    if cursor.rowcount == 0:
+        raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
+
+
+def _pin(row: sqlite3.Row) -> Pin:
+    pin = Pin(
+        number=row["number"],
+        text=row["text"],
+        kind=row["kind"],
+        scope=row["scope"],
+        author=row["author"],
+        session=row["session"],
+        at=row["at"],
+        source=row["source"],
+        expires=row["expires"],
+    )
+    if pin.checksum != row["checksum"]:
+        raise StoreDamaged(
+            f"The text of {pin.ref} is not what was pinned; "
+            "put a backup in the store's place, or release it and pin it anew."
+        )
+    return pin

@@ -1,0 +1,242 @@
+"""The tables, and the numbered steps that lead to them; steps are appended, never edited."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mcp_compaction.store.connect import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    connect,
+    pragma,
+    store_errors,
+)
+from mcp_compaction.store.lockfile import LockFile
+
+Migration = Callable[[sqlite3.Connection], None]
+
+# Small columns come before long texts, so that counting never reads a text's overflow pages.
+# Times are ISO-8601 in UTC with microseconds, so that text order is time order.
+_FIRST = (
+    """
+    CREATE TABLE session (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,      -- never given twice, not even after a forget
+        name TEXT NOT NULL,
+        project TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        host TEXT NOT NULL,
+        host_session TEXT,
+        parent INTEGER REFERENCES session (id),
+        created TEXT NOT NULL,
+        updated TEXT NOT NULL,
+        last_seq INTEGER NOT NULL DEFAULT 0,
+        last_chain TEXT NOT NULL DEFAULT '',
+        view_version INTEGER NOT NULL DEFAULT 0,   -- 0: the view that shows everything
+        next_digest INTEGER NOT NULL DEFAULT 1,
+        next_compaction INTEGER NOT NULL DEFAULT 1,
+        counted INTEGER NOT NULL DEFAULT 0,        -- our count of the window when ...
+        reported INTEGER NOT NULL DEFAULT 0,       -- ... the provider reported this one
+        traits TEXT NOT NULL,
+        UNIQUE (project, name)
+    )
+    """,
+    """
+    CREATE UNIQUE INDEX session_of_host ON session (project, host, host_session, agent)
+        WHERE host_session IS NOT NULL
+    """,
+    "CREATE INDEX session_of_parent ON session (parent) WHERE parent IS NOT NULL",
+    """
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (id),
+        seq INTEGER NOT NULL,                      -- 1, 2, 3 ...: the order, never the clock
+        follows INTEGER,                           -- set where a whole history left the known one
+        role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool')),
+        shape TEXT NOT NULL,
+        host_id TEXT,
+        content TEXT NOT NULL,                     -- hash of what identity is judged by
+        chain TEXT NOT NULL,                       -- hash of the chain before and the content
+        at TEXT,
+        recorded TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        counter TEXT NOT NULL,
+        raw TEXT NOT NULL,
+        UNIQUE (session, seq),
+        UNIQUE (session, chain)
+    )
+    """,
+    """
+    CREATE UNIQUE INDEX message_of_host ON message (session, host_id) WHERE host_id IS NOT NULL
+    """,
+    "CREATE INDEX message_branch ON message (session, follows) WHERE follows IS NOT NULL",
+    """
+    CREATE TABLE tool_call (                       -- which tool a later result answers for
+        session INTEGER NOT NULL REFERENCES session (id),
+        call TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        PRIMARY KEY (session, call)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE section (                         -- a history; the newest row counts
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (id),
+        at TEXT NOT NULL,
+        section_tokens INTEGER NOT NULL,
+        memory_tokens INTEGER NOT NULL,
+        json TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX section_of_session ON section (session)",
+    """
+    CREATE TABLE view (
+        session INTEGER NOT NULL REFERENCES session (id),
+        version INTEGER NOT NULL,
+        json TEXT NOT NULL,
+        PRIMARY KEY (session, version)
+    )
+    """,
+    """
+    CREATE TABLE digest (
+        session INTEGER NOT NULL REFERENCES session (id),
+        number INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        json TEXT NOT NULL,
+        PRIMARY KEY (session, number)
+    )
+    """,
+    """
+    CREATE TABLE receipt (
+        session INTEGER NOT NULL REFERENCES session (id),
+        number INTEGER NOT NULL,
+        base_version INTEGER NOT NULL,
+        json TEXT NOT NULL,
+        PRIMARY KEY (session, number)
+    )
+    """,
+    """
+    CREATE TABLE pin (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER REFERENCES session (id),   -- NULL once that session is forgotten
+        project TEXT,                              -- NULL once that project is forgotten
+        kind TEXT NOT NULL CHECK (kind IN ('constraint', 'open_task', 'fact', 'note')),
+        scope TEXT NOT NULL CHECK (scope IN ('session', 'project', 'global')),
+        author TEXT NOT NULL CHECK (author IN ('user', 'agent')),
+        at TEXT NOT NULL,
+        expires TEXT,
+        released TEXT,
+        superseded_by INTEGER REFERENCES pin (number),
+        source TEXT,
+        checksum TEXT NOT NULL,
+        text TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX pin_of_session ON pin (session)",
+    "CREATE INDEX pin_of_scope ON pin (scope, project)",
+    "CREATE INDEX pin_superseded ON pin (superseded_by) WHERE superseded_by IS NOT NULL",
+    """
+    CREATE TABLE event (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (id),
+        name TEXT NOT NULL,
+        at TEXT NOT NULL,
+        detail TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX event_of_session ON event (session)",
+    """
+    CREATE TABLE tombstone (                       -- that something was forgotten, and its hash
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        ref TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        at TEXT NOT NULL,
+        purged INTEGER NOT NULL DEFAULT 0          -- 1 once the log file was emptied after it
+    )
+    """,
+    """
+    CREATE TABLE passage (                         -- what the search finds
+        id INTEGER PRIMARY KEY,
+        session INTEGER REFERENCES session (id),
+        project TEXT,
+        kind TEXT NOT NULL CHECK (kind IN ('m', 'd', 'p')),
+        number INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL,
+        role TEXT NOT NULL,
+        at TEXT NOT NULL,
+        tools TEXT NOT NULL,                       -- lower case, each between line feeds
+        text TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX passage_of_session ON passage (session, kind, number)",
+    """
+    CREATE VIRTUAL TABLE passage_index USING fts5 (
+        text, content = 'passage', content_rowid = 'id', tokenize = 'porter unicode61'
+    )
+    """,
+)
+
+
+def _first(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    for statement in _FIRST:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first,)
+assert len(MIGRATIONS) == SCHEMA_VERSION
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Bring the schema up to date, each step in one transaction; the caller holds the lock file."""
+    for number, step in enumerate(migrations, start=1):
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            version = pragma(connection, "user_version")
+            if isinstance(version, int) and version < number:
+                step(connection)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def open_migrated(
+    path: Path,
+    *,
+    deadline: float,
+    lock: LockFile | None = None,
+    migrations: Sequence[Migration] = MIGRATIONS,
+) -> sqlite3.Connection:
+    """A connection to a store whose schema is up to date."""
+    connection = connect(path, deadline=deadline, newest=len(migrations), lock=lock)
+    try:
+        with store_errors(path):
+            if pragma(connection, "user_version") != len(migrations):
+                _migrate_locked(connection, path, deadline, lock, migrations)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate_locked(
+    connection: sqlite3.Connection,
+    path: Path,
+    deadline: float,
+    lock: LockFile | None,
+    migrations: Sequence[Migration],
+) -> None:
+    if lock is not None:
+        migrate(connection, migrations)
+        return
+    own = LockFile(path)
+    try:
+        with own.holding(deadline):
+            migrate(connection, migrations)
+    finally:
+        own.close()

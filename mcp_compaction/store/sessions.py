@@ -1,0 +1,146 @@
+"""Sessions by name or by their host's own id."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from datetime import datetime
+from pathlib import PurePath
+
+from mcp_compaction.errors import UnknownSession
+from mcp_compaction.model import Event, SessionInfo, Traits
+from mcp_compaction.ports import Scope, SessionKey
+from mcp_compaction.store.columns import encodable, from_json, stamp, to_json
+from mcp_compaction.store.scope import sessions_in
+
+
+def open_session(
+    connection: sqlite3.Connection, key: SessionKey, traits: Traits, now: datetime
+) -> tuple[SessionInfo, bool]:
+    """The session of that key, and whether it is new; only then the traits count."""
+    row = _by_host(connection, key) or _by_name(connection, key)
+    if row is not None:
+        return _info(row), False
+    name = key.name if key.name is not None else _speakable_name(connection, key)
+    cursor = connection.execute(
+        "INSERT INTO session (name, project, agent, host, host_session, parent, created, updated,"
+        " traits) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            encodable(name),
+            encodable(key.project),
+            encodable(key.agent),
+            encodable(key.host),
+            None if key.host_session is None else encodable(key.host_session),
+            key.parent,
+            stamp(now),
+            stamp(now),
+            to_json(traits),
+        ),
+    )
+    return _info(session_row(connection, cursor.lastrowid or 0)), True
+
+
+def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> SessionInfo | None:
+    """The session of that name in the scope; the newest where several projects have one."""
+    condition = sessions_in(scope)
+    row = connection.execute(
+        f"SELECT * FROM session WHERE name = ? AND {condition.sql} ORDER BY updated DESC LIMIT 1",
+        (encodable(name), *condition.parameters),
+    ).fetchone()
+    return None if row is None else _info(row)
+
+
+def list_sessions(
+    connection: sqlite3.Connection, scope: Scope, limit: int
+) -> tuple[SessionInfo, ...]:
+    """The sessions of the scope, the newest first."""
+    condition = sessions_in(scope)
+    rows = connection.execute(
+        f"SELECT * FROM session WHERE {condition.sql} ORDER BY updated DESC, id DESC LIMIT ?",
+        (*condition.parameters, limit),
+    )
+    return tuple(_info(row) for row in rows)
+
+
+def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> None:
+    """Set what is kept per session."""
+    session_row(connection, session)
+    connection.execute("UPDATE session SET traits = ? WHERE id = ?", (to_json(traits), session))
+
+
+def add_event(connection: sqlite3.Connection, session: int, event: Event) -> None:
+    """Note that something happened."""
+    session_row(connection, session)
+    connection.execute(
+        "INSERT INTO event (session, name, at, detail) VALUES (?, ?, ?, ?)",
+        (session, encodable(event.name), stamp(event.at), encodable(event.detail)),
+    )
+
+
+def events(connection: sqlite3.Connection, session: int) -> tuple[Event, ...]:
+    """What happened to that session, oldest first."""
+    session_row(connection, session)
+    rows = connection.execute(
+        "SELECT name, at, detail FROM event WHERE session = ? ORDER BY id", (session,)
+    )
+    return tuple(Event(name=name, at=at, detail=detail) for name, at, detail in rows)
+
+
+def session_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row:
+    """The row of a session that must be there."""
+    row = connection.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
+    if row is None:
+        raise UnknownSession(f"There is no session {session}; list the sessions first.")
+    return row
+
+
+def session_info(connection: sqlite3.Connection, session: int) -> SessionInfo:
+    """The name and place of a session that must be there."""
+    return _info(session_row(connection, session))
+
+
+def _by_host(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
+    if key.host_session is None:
+        return None
+    return connection.execute(
+        "SELECT * FROM session WHERE project = ? AND host = ? AND host_session = ? AND agent = ?",
+        tuple(encodable(text) for text in (key.project, key.host, key.host_session, key.agent)),
+    ).fetchone()
+
+
+def _by_name(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
+    if key.name is None:
+        return None
+    return connection.execute(
+        "SELECT * FROM session WHERE project = ? AND name = ?",
+        (encodable(key.project), encodable(key.name)),
+    ).fetchone()
+
+
+def _speakable_name(connection: sqlite3.Connection, key: SessionKey) -> str:
+    words = PurePath(key.project).name
+    if key.parent is not None:
+        words = f"{session_row(connection, key.parent)['name']}-{key.agent or 'agent'}"
+    stem = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:40].strip("-") or "session"
+    (number,) = connection.execute(
+        "SELECT count(*) + 1 FROM session WHERE project = ?", (encodable(key.project),)
+    ).fetchone()
+    while _by_name(connection, key.model_copy(update={"name": f"{stem}-{number}"})) is not None:
+        number += 1
+    return f"{stem}-{number}"
+
+
+def _info(row: sqlite3.Row) -> SessionInfo:
+    return SessionInfo(
+        id=row["id"],
+        name=row["name"],
+        project=row["project"],
+        agent=row["agent"],
+        host=row["host"],
+        host_session=row["host_session"],
+        parent=row["parent"],
+        created=row["created"],
+        updated=row["updated"],
+        messages=row["last_seq"],
+        traits=from_json(Traits, row["traits"]),
+    )

@@ -1,0 +1,261 @@
+"""The store as the rest of the program sees it; each method reads or writes by one function."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+from mcp_compaction.errors import InputError, StoreBusy
+from mcp_compaction.model import (
+    Compaction,
+    Digest,
+    Event,
+    Hit,
+    Pin,
+    Receipt,
+    Session,
+    SessionInfo,
+    Traits,
+    View,
+)
+from mcp_compaction.ports import (
+    Batch,
+    Forgotten,
+    Health,
+    NewPin,
+    Original,
+    Recorded,
+    Scope,
+    SearchQuery,
+    SessionKey,
+)
+from mcp_compaction.store import forget, log, pins, search, sessions, views
+from mcp_compaction.store.connect import make_folder, open_file, store_errors
+from mcp_compaction.store.database import Database, Writer, read_transaction, take
+from mcp_compaction.store.health import health
+from mcp_compaction.store.load import calibrate, load
+from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.schema import open_migrated
+
+T = TypeVar("T")
+
+_CLOSE_DEADLINE = 1.0  # a host gives its server two seconds to go
+_BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
+
+
+async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
+    """The store in that file, made or migrated if need be."""
+    with store_errors(path):
+        make_folder(path.parent)
+    lock_file = LockFile(path)
+    opened: list[Database] = []
+    try:
+        await take(lock_file, time.monotonic() + deadline, deadline)
+        for connector in (_writing, _reading):
+            database = Database(path, partial(connector, path, deadline, lock_file))
+            await database.open()
+            opened.append(database)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            for database in opened:
+                await database.close()
+        lock_file.close()
+        raise
+    lock_file.release()
+    store = SqliteStore(path, opened[0], opened[1], Writer(opened[0], lock_file, deadline))
+    try:
+        await store.finish_purge()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+def _writing(path: Path, deadline: float, lock: LockFile) -> sqlite3.Connection:
+    connection = open_migrated(path, deadline=deadline, lock=lock)
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    return connection
+
+
+def _reading(path: Path, deadline: float, lock: LockFile) -> sqlite3.Connection:
+    connection = open_migrated(path, deadline=deadline, lock=lock)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+class SqliteStore:
+    """Sessions in one SQLite file that several processes may use at once."""
+
+    def __init__(self, path: Path, writing: Database, reading: Database, writer: Writer) -> None:
+        self.path = path
+        self._writing = writing
+        self._reading = reading
+        self._writer = writer
+
+    async def open_session(
+        self, key: SessionKey, traits: Traits, now: datetime
+    ) -> tuple[SessionInfo, bool]:
+        """The session of that key, and whether it was made just now."""
+        return await self._write(lambda c: sessions.open_session(c, key, traits, now))
+
+    async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:
+        """The session of that name in the scope."""
+        return await self._read(lambda c: sessions.find_session(c, scope, name))
+
+    async def sessions(self, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
+        """The sessions of the scope, the newest first."""
+        return await self._read(lambda c: sessions.list_sessions(c, scope, limit))
+
+    async def set_traits(self, session: int, traits: Traits) -> None:
+        """Set what is kept per session."""
+        await self._write(lambda c: sessions.set_traits(c, session, traits))
+
+    async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
+        """Append what is not yet known; known messages keep their numbers."""
+
+        def work(connection: sqlite3.Connection) -> Recorded:
+            recorded = log.append(connection, session, batch, now)
+            if batch.reported is not None:
+                calibrate(connection, session, batch.reported)
+            return recorded
+
+        return await self._write(work)
+
+    async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
+        """The session at this moment, seen through its newest view or through the one given."""
+        return await self._read(lambda c: load(c, session, now, view))
+
+    async def save(self, session: int, compaction: Compaction) -> bool:
+        """Save view, digests, receipt and search rows; False if the view has changed since."""
+        return await self._write(lambda c: views.save(c, session, compaction))
+
+    async def view(self, session: int, version: int) -> View:
+        """A view of that session as it once was."""
+        return await self._read(lambda c: views.view(c, session, version))
+
+    async def digests(self, session: int) -> tuple[Digest, ...]:
+        """All digests of that session, oldest first."""
+        return await self._read(lambda c: views.digests(c, session))
+
+    async def receipts(self, session: int) -> tuple[tuple[Receipt, int], ...]:
+        """All receipts, oldest first, each with the version of the view it was made from."""
+        return await self._read(lambda c: views.receipts(c, session))
+
+    async def originals(
+        self, scope: Scope, seqs: Sequence[int] = (), after: int = 0, limit: int = 1000
+    ) -> tuple[Original, ...]:
+        """Messages of one session by number, or those after a number."""
+        return await self._read(lambda c: log.originals(c, scope, seqs, after, limit))
+
+    async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that match best."""
+        return await self._read(lambda c: search.search(c, scope, query, limit))
+
+    async def search_many(
+        self, scope: Scope, queries: Sequence[SearchQuery], limit: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each query the numbers of the messages that match best; one round trip."""
+        return await self._read(lambda c: search.search_many(c, scope, queries, limit))
+
+    async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
+        """The pins in force in the scope: its own, its project's and the global ones."""
+        return await self._read(lambda c: pins.pins(c, scope, now, released))
+
+    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
+        """Keep a pin, releasing the one it supersedes."""
+        return await self._write(lambda c: pins.add_pin(c, session, pin, now))
+
+    async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
+        """Take a pin out of force; its text stays findable."""
+        await self._write(lambda c: pins.release_pin(c, scope, number, now))
+
+    async def add_event(self, session: int, event: Event) -> None:
+        """Note that something happened."""
+        await self._write(lambda c: sessions.add_event(c, session, event))
+
+    async def events(self, session: int) -> tuple[Event, ...]:
+        """What happened to that session, oldest first."""
+        return await self._read(lambda c: sessions.events(c, session))
+
+    async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
+        """Remove a message, a session or a project so that no byte of it is left."""
+        forgotten = await self._write(lambda c: forget.forget(c, scope, seq, now))
+        if not await self._purge():
+            raise StoreBusy(
+                f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
+                "close the programs that use the store, and they go with it."
+            )
+        return forgotten
+
+    async def finish_purge(self) -> None:
+        """Empty the log file if a forget was interrupted before it could."""
+        if await self._read(forget.is_purge_due):
+            await self._purge()
+
+    async def backup(self, target: Path) -> None:
+        """Write a sound copy of the store to a new file."""
+        await self._reading.run(lambda c: _back_up(c, target))
+
+    async def health(self) -> Health:
+        """Look the store over without changing it."""
+        # The check of the search index is an INSERT, so it needs the writing connection.
+        return await self._write(lambda c: health(c, self.path))
+
+    async def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        with anyio.CancelScope(shield=True):
+            await self._reading.close()
+            try:
+                async with self._writer.alone(_CLOSE_DEADLINE):
+                    await self._writing.close()
+            except StoreBusy:
+                # Late is worse than without the lock: the host is about to kill us.
+                await self._writing.close()
+            self._writer.let_go()
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._reading.run(lambda c: read_transaction(c, work))
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._writer.transaction(work)
+
+    async def _purge(self) -> bool:
+        """Empty the write-ahead log; False if a reader kept it for the whole deadline."""
+        async with self._writer.alone() as database:
+            for _ in range(20):
+                if await database.run(_truncate):
+                    break
+                await anyio.sleep(0.05)
+            else:
+                return False
+        await self._write(forget.note_purged)
+        return True
+
+
+def _truncate(connection: sqlite3.Connection) -> bool:
+    blocked = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return blocked == 0
+
+
+def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+    with store_errors(target):
+        try:
+            open_file(target)
+        except FileExistsError:
+            raise InputError(f"{target} is already there; choose a new file.") from None
+    try:
+        copy = sqlite3.connect(target, isolation_level=None)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+    except BaseException:
+        target.unlink()
+        raise

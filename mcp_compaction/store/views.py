@@ -1,0 +1,73 @@
+"""Views, digests and receipts: what was shown, what stood for what, and what each change did."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from mcp_compaction.errors import UnknownRef
+from mcp_compaction.model import Compaction, Digest, Receipt, View
+from mcp_compaction.store import passages
+from mcp_compaction.store.columns import from_json, stamp, to_json
+from mcp_compaction.store.sessions import session_row
+
+
+def save(connection: sqlite3.Connection, session: int, compaction: Compaction) -> bool:
+    """Save a compaction whole, unless the view has changed since it was made."""
+    row = session_row(connection, session)
+    if row["view_version"] != compaction.base_version:
+        return False
+    version = compaction.base_version + 1
+    view = compaction.view.model_copy(update={"version": version})
+    receipt = compaction.receipt
+    connection.execute(
+        "INSERT INTO view (session, version, json) VALUES (?, ?, ?)",
+        (session, version, to_json(view)),
+    )
+    for digest in compaction.digests:
+        connection.execute(
+            "INSERT INTO digest (session, number, tokens, json) VALUES (?, ?, ?, ?)",
+            (session, digest.number, digest.tokens, to_json(digest)),
+        )
+        passages.insert_digest(connection, session, row["project"], digest, stamp(receipt.at))
+    connection.execute(
+        "INSERT INTO receipt (session, number, base_version, json) VALUES (?, ?, ?, ?)",
+        (session, receipt.compaction, compaction.base_version, to_json(receipt)),
+    )
+    next_digest = max([row["next_digest"], *(d.number + 1 for d in compaction.digests)])
+    connection.execute(
+        "UPDATE session SET view_version = ?, next_digest = ?, next_compaction = ?, updated = ?"
+        " WHERE id = ?",
+        (version, next_digest, receipt.compaction + 1, stamp(receipt.at), session),
+    )
+    return True
+
+
+def view(connection: sqlite3.Connection, session: int, version: int) -> View:
+    """A view of that session as it once was; version 0 shows everything."""
+    session_row(connection, session)
+    if version == 0:
+        return View()
+    row = connection.execute(
+        "SELECT json FROM view WHERE session = ? AND version = ?", (session, version)
+    ).fetchone()
+    if row is None:
+        raise UnknownRef(f"There is no view {version} of this session; look at its receipts.")
+    return from_json(View, row[0])
+
+
+def digests(connection: sqlite3.Connection, session: int) -> tuple[Digest, ...]:
+    """All digests of that session, oldest first."""
+    session_row(connection, session)
+    rows = connection.execute(
+        "SELECT json FROM digest WHERE session = ? ORDER BY number", (session,)
+    )
+    return tuple(from_json(Digest, text) for (text,) in rows)
+
+
+def receipts(connection: sqlite3.Connection, session: int) -> tuple[tuple[Receipt, int], ...]:
+    """All receipts, oldest first, each with the version of the view it was made from."""
+    session_row(connection, session)
+    rows = connection.execute(
+        "SELECT json, base_version FROM receipt WHERE session = ? ORDER BY number", (session,)
+    )
+    return tuple((from_json(Receipt, text), base) for text, base in rows)

@@ -1,0 +1,16 @@
+"""The summarizer that is always there: no model, no network, every line taken from the span."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.extract import extract
+from mcp_compaction.model import Draft, SummaryRequest
+
+
+class ExtractiveSummarizer:
+    """Answers at once and never fails."""
+
+    name = "extractive"
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        """A draft by rules."""
+        return extract(request)

@@ -1,0 +1,198 @@
+"""A second opinion on what a provider accepts, written from its rules and not from our code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+_SIGNED = ("thinking", "redacted_thinking")
+
+
+def problems(messages: Sequence[Json], shape: str) -> list[str]:
+    """Everything the provider of that shape would refuse."""
+    check = {"anthropic": _anthropic, "openai": _openai, "responses": _responses}[shape]
+    return list(check(messages))
+
+
+def changed_thinking(originals: Sequence[Json], shown: Sequence[Json]) -> list[str]:
+    """Signed reasoning that is not byte for byte an original, or has lost the call it led to."""
+    known = list(_signed(originals))
+    return [f"changed: {block}" for block in _signed(shown) if block not in known]
+
+
+def _signed(messages: Sequence[Json]) -> Iterator[tuple[Json, tuple[str, ...]]]:
+    for place, message in enumerate(messages):
+        if message.get("type") == "reasoning":
+            after = messages[place + 1 : place + 2]
+            yield message, tuple(str(item.get("call_id", item.get("content"))) for item in after)
+            continue
+        blocks = _blocks(message.get("content"))
+        for position, block in enumerate(blocks):
+            if block["type"] in _SIGNED:
+                yield block, tuple(b["id"] for b in blocks[position:] if b["type"] == "tool_use")
+
+
+def _blocks(content: Any) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content or [])
+
+
+def _repeated(ids: Sequence[str]) -> list[str]:
+    return [one for one, times in Counter(ids).items() if times > 1]
+
+
+# Anthropic: consecutive assistant messages count as one turn; the next message answers all of it.
+
+
+def _anthropic(messages: Sequence[Json]) -> Iterator[str]:
+    if messages and messages[0]["role"] != "user":
+        yield "the first message is not the user's"
+    for place, message in enumerate(messages):
+        yield from (f"#{place}: {fault}" for fault in _anthropic_message(message))
+        if message["role"] != "assistant":
+            if _ids(message, "tool_result") and not (
+                place and messages[place - 1]["role"] == "assistant"
+            ):
+                yield f"#{place}: results that do not follow the assistant"
+            continue
+        if place + 1 < len(messages) and messages[place + 1]["role"] == "assistant":
+            continue
+        yield from (f"#{place}: {fault}" for fault in _anthropic_turn(messages, place))
+
+
+def _anthropic_turn(messages: Sequence[Json], place: int) -> Iterator[str]:
+    first = place
+    while first and messages[first - 1]["role"] == "assistant":
+        first -= 1
+    calls = [one for m in messages[first : place + 1] for one in _ids(m, "tool_use")]
+    yield from (f"call {one} made twice" for one in _repeated(calls))
+    if place + 1 == len(messages):
+        return
+    answer = messages[place + 1]
+    results = _ids(answer, "tool_result")
+    if calls and answer["role"] != "user":
+        yield "calls are followed by no user message"
+    yield from (f"result {one} given twice" for one in _repeated(results))
+    yield from (f"result {one} has no call" for one in set(results) - set(calls))
+    if place + 2 < len(messages) or not results:
+        yield from (f"call {one} has no result" for one in set(calls) - set(results))
+
+
+def _ids(message: Json, kind: str) -> list[str]:
+    key = "id" if kind == "tool_use" else "tool_use_id"
+    return [block[key] for block in _blocks(message["content"]) if block["type"] == kind]
+
+
+def _anthropic_message(message: Json) -> Iterator[str]:
+    if message["role"] not in ("user", "assistant", "system"):
+        yield "a role the API does not know"
+    if set(message) - {"role", "content", "output_config"}:
+        yield "a key the API does not know"
+    blocks = _blocks(message["content"])
+    kinds = [block["type"] for block in blocks]
+    if not blocks:
+        yield "no content"
+    if any(_is_blank(inner) for block in blocks for inner in (block, *_inner(block))):
+        yield "an empty text"
+    if "tool_result" in kinds and sorted(kinds, key=lambda k: k != "tool_result") != kinds:
+        yield "results are not first"
+    if message["role"] != "assistant" and not {"tool_use", *_SIGNED}.isdisjoint(kinds):
+        yield "calls or thinking outside of an assistant message"
+    yield from _anthropic_thinking(blocks, kinds)
+
+
+def _anthropic_thinking(blocks: Sequence[Json], kinds: Sequence[str]) -> Iterator[str]:
+    if any(b["type"] == "thinking" and not b.get("signature") for b in blocks):
+        yield "thinking without its signature"
+    if kinds and kinds[-1] in _SIGNED:
+        yield "thinking at the end of a message"
+    thought = [n for n, kind in enumerate(kinds) if kind in _SIGNED]
+    if thought and "tool_use" in kinds and thought[0] > kinds.index("tool_use"):
+        yield "thinking after the call it led to"
+
+
+def _inner(block: Json) -> list[Json]:
+    content = block.get("content")
+    return [] if isinstance(content, str) else [b for b in _blocks(content) if b["type"] == "text"]
+
+
+def _is_blank(block: Json) -> bool:
+    return block["type"] == "text" and not block["text"].strip()
+
+
+# OpenAI chat: the tool messages of an assistant message stand directly after it, one for each call.
+
+
+def _openai(messages: Sequence[Json]) -> Iterator[str]:
+    place = 0
+    while place < len(messages):
+        message = messages[place]
+        place += 1
+        yield from (f"#{place - 1}: {fault}" for fault in _openai_message(message))
+        if message["role"] in ("tool", "function"):
+            yield f"#{place - 1}: a result that follows no call"
+        calls = [call["id"] for call in message.get("tool_calls") or ()]
+        results: list[str] = []
+        while calls and place < len(messages) and messages[place]["role"] == "tool":
+            results.append(messages[place]["tool_call_id"])
+            place += 1
+        yield from _pairs(calls, results, may_wait=place == len(messages))
+
+
+def _pairs(calls: Sequence[str], results: Sequence[str], *, may_wait: bool) -> Iterator[str]:
+    yield from (f"call {one} made twice" for one in _repeated(calls))
+    yield from (f"result {one} given twice" for one in _repeated(results))
+    yield from (f"result {one} has no call" for one in set(results) - set(calls))
+    if not may_wait:
+        yield from (f"call {one} has no result" for one in set(calls) - set(results))
+
+
+def _openai_message(message: Json) -> Iterator[str]:
+    if message["role"] not in ("system", "developer", "user", "assistant", "tool", "function"):
+        yield "a role the API does not know"
+    if message["role"] != "assistant" and message.get("tool_calls"):
+        yield "calls outside of an assistant message"
+    if message["role"] != "assistant" and message.get("content") is None:
+        yield "no content"
+    for call in message.get("tool_calls") or ():
+        if not isinstance(call["function"]["arguments"], str):
+            yield "arguments that are not JSON text"
+
+
+# OpenAI Responses: a turn is a run of the assistant's items, then the outputs of its calls.
+
+
+def _responses(items: Sequence[Json]) -> Iterator[str]:
+    place = 0
+    while place < len(items):
+        start = place
+        while place < len(items) and _is_said(items[place]):
+            place += 1
+        turn = items[start:place]
+        results: list[str] = []
+        while place < len(items) and str(items[place].get("type")).endswith("_output"):
+            results.append(items[place]["call_id"])
+            place += 1
+        calls = [item["call_id"] for item in turn if item.get("type") in _CALLS]
+        yield from _pairs(calls, results, may_wait=place == len(items))
+        yield from _responses_reasoning(turn)
+        if place < len(items) and not _is_said(items[place]):
+            place += 1
+
+
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "computer_call")
+
+
+def _is_said(item: Json) -> bool:
+    if str(item.get("type")).endswith("_output"):
+        return False
+    return item.get("role", "assistant") == "assistant"
+
+
+def _responses_reasoning(turn: Sequence[Json]) -> Iterator[str]:
+    if turn and turn[-1].get("type") == "reasoning":
+        yield "reasoning without the item it led to"

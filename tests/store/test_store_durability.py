@@ -1,0 +1,64 @@
+"""Nothing acknowledged is lost and nothing is half done, however a process ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("killing.py")
+
+
+def findings(task: str, folder: Path) -> dict[str, Any]:
+    """What the script that kills writers found."""
+    ran = subprocess.run(
+        [sys.executable, str(SCRIPT), task, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_a_kill_at_any_statement_leaves_the_state_before_or_after(tmp_path: Path) -> None:
+    found = findings("fault_points", tmp_path)
+    for operation in ("record", "compress", "forget_message", "forget_session", "migrate"):
+        tally = found[operation]
+        assert tally["points"] >= 10, (operation, tally)
+        assert tally["before"] + tally["after"] == tally["points"], (operation, tally)
+        assert tally["between"] == tally["unsound"] == 0, (operation, tally)
+
+
+def test_no_acknowledged_message_is_lost_in_200_kills(tmp_path: Path) -> None:
+    found = findings("random_moments", tmp_path)
+    assert found["kills"] == 200
+    assert found["in_transaction"] >= 100
+    assert found["acknowledged"] > 100
+    assert found["lost"] == found["unsound"] == 0
+
+
+def test_sixteen_processes_write_one_gapless_session(tmp_path: Path) -> None:
+    found = findings("many_writers", tmp_path)
+    assert found["errors"] == 0
+    assert found["gapless"]
+    assert found["in_turn"]
+    assert found["damage"] == []
+    assert found["seconds"] < 60
+
+
+def test_six_processes_may_open_a_new_store_at_once(tmp_path: Path) -> None:
+    assert findings("first_openers", tmp_path) == {"errors": 0}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
+def test_a_full_disk_is_named_and_survived(tmp_path: Path) -> None:
+    found = findings("full_disk", tmp_path)
+    assert "Free some space" in found["refused"]
+    assert 10 < found["acknowledged"] == found["readable"] == found["after"] - 1
+    assert found["problems"] == []
+
+
+def test_nobody_but_sqlite_opens_the_live_file(tmp_path: Path) -> None:
+    assert findings("audit", tmp_path)["strays"] == ["store.db.lock", "store.db.new-PID"]
