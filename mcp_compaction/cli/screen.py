@@ -31,6 +31,10 @@ class Screen:
         encoding = self._stream.encoding or "utf-8"
         self._stream.write(safe.encode(encoding, "replace").decode(encoding) + "\n")
 
+    def flush(self) -> None:
+        """Let what was said be seen now."""
+        self._stream.flush()
+
     def write_bytes(self, data: bytes) -> None:
         """Write bytes as they are."""
         self._stream.flush()

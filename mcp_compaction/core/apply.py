@@ -21,7 +21,7 @@ def apply(session: Session, sheet: Sheet, digests: Mapping[int, Digest]) -> Sess
         head=sheet.head,
         pinned=tuple(pin.number for pin in session.pins),
         body=tuple(body),
-        upto=max((m.seq for m in session.messages), default=session.view.upto),
+        upto=max((session.view.upto, *(m.seq for m in session.messages))),
         memory_in=_memory_in(session, new),
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}

@@ -107,8 +107,9 @@ def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     """Carry out the plan, and climb on from there while the goal is not reached."""
     for _ in range(_MOST_PASSES):
         work = yield from _carry_out(work, terms)
+        goal = work.plan.goal
         fill = measure(work.session, terms.policy, terms.count)
-        if work.plan.is_gentle or fill.counted <= work.plan.goal:
+        if goal is None or (fill.counted <= goal and not work.plan.is_thorough):
             break
         following = make_plan(work.session, terms.policy, terms.ask, fill, terms.count)
         work = replace(work, plan=following)
@@ -294,7 +295,7 @@ def _compaction(
         replaced=replaced,
         pins=len(before.pins),
         tallies=checked,
-        target=None if work.plan.is_gentle else fill.scaled(work.plan.goal),
+        target=None if work.plan.goal is None else fill.scaled(work.plan.goal),
         shortfall=shortfall(work.plan, after, fill),
         author=", ".join(dict.fromkeys(d.author for d in work.digests)) or "no digest needed",
         notes=tuple(dict.fromkeys(work.notes)),

@@ -22,8 +22,8 @@ class Plan(Value):
 
     sheet: Sheet
     before: int
-    goal: int
-    is_gentle: bool  # the window is not too full: nothing is given up that need not be
+    goal: int | None  # None: only the span that was asked for
+    is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
 
     @property
     def is_empty(self) -> bool:
@@ -59,7 +59,6 @@ def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | No
 
 def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Count) -> Plan:
     """The edits that reach the goal, gentlest first; the policy's window is in counted tokens."""
-    goal, is_gentle = _goal(policy, ask, fill)
     pinned = pinned_block(session.pins)
     parts = dict(fill.parts)
     fixed = parts["system and tools"] + parts["memory"] + parts["unseen"]
@@ -67,16 +66,18 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     sheet = draw(session, policy, fixed, parts["index"], count)
     if ask.span is not None:
         sheet = summarize_all(sheet, policy, _inside(sheet, *ask.span))
-    elif is_gentle or policy.preserve_recent_messages or policy.compaction_ratio:
+        return Plan(sheet=sheet, before=fill.counted, goal=None)
+    is_thorough = ask.force and ask.target_percent is None
+    goal = policy.share(ask.target_percent or policy.release_percent)
+    if is_thorough or policy.preserve_recent_messages or policy.compaction_ratio:
         sheet = summarize_all(sheet, policy, _free(sheet))
-    if ask.span is None and not is_gentle:
-        sheet = _climb(sheet, goal, policy, count)
-    return Plan(sheet=sheet, before=fill.counted, goal=goal, is_gentle=is_gentle)
+    sheet = _climb(sheet, goal, policy, count)
+    return Plan(sheet=sheet, before=fill.counted, goal=goal, is_thorough=is_thorough)
 
 
 def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
     """What holds the window above the goal, with the numbers; None where it was reached."""
-    if plan.is_gentle or after <= plan.goal:
+    if plan.goal is None or after <= plan.goal:
         return None
     sheet = plan.sheet
     held = {
@@ -100,14 +101,6 @@ def kilo(tokens: int) -> str:
     if tokens < 1_000:
         return str(tokens)
     return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
-
-
-def _goal(policy: Policy, ask: Ask, fill: Fill) -> tuple[int, bool]:
-    if ask.target_percent is not None:
-        return policy.share(ask.target_percent), False
-    if fill.counted > policy.release_tokens and ask.span is None:
-        return policy.release_tokens, False
-    return 0, True
 
 
 def _climb(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:

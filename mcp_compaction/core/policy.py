@@ -213,14 +213,14 @@ def under_pressure(policy: Policy) -> Policy:
         return policy
     fill = max(0.0, policy.fill_threshold_percent - _PRESSURE_POINTS)
     safety = max(0.0, policy.safety_threshold_percent - _PRESSURE_POINTS)
+    trigger = safety if policy.agent_controlled else fill
     return policy.model_copy(
         update={
             "budget_pressure": False,  # it is applied now: applying twice must change nothing
             "fill_threshold_percent": fill,
             "safety_threshold_percent": safety,
-            "release_percent": min(
-                policy.release_percent, safety if policy.agent_controlled else fill
-            ),
+            # The earlier trigger must not meet the release mark, or every step would compact.
+            "release_percent": min(policy.release_percent, max(0.0, trigger - _PRESSURE_POINTS)),
             "preserve_recent_turns": max(0, policy.preserve_recent_turns - 1),
         }
     )

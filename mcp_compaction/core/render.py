@@ -92,13 +92,6 @@ def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ..
     return tuple(shown)
 
 
-def text_of_view(shown: Iterable[Shown]) -> str:
-    """Everything of ours and every word that stands in a view, as one text."""
-    return "\n".join(
-        piece.text if isinstance(piece, ShownRecord) else piece.message.raw for piece in shown
-    )
-
-
 def _message(message: Message, entry: Kept | Trimmed) -> ShownMessage:
     cuts: tuple[Cut, ...] = entry.cuts if isinstance(entry, Trimmed) else ()
     return ShownMessage(message=message, cuts=cuts)

@@ -27,13 +27,18 @@ def _reach(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
     """For each message the last one bound to it, and the messages whose calls still wait."""
     reach = list(range(len(messages)))
     waiting: dict[str, int] = {}
+    thought: int | None = None
     for position, message in enumerate(messages):
         for result in message.results:
             caller = waiting.pop(result.call, None)
             if caller is not None:
                 reach[caller] = position
-        if position and _is_only_thinking(messages[position - 1]) and message.role == "assistant":
-            reach[position - 1] = max(reach[position - 1], position)
+        if message.role != "assistant":
+            thought = None
+        elif thought is not None:
+            reach[thought] = position
+        elif _is_only_thinking(message):
+            thought = position
         for call in message.calls:
             waiting[call.id] = position
     return reach, list(waiting.values())
@@ -41,7 +46,7 @@ def _reach(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
 
 def _is_only_thinking(message: Message) -> bool:
     # Some hosts log a turn's thinking as a message of its own: providers want it with what follows.
-    return message.role == "assistant" and all(isinstance(p, Thinking) for p in message.parts)
+    return all(isinstance(part, Thinking) for part in message.parts)
 
 
 def count_head(messages: Sequence[Message], keep_first_request: bool) -> int:

@@ -43,6 +43,7 @@ class Group:
 
 @dataclass(slots=True)
 class _Matches:
+    breaks: set[int] = field(default_factory=set[int])
     until: dict[int, int] = field(default_factory=dict[int, int])
     orphans: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
 
@@ -54,16 +55,17 @@ def orphans(pieces: Sequence[Piece]) -> dict[int, set[int]]:
 
 def groups(pieces: Sequence[Piece]) -> list[Group]:
     """The pieces in provider order; a batch whose results came in between is put together again."""
-    until = _match(pieces).until
+    matches = _match(pieces)
     found = [Group()]
     end = -1
     for position, piece in enumerate(pieces):
         group = found[-1]
         if piece.said:
-            if position > end and not _continues(group, piece):
+            belongs = position <= end or _continues(group, piece)
+            if position in matches.breaks or not belongs:
                 found.append(group := Group())
             group.said.append(piece)
-            end = max(end, until.get(position, -1))
+            end = max(end, matches.until.get(position, -1))
         elif piece.results:
             group.answers.append(piece)
         else:
@@ -73,11 +75,6 @@ def groups(pieces: Sequence[Piece]) -> list[Group]:
 
 def _continues(group: Group, piece: Piece) -> bool:
     if not group.said or group.answers or group.others:
-        return False
-    calls = {call for earlier in group.said for call in earlier.calls}
-    if not calls.isdisjoint(piece.calls):
-        return False
-    if calls and piece.leads and not any(earlier.leads for earlier in group.said):
         return False
     return piece.binds or group.said[-1].binds
 
@@ -91,8 +88,9 @@ def _match(pieces: Sequence[Piece]) -> _Matches:
         if piece.said:
             # Once a user spoke and the model went on, an id is used again or a new turn is
             # begun with thinking, a late result answers nothing any more.
-            is_new = piece.leads and not has_led
+            is_new = bool(waiting) and piece.leads and not has_led
             if was_interrupted or is_new or not batch.isdisjoint(piece.calls):
+                found.breaks.add(position)
                 waiting.clear()
                 has_led = False
             has_led = has_led or piece.leads

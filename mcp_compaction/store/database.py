@@ -7,7 +7,6 @@ the end, asks it to roll back, and only then lets the locks go and the cancellat
 from __future__ import annotations
 
 import asyncio
-import random
 import sqlite3
 import threading
 import time
@@ -22,7 +21,7 @@ import anyio
 
 from mcp_compaction.errors import StoreError
 from mcp_compaction.store.connect import store_errors
-from mcp_compaction.store.lockfile import FIRST_PAUSE, LONGEST_PAUSE, LockFile, busy
+from mcp_compaction.store.lockfile import LockFile, busy, pauses
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -202,10 +201,9 @@ class Writer:
 
 async def take(lock_file: LockFile, end: float, limit: float) -> None:
     """Take a lock file, polling without ever blocking a thread, until `end` on the clock."""
-    pause = FIRST_PAUSE
-    while not lock_file.try_acquire():
+    for pause in pauses():
+        if lock_file.try_acquire():
+            return
         if time.monotonic() >= end:
             raise busy(lock_file.path, limit)
-        # Uneven pauses, so that waiting processes do not keep meeting each other.
-        await anyio.sleep(pause * random.uniform(0.5, 1.5))
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        await anyio.sleep(pause)

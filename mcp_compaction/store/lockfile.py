@@ -7,9 +7,10 @@ its WAL-reset bug needs; one advisory lock around both makes waits short and tha
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,8 +35,17 @@ else:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-FIRST_PAUSE = 0.001
-LONGEST_PAUSE = 0.02
+_FIRST_PAUSE = 0.004
+_SHORTEST_PAUSE = 0.001
+
+
+def pauses() -> Iterator[float]:
+    """How long to wait between tries: ever shorter, so that whoever waits longest tries most."""
+    pause = _FIRST_PAUSE
+    while True:
+        # Uneven, so that waiting processes do not keep meeting each other.
+        yield pause * random.uniform(0.5, 1.5)
+        pause = max(pause * 0.85, _SHORTEST_PAUSE)
 
 
 class LockFile:
@@ -69,12 +79,12 @@ class LockFile:
     def acquire(self, deadline: float) -> None:
         """Take the lock, polling for at most `deadline` seconds; for callers without a loop."""
         end = time.monotonic() + deadline
-        pause = FIRST_PAUSE
-        while not self.try_acquire():
+        for pause in pauses():
+            if self.try_acquire():
+                return
             if time.monotonic() >= end:
                 raise busy(self.path, deadline)
             time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_PAUSE)
 
     def release(self) -> None:
         """Give the lock back; harmless when it is not held."""

@@ -16,7 +16,10 @@ SCRIPT = Path(__file__).with_name("killing.py")
 def findings(task: str, folder: Path) -> dict[str, Any]:
     """What the script that kills writers found."""
     ran = subprocess.run(
-        [sys.executable, str(SCRIPT), task, str(folder)], capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT), task, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)

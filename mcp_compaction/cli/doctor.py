@@ -1,0 +1,161 @@
+"""The command that looks everything over: `mcp-compaction doctor`."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+
+from mcp_compaction.cli.arguments import add_place
+from mcp_compaction.cli.invocation import Invocation
+from mcp_compaction.cli.opening import flags_of, has_store, opened, project_of, settings_of
+from mcp_compaction.cli.screen import Screen
+from mcp_compaction.cli.wording import columns, counted
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.counters.o200k import best_counter
+from mcp_compaction.model import Value
+from mcp_compaction.ports import Health
+from mcp_compaction.settings import NAMES, Settings
+from mcp_compaction.store.health import sqlite_problem
+
+DESCRIPTION = """\
+Look over the store, the token counter and the settings, and say in words what is wrong.
+Changes: nothing; ends with code 1 when a problem is found."""
+EXAMPLES = ("doctor", "doctor --json", "doctor --home /srv/agents/compaction")
+
+_COUNTERS = {
+    "exact": "exact for models that count in o200k",
+    "scaled": "scaled by what the provider reported",
+    "estimate": "an estimate, a few percent off",
+}
+
+
+class Setting(Value):
+    """One setting in force, and where it comes from."""
+
+    name: str
+    value: str
+    source: str
+    is_default: bool
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Print the state of everything, the settings first: they hold even for a broken store."""
+    settings = settings_of(call)
+    listed = tuple(_settings(call, settings))
+    project = project_of(call, settings)
+    if not call.args.json:
+        _say_settings(call.screen, listed, project)
+    health = await _health(call, settings)
+    notes = [note for note in [sqlite_problem(sqlite3.sqlite_version_info)] if note]
+    problems = [line for line in health.problems if line not in notes] if health else []
+    if call.args.json:
+        call.screen.write_json(
+            {
+                "store": health.model_dump(mode="json") if health else None,
+                "problems": problems,
+                "notes": notes,
+                "counter": {"id": best_counter().id, "precision": best_counter().precision},
+                "project": project,
+                "settings": [setting.model_dump(mode="json") for setting in listed],
+            }
+        )
+    else:
+        _say_store(call.screen, settings, health)
+        _say_verdict(call.screen, problems, notes)
+    return 1 if problems else 0
+
+
+async def _health(call: Invocation, settings: Settings) -> Health | None:
+    if not has_store(settings):
+        return None
+    async with opened(call) as place:
+        return await place.compactor.health()
+
+
+def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:
+    screen.say(screen.bold("settings"))
+    chosen = [s for s in listed if not s.is_default or s.name not in Policy.model_fields]
+    for line in columns([("  " + s.name, s.value, s.source) for s in chosen]):
+        screen.say(line)
+    rest = len(listed) - len(chosen)
+    if rest:
+        screen.say(screen.dim(f"  and {counted(rest, 'policy setting')} at the default"))
+    screen.say(f"  project here: {project}")
+
+
+def _say_store(screen: Screen, settings: Settings, health: Health | None) -> None:
+    counter = best_counter()
+    screen.say(f"{screen.bold('token counter')} {counter.id}: {_COUNTERS[counter.precision]}")
+    screen.say(screen.bold("store"))
+    if health is None:
+        screen.say(f"  none yet in {settings.home}; the first record makes it")
+        return
+    path = Path(health.path)
+    screen.say(f"  {path}: {health.size_bytes:,} bytes")
+    screen.say(f"  modes: folder {_mode(path.parent)}, file {_mode(path)}")
+    screen.say(f"  schema {health.schema_version}, SQLite {health.sqlite_version}")
+    sessions, messages = counted(health.sessions, "session"), counted(health.messages, "message")
+    screen.say(f"  {sessions}, {messages}")
+
+
+def _say_verdict(screen: Screen, problems: list[str], notes: list[str]) -> None:
+    for note in notes:
+        screen.say(f"note: {note}")
+    for problem in problems:
+        screen.say(screen.bold(f"problem: {problem}"))
+    if not problems:
+        screen.say(screen.bold("no problems found"))
+
+
+def _mode(path: Path) -> str:
+    return f"{stat.S_IMODE(path.stat().st_mode):o}"
+
+
+def _settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
+    flags = flags_of(call)
+    for name in NAMES:
+        holder = settings.policy if name in Policy.model_fields else settings
+        value: object = getattr(holder, name)
+        variable = f"MCP_COMPACTION_{name.upper()}"
+        if name in flags:
+            source = "--" + name.replace("_", "-")
+        elif call.environ.get(variable, "").strip():
+            source = variable
+        else:
+            source = _unnamed_source(name, value, settings)
+        yield Setting(
+            name=name, value=_in_words(value), source=source, is_default=source == "default"
+        )
+
+
+def _unnamed_source(name: str, value: object, settings: Settings) -> str:
+    """Where a value comes from that was neither typed nor in the environment."""
+    if name == "home":
+        return "default"
+    if name not in Policy.model_fields:
+        default: object = Settings.model_fields[name].default
+        return "default" if value == default else "settings file"
+    if value == getattr(Policy(), name):
+        return "default"
+    of_preset: object = getattr(PRESETS[settings.preset], name)
+    return f"preset {settings.preset}" if value == of_preset else "settings file"
+
+
+def _in_words(value: object) -> str:
+    match value:
+        case None:
+            return "unset"
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return f"{value:,}"
+        case _:
+            return str(value)

@@ -1,0 +1,82 @@
+"""One run of one command: its arguments parsed, its module run to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NoReturn, Protocol, TextIO
+
+from mcp_compaction.cli.screen import Screen
+from mcp_compaction.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What was typed, and the world around it."""
+
+    args: Namespace
+    screen: Screen
+    stdin: TextIO
+    environ: Mapping[str, str]
+
+
+class Command(Protocol):
+    """What a module must have to be a command."""
+
+    DESCRIPTION: str  # one sentence for what it does, one for what it changes
+    EXAMPLES: tuple[str, ...]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare what may be typed after the command's name."""
+        ...
+
+    async def run(self, call: Invocation) -> int:
+        """Do it, and answer with the exit code."""
+        ...
+
+
+class Parser(ArgumentParser):
+    """A parser whose complaints are errors like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong with the arguments, with the way to the help."""
+        raise InputError(f"{message}; see: {self.prog} --help")
+
+
+def parser_of(name: str, command: Command) -> ArgumentParser:
+    """The parser of one command, with its examples at the end of its help."""
+    examples = "\n".join(f"  mcp-compaction {example}" for example in command.EXAMPLES)
+    parser = Parser(
+        prog=f"mcp-compaction {name}",
+        description=command.DESCRIPTION,
+        epilog=f"examples:\n{examples}",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
+def invoke(
+    name: str,
+    command: Command,
+    argv: Sequence[str],
+    screen: Screen,
+    stdin: TextIO,
+    environ: Mapping[str, str],
+) -> int:
+    """Parse what was typed after the command's name, and run the command."""
+    parser = parser_of(name, command)
+    if _asks_for_help(argv):
+        screen.say(parser.format_help().rstrip())
+        return 0
+    args = parser.parse_args(argv)
+    return asyncio.run(command.run(Invocation(args, screen, stdin, environ)))
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    options = takewhile(lambda word: word != "--", argv)
+    return any(word in ("-h", "--help") for word in options)

@@ -1,0 +1,91 @@
+"""Opens what a command works on: the settings, the store, the project and the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_compaction.cli.invocation import Invocation
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.errors import InputError, UnknownSession
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.settings import Settings, load_settings
+from mcp_compaction.store.connect import store_path
+from mcp_compaction.wiring import open_compactor
+
+_DEBUG = "MCP_COMPACTION_DEBUG"  # how this program complains; no setting of the project's
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A compactor as the settings want it, and where it is asked to look."""
+
+    compactor: Compactor
+    settings: Settings
+    project: str
+    name: str | None  # of the session, as it was typed
+
+    async def session(self) -> SessionInfo:
+        """The session of that name, or the only one there is."""
+        return await self.compactor.find(self.project, self.name)
+
+    async def any_session(self) -> SessionInfo:
+        """The session of that name, or the newest: for what concerns the whole project."""
+        if self.name is None:
+            newest = await self.compactor.sessions(self.project, 1)
+            if newest:
+                return newest[0]
+        return await self.session()
+
+
+@asynccontextmanager
+async def opened(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[Place]:
+    """The place a command works at, closed at the end; only a few commands make a new store."""
+    settings = settings_of(call)
+    if not makes_store and not has_store(settings):
+        raise UnknownSession(
+            f"nothing is recorded in {settings.home} yet; first run: mcp-compaction record FILE"
+        )
+    compactor = await open_compactor(settings)
+    try:
+        name: str | None = getattr(call.args, "session", None)
+        yield Place(compactor, settings, project_of(call, settings), name)
+    finally:
+        await compactor.close()
+
+
+def settings_of(call: Invocation) -> Settings:
+    """The settings in force for this run."""
+    environ = {name: value for name, value in call.environ.items() if name != _DEBUG}
+    return load_settings(environ, flags_of(call))
+
+
+def flags_of(call: Invocation) -> Mapping[str, object]:
+    """The settings that were typed."""
+    typed: Mapping[str, object] = vars(call.args)
+    names = ("preset", *Policy.model_fields)
+    flags = {name: typed[name] for name in names if typed.get(name) is not None}
+    home: str | None = call.args.home
+    return flags if home is None else {**flags, "home": Path(home).expanduser().absolute()}
+
+
+def has_store(settings: Settings) -> bool:
+    """Whether a store is there already."""
+    return store_path(settings.home).exists()
+
+
+def project_of(call: Invocation, settings: Settings) -> str:
+    """The project that is meant: as typed, as set, else the git top of the working directory."""
+    asked: str | None = getattr(call.args, "project", None) or settings.project
+    if asked:
+        return os.path.realpath(Path(asked).expanduser())
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise InputError("the working directory is gone; pass --project PATH.") from None
+    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return os.path.realpath(top)

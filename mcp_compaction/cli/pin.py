@@ -1,0 +1,97 @@
+"""The command that keeps a rule in sight: `mcp-compaction pin`."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+from mcp_compaction.cli.arguments import add_place, add_session
+from mcp_compaction.cli.invocation import Invocation
+from mcp_compaction.cli.opening import Place, opened
+from mcp_compaction.cli.wording import counted, moment
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import PinKind, PinScope, SessionInfo
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.wiring import SystemClock
+
+DESCRIPTION = """\
+Keep a rule, an open task or a fact in the model's sight, word for word, until it is released.
+Changes: adds a pin by the user, for the whole project unless --scope says otherwise."""
+EXAMPLES = (
+    'pin "Never push to main."',
+    'pin "Use the staging key only." --scope session --session tax-2026 --expires 2d',
+    'pin "Deploy after Friday." --kind open_task --supersedes p2',
+)
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_FROM_NOW = re.compile(r"(\d{1,5})([mhdw])")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("text", metavar="TEXT", help="the words to keep, exactly")
+    parser.add_argument(
+        "--kind",
+        choices=get_args(PinKind),
+        default="constraint",
+        help="what it is (default: constraint); a note is searchable but not shown",
+    )
+    parser.add_argument(
+        "--scope", choices=get_args(PinScope), help="where it holds (default: project)"
+    )
+    parser.add_argument("--supersedes", metavar="REF", help="the pin it replaces, as p2")
+    parser.add_argument(
+        "--expires", metavar="WHEN", help="until when, as 2026-11-30 or in 30m, 3h, 2d, 1w"
+    )
+    add_session(parser, "the only one; for a whole project the newest")
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Keep the pin, and say what the block of them costs."""
+    args = call.args
+    expires = None if args.expires is None else _moment(args.expires, SystemClock().now())
+    async with opened(call, makes_store=True) as place:
+        info, is_new = await _session(place, args.scope)
+        pinned = await place.compactor.pin(
+            info,
+            args.text,
+            by="user",
+            kind=args.kind,
+            scope=args.scope,
+            supersedes=args.supersedes,
+            expires=expires,
+        )
+    if args.json:
+        call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
+        return 0
+    pin = pinned.pin
+    verb = "pinned" if pinned.is_new else "already pinned"
+    until = f", until {moment(pin.expires)}" if pin.expires else ""
+    call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
+    if is_new:
+        call.screen.say(f"in the new session {info.name}")
+    call.screen.say(f"the pinned block takes {counted(pinned.block_tokens, 'token')}")
+    return 0
+
+
+async def _session(place: Place, scope: PinScope | None) -> tuple[SessionInfo, bool]:
+    """The session it is said in; made where it is new."""
+    if place.name or not await place.compactor.sessions(place.project, 1):
+        key = SessionKey(project=place.project, name=place.name)
+        return await place.compactor.open(key)
+    if scope == "session":
+        return await place.session(), False
+    return await place.any_session(), False
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    if span := _FROM_NOW.fullmatch(text.strip()):
+        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no moment; write 2026-11-30, 3h or 2d.") from None
+    return (moment if moment.tzinfo else moment.astimezone()).astimezone(UTC)

@@ -1,0 +1,40 @@
+"""Reads what a command is given: a file or stdin, as UTF-8."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TextIO
+
+from mcp_compaction.errors import InputError
+
+MAX_BYTES = 256 * 2**20
+
+
+def read_text(source: str, stdin: TextIO, limit: int = MAX_BYTES) -> str:
+    """The text of a file, or of stdin for `-`; what is no UTF-8 is refused by its place."""
+    data = _read(source, stdin, limit)
+    name = "stdin" if source == "-" else source
+    if len(data) > limit:
+        raise InputError(f"{name} has more than {limit:,} bytes; split it and pass the parts.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start:,}; "
+            "convert it first, as with: iconv -t UTF-8"
+        ) from None
+
+
+def _read(source: str, stdin: TextIO, limit: int) -> bytes:
+    if source == "-":
+        if stdin.isatty():
+            raise InputError("there is nothing on stdin; pass a file, or pipe into it.")
+        return stdin.buffer.read(limit + 1)
+    try:
+        with Path(source).open("rb") as file:
+            return file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(
+            f"cannot read {source!r}: {reason}; pass a file, or - for stdin."
+        ) from None

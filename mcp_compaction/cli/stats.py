@@ -1,0 +1,87 @@
+"""The command that measures: `mcp-compaction stats`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+
+from mcp_compaction.cli.arguments import add_place, add_session
+from mcp_compaction.cli.fill_line import fill_line
+from mcp_compaction.cli.invocation import Invocation
+from mcp_compaction.cli.opening import opened
+from mcp_compaction.cli.policy_flags import add_policy
+from mcp_compaction.cli.screen import Screen
+from mcp_compaction.cli.wording import counted, for_person, moment, ranges
+from mcp_compaction.compactor import Stats
+from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.pressure import Fill, Pressure
+from mcp_compaction.core.receipt import outcome_text
+
+DESCRIPTION = """\
+Say how full a session's window is, what fills it, and what compressing would free.
+Changes: nothing."""
+EXAMPLES = (
+    "stats --session tax-2026",
+    "stats --session tax-2026 --window-tokens 1000000",
+    "stats --session tax-2026 --json",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    add_session(parser)
+    add_place(parser)
+    add_policy(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Print what there is to know about the window."""
+    async with opened(call) as place:
+        stats = await place.compactor.stats(await place.session())
+    if call.args.json:
+        fill = stats.fill
+        derived = {"tokens": fill.tokens, "percent": round(fill.percent, 2), "room": fill.room}
+        document = stats.model_dump(mode="json")
+        call.screen.write_json({**document, "fill": {**document["fill"], **derived}})
+    else:
+        for line in _lines(stats, call.screen):
+            call.screen.say(line)
+    return 0
+
+
+def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
+    info = stats.info
+    about = f", {info.traits.model}" if info.traits.model else ""
+    said = f"{counted(info.messages, 'message')}{about}, last {moment(info.updated)}"
+    yield f"{screen.bold(info.name)}: {said}"
+    yield fill_line(stats.fill, screen)
+    yield from _parts(stats.fill)
+    yield _pressure(stats.pressure)
+    yield f"compressing now: {for_person(outcome_text(stats.would_free))}"
+    pins = f": {ranges((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
+    yield f"{counted(len(stats.pins), 'pin')}{pins}; {counted(stats.digests, 'digest')} in view"
+    if stats.last is not None:
+        sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
+        yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
+    if stats.events:
+        yield "events: " + ", ".join(f"{name} {count}" for name, count in stats.events)
+
+
+def _parts(fill: Fill) -> Iterator[str]:
+    parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
+    roles = [f"{role} {kilo(fill.scaled(tokens))}" for role, tokens in fill.by_role]
+    if parts:
+        yield "in it: " + ", ".join(parts)
+    if roles:
+        yield "messages by role: " + ", ".join(roles)
+
+
+def _pressure(pressure: Pressure) -> str:
+    now = {
+        "calm": "calm: there is room",
+        "advise": "getting full: compress at the next good moment",
+        "act": "full: the system compresses",
+        "safety net": "full: the safety net compresses",
+    }[pressure.level]
+    down = f"goes down to {pressure.release_percent:g} %"
+    return f"{now}; acts at {pressure.trigger_percent:g} %, {down}"

@@ -1,0 +1,228 @@
+"""Reads the settings once into one frozen value: flag > MCP_COMPACTION_* > TOML > default."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path, PurePath
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
+
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.errors import SettingsError
+from mcp_compaction.model import Value
+from mcp_compaction.store.connect import default_home
+
+_PREFIX = "MCP_COMPACTION_"
+_CONFIG = "MCP_COMPACTION_CONFIG"
+_NO_FLAGS: Mapping[str, object] = MappingProxyType({})
+
+
+class Settings(Value):
+    """Everything a user can set, read once and passed on."""
+
+    home: Path = Field(description="The folder the store lives in.")
+    preset: str = Field(default="default", description="The policy that single fields go over.")
+    policy: Policy = Field(default=Policy(), description="The numbers that decide.")
+    redact: bool = Field(default=True, description="Whether secrets are masked before the disk.")
+    record: bool = Field(default=True, description="Whether messages are recorded at all.")
+    project: str | None = Field(
+        default=None, description="The project to work in; none: the host's word, else the folder."
+    )
+    counter: Literal["auto", "o200k", "estimate"] = Field(
+        default="auto", description="What counts tokens; auto: exact where its ranks are at hand."
+    )
+    summarizer: str = Field(
+        default="auto", description="What writes digests; auto: the best one that is at hand."
+    )
+    unrecorded: tuple[str, ...] = Field(
+        default=(), description="Projects whose messages are not recorded."
+    )
+
+    def records(self, project: str) -> bool:
+        """Whether messages of that project, or of the folder it lies in, are recorded."""
+        folders = {project, *map(str, PurePath(project).parents)}
+        return self.record and folders.isdisjoint(self.unrecorded)
+
+
+class _Given(NamedTuple):
+    """A value someone set, and where."""
+
+    value: object
+    source: str
+
+
+_PLAIN = tuple(name for name in Settings.model_fields if name not in ("policy", "unrecorded"))
+_POLICY = tuple(Policy.model_fields)
+NAMES: tuple[str, ...] = (*_PLAIN, *_POLICY)
+"""The names of all settings: as a flag, as a variable after MCP_COMPACTION_, and in TOML."""
+
+
+def load_settings(
+    environ: Mapping[str, str],
+    flags: Mapping[str, object] = _NO_FLAGS,
+    config_dir: Path | None = None,
+) -> Settings:
+    """The settings from flags, environment and the user's own file; SettingsError if one is bad."""
+    path = _config_path(environ, config_dir)
+    table = _read(path, required=bool(environ.get(_CONFIG)))
+    unrecorded = _unrecorded(table.pop("projects", {}), path, environ)
+    given = (
+        _checked({name: _Given(value, f"{path}: {name}") for name, value in table.items()})
+        | _from_environ(environ)
+        | _checked(
+            {
+                name.replace("-", "_"): _Given(value, _flag(name))
+                for name, value in flags.items()
+                if value is not None
+            }
+        )
+    )
+    fields = {name: _none(given[name].value) for name in _PLAIN if name in given}
+    fields["policy"] = _policy(given)
+    fields["unrecorded"] = unrecorded
+    fields.setdefault("home", default_home(environ))
+    return _settings(fields, given)
+
+
+def _settings(fields: dict[str, object], given: Mapping[str, _Given]) -> Settings:
+    try:
+        settings = Settings.model_validate(fields)
+    except ValidationError as error:
+        raise _reworded(error, given) from None
+    home = settings.home.expanduser()
+    if not home.is_absolute():
+        source = given["home"].source if "home" in given else f"{_PREFIX}HOME"
+        raise SettingsError(f"{source} is {str(home)!r}: write the whole path, from / on.")
+    return settings.model_copy(update={"home": home})
+
+
+def _policy(given: Mapping[str, _Given]) -> Policy:
+    preset, source = given.get("preset", _Given("default", ""))
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise SettingsError(f"{source} is {preset!r}, which is no preset: {_which_preset(preset)}")
+    own = {name: _none(given[name].value) for name in _POLICY if name in given}
+    try:
+        return Policy.model_validate(PRESETS[preset].model_dump() | own)
+    except ValidationError as error:
+        raise _reworded(error, given) from None
+
+
+def _none(value: object) -> object:
+    is_none = isinstance(value, str) and value.strip().lower() == "none"
+    return None if is_none else value
+
+
+# Where values come from
+
+
+def _config_path(environ: Mapping[str, str], config_dir: Path | None) -> Path:
+    if named := environ.get(_CONFIG):
+        path = _at_home(named, environ)
+        if not path.is_absolute():
+            raise SettingsError(f"{_CONFIG} is {named!r}: write the whole path, from / on.")
+        return path
+    if config_dir is None:
+        base = environ.get("XDG_CONFIG_HOME", "")
+        # The XDG specification asks for relative paths to be ignored.
+        folder = Path(base) if base.startswith("/") else _at_home("~/.config", environ)
+        config_dir = folder / "mcp-compaction"
+    return config_dir / "config.toml"
+
+
+def _at_home(path: str, environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        return Path(home, path[2:])
+    return Path(path).expanduser()
+
+
+def _read(path: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise SettingsError(f"{path} does not exist: make it, or unset {_CONFIG}.") from None
+        return {}
+    except OSError as error:
+        raise SettingsError(
+            f"{path} cannot be read ({error.strerror}): give yourself the right to read it."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not TOML ({error}): correct it there.") from error
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
+    return _checked(
+        {
+            variable.removeprefix(_PREFIX).lower(): _Given(value, variable)
+            for variable, value in environ.items()
+            if variable.startswith(_PREFIX) and variable != _CONFIG and value.strip()
+        }
+    )
+
+
+def _unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if not isinstance(projects, dict):
+        raise SettingsError(f'{path}: projects is no table: write [projects."/its/path"].')
+    off: list[str] = []
+    for project, table in cast(dict[str, object], projects).items():
+        where = f'{path}: [projects."{project}"]'
+        if not isinstance(table, dict):
+            raise SettingsError(f"{where} is no table: write record = false under it.")
+        for name, value in cast(dict[str, object], table).items():
+            if name != "record" or not isinstance(value, bool):
+                raise SettingsError(
+                    f"{where} {name} = {value!r} has no meaning: write record = true or false."
+                )
+            if not value:
+                off.append(str(_at_home(project, environ)))
+    return tuple(off)
+
+
+# What is said of a bad one
+
+
+def _checked(given: dict[str, _Given]) -> dict[str, _Given]:
+    for name, (_, source) in given.items():
+        if name not in NAMES:
+            near = get_close_matches(name, NAMES, n=1)
+            step = f"did you mean {_like(source, near[0])}?" if near else "remove it."
+            raise SettingsError(f"{source} is no setting: {step}")
+    return given
+
+
+def _like(source: str, name: str) -> str:
+    """A name spelled the way its source spells names."""
+    if source.startswith("--"):
+        return _flag(name)
+    return _PREFIX + name.upper() if source.startswith(_PREFIX) else name
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _which_preset(value: object) -> str:
+    names = tuple(PRESETS)
+    near = get_close_matches(str(value), names, n=1)
+    return f"did you mean {near[0]}?" if near else f"use {', '.join(names[:-1])} or {names[-1]}."
+
+
+def _reworded(error: ValidationError, given: Mapping[str, _Given]) -> SettingsError:
+    return SettingsError(" ".join(_sentence(detail, given) for detail in error.errors()))
+
+
+def _sentence(detail: ErrorDetails, given: Mapping[str, _Given]) -> str:
+    problem = detail["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    problem = problem.partition(", unable")[0]
+    name = str(detail["loc"][0]) if detail["loc"] else ""
+    if name in given:
+        return f"{given[name].source} is {given[name].value!r}: {problem}; change or remove it."
+    # Several fields disagree: every one that was set may be the one to change.
+    sources = [source for field, (_, source) in given.items() if field in problem]
+    return f"{', '.join(sources)}: {problem}."

@@ -1,0 +1,153 @@
+"""The policy's defaults, presets and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mcp_compaction.core.policy import PRESETS, Policy, for_session, under_pressure
+from mcp_compaction.model import AgentProfile, Complexity, Traits
+
+
+def test_every_field_is_described_in_one_sentence():
+    for name, field in Policy.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fill_threshold_percent", 101),
+        ("release_percent", -1),
+        ("min_gain_percent", float("nan")),
+        ("window_tokens", 0),
+        ("preserve_recent_turns", -1),
+        ("preserve_recent_messages", 0),
+        ("compaction_ratio", 0),
+        ("compaction_ratio", 1),
+        ("complexity", "hard"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(field: str, value: Any):
+    with pytest.raises(ValidationError, match=field):
+        Policy(**{field: value})
+
+
+def test_a_release_mark_at_or_over_the_trigger_is_refused_with_the_numbers():
+    with pytest.raises(ValidationError, match=r"release_percent \(95\) must be below safety_"):
+        Policy(release_percent=95)
+    with pytest.raises(ValidationError, match=r"below fill_threshold_percent \(60\)"):
+        Policy(agent_controlled=False, fill_threshold_percent=60)
+
+
+def test_the_safety_net_acts_while_the_agent_is_in_control_and_the_system_otherwise():
+    assert Policy().trigger_percent == 95
+    assert Policy().trigger_tokens == 190_000
+    assert Policy(agent_controlled=False).trigger_percent == 80
+
+
+def test_limits_are_the_smaller_of_tokens_and_share_of_the_window():
+    policy = Policy()
+    assert (policy.digest_limit, policy.pinned_limit, policy.index_limit) == (600, 2_000, 400)
+    assert (policy.release_tokens, policy.tail_limit) == (120_000, 60_000)
+    assert (policy.min_gain_tokens, policy.promoted_limit) == (10_000, 20_000)
+    tiny = PRESETS["supervisor"]
+    assert (tiny.digest_limit, tiny.pinned_limit, tiny.index_limit) == (150, 100, 100)
+
+
+@pytest.mark.parametrize(
+    ("complexity", "profile", "threshold"),
+    [
+        ("simple", "plain", 3),
+        ("medium", "plain", 3),
+        ("complex", "plain", 1),
+        ("epic", "plain", 1),
+        ("simple", "verbose", 1),
+        ("medium", "deliberative", 1),
+    ],
+)
+def test_demanding_tasks_and_talkative_agents_keep_every_marker(
+    complexity: Complexity, profile: AgentProfile, threshold: int
+):
+    policy = Policy(complexity=complexity, agent_profile=profile)
+    assert policy.marker_threshold == threshold
+
+
+def test_recent_turns_are_the_larger_of_the_number_and_the_percentage():
+    assert Policy().recent_turns(1_000) == 20
+    assert Policy().recent_turns(15_000) == 3
+    assert Policy().recent_turns(0) == 3
+    assert Policy(preserve_recent_percent=None).recent_turns(10) == 3
+
+
+def test_budget_pressure_acts_ten_points_earlier_and_keeps_one_turn_less():
+    tight = under_pressure(Policy(budget_pressure=True))
+    assert tight.fill_threshold_percent == 70
+    assert tight.safety_threshold_percent == 85
+    assert tight.preserve_recent_turns == 2
+    assert tight.release_percent == 60
+    assert under_pressure(tight) == tight
+
+
+def test_without_budget_pressure_nothing_changes():
+    assert under_pressure(Policy()) == Policy()
+
+
+@given(
+    st.booleans(),
+    st.floats(0, 100),
+    st.floats(0, 100),
+    st.floats(0, 100),
+    st.integers(0, 5),
+)
+def test_pressure_never_leaves_the_range(
+    agent: bool, fill: float, safety: float, release: float, turns: int
+):
+    trigger = safety if agent else fill
+    if release >= trigger:
+        return
+    tight = under_pressure(
+        Policy(
+            agent_controlled=agent,
+            fill_threshold_percent=fill,
+            safety_threshold_percent=safety,
+            release_percent=release,
+            preserve_recent_turns=turns,
+            budget_pressure=True,
+        )
+    )
+    assert 0 <= tight.release_percent <= tight.trigger_percent <= 100
+    assert tight.preserve_recent_turns >= 0
+
+
+def test_a_session_knows_its_window_complexity_and_profile_better():
+    traits = Traits(window_tokens=1_000_000, complexity="epic", agent_profile="verbose")
+    policy = for_session(Policy(), traits)
+    assert (policy.window_tokens, policy.complexity, policy.agent_profile) == (
+        1_000_000,
+        "epic",
+        "verbose",
+    )
+    assert for_session(Policy(), Traits()) == Policy()
+    assert for_session(Policy(), Traits(window_tokens=0)).window_tokens == 200_000
+
+
+def test_the_presets_are_what_the_design_says():
+    assert set(PRESETS) == {"default", "ladder", "subagent", "supervisor", "lab"}
+    assert PRESETS["default"] == Policy()
+    assert not any(PRESETS[name].agent_controlled for name in PRESETS if name != "default")
+    ladder, subagent = PRESETS["ladder"], PRESETS["subagent"]
+    assert (ladder.trigger_percent, ladder.release_percent, ladder.digest_limit) == (85, 60, 600)
+    assert (subagent.window_tokens, subagent.trigger_percent) == (4_096, 60)
+    assert (subagent.preserve_recent_messages, subagent.digest_limit) == (3, 300)
+    supervisor, lab = PRESETS["supervisor"], PRESETS["lab"]
+    assert (supervisor.trigger_tokens, supervisor.compaction_ratio) == (500, 0.5)
+    assert not supervisor.keep_first_request
+    assert lab.keep_first_request
+    assert lab.shrink_over_chars == 500
+    assert lab.preserve_recent_messages

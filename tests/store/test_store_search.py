@@ -1,0 +1,154 @@
+"""The search takes any text, finds what was said, and never looks into another project."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from given_store import (
+    NOW,
+    PROJECT,
+    answered,
+    batch,
+    called,
+    here,
+    new_session,
+    said,
+    with_store,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.errors import UnknownSession
+from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
+from mcp_compaction.store.connect import connect
+from mcp_compaction.store.search import phrases, search, search_many
+from mcp_compaction.store.sqlite import SqliteStore
+
+OPERATORS = [
+    "AND",
+    "OR",
+    "NOT",
+    "NEAR(a b, 2)",
+    '"',
+    "(",
+    ")",
+    "*",
+    "^a",
+    "text:",
+    "-",
+    "+",
+    "{",
+    ":",
+]
+ANY_TEXT = st.one_of(st.sampled_from(OPERATORS), st.text(max_size=20), st.just("a\0b\ud800"))
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Path, int, int]]:
+    """A store with a session in each of two projects that say the same things."""
+    path = tmp_path_factory.mktemp("search") / "store.db"
+
+    async def use(store: SqliteStore) -> tuple[int, int]:
+        ids: list[int] = []
+        for project in (PROJECT, "/other"):
+            session = await new_session(store, SessionKey(project=project, name="s"))
+            await store.append(
+                session,
+                batch(
+                    said(f"the login bug in src/auth/login.py of {project}"),
+                    called("c1", "Bash", {"cmd": "pytest auth"}),
+                    answered("c1", "exit code 1: E4711 AND OR NOT"),
+                    said("fixed the logins", "assistant"),
+                ),
+                NOW,
+            )
+            pin = NewPin(
+                text=f"never log in as root, {project}", kind="fact", scope="project", author="user"
+            )
+            await store.add_pin(session, pin, NOW + timedelta(hours=1))
+            ids.append(session)
+        return ids[0], ids[1]
+
+    yield (path, *with_store(path, use))
+
+
+def find(path: Path, scope: Scope, query: SearchQuery) -> list[str]:
+    """The refs a search gives."""
+    with closing(connect(path, deadline=5)) as connection:
+        return [hit.ref for hit in search(connection, scope, query, 50)]
+
+
+def test_words_are_found_in_any_form(filled: tuple[Path, int, int]) -> None:
+    path, mine, _ = filled
+    assert set(find(path, here(mine), SearchQuery(terms=("login",)))) == {"m1", "m4"}
+    assert find(path, here(mine), SearchQuery(terms=("src/auth/login.py",))) == ["m1"]
+    assert find(path, here(mine), SearchQuery(terms=("e4711", "nonsense"))) == ["m3"]
+    assert find(path, here(mine), SearchQuery(terms=("root",))) == ["p1"]
+    assert find(path, here(mine), SearchQuery(terms=("nonsense",))) == []
+    assert find(path, here(mine), SearchQuery(terms=())) == []
+
+
+def test_a_search_can_be_narrowed(filled: tuple[Path, int, int]) -> None:
+    path, mine, _ = filled
+    words = ("login", "auth", "E4711", "root")
+
+    def narrowed(**how: object) -> set[str]:
+        query = SearchQuery.model_validate({"terms": words, **how})
+        return set(find(path, here(mine), query))
+
+    assert narrowed() == {"m1", "m2", "m3", "m4", "p1"}
+    assert narrowed(roles=("assistant",)) == {"m2", "m4"}
+    assert narrowed(roles=("pin",)) == {"p1"}
+    assert narrowed(tools=("bash",)) == {"m2", "m3"}
+    assert narrowed(since=NOW + timedelta(minutes=1)) == {"p1"}
+    assert narrowed(until=NOW) == {"m1", "m2", "m3", "m4"}
+
+
+def test_many_queries_are_answered_at_once(filled: tuple[Path, int, int]) -> None:
+    path, mine, _ = filled
+    queries = [SearchQuery(terms=(term,)) for term in ("E4711", "", "login", "nonsense", "root")]
+    with closing(connect(path, deadline=5)) as connection:
+        assert search_many(connection, here(mine), queries, 5) == ((3,), (), (1, 4), (), ())
+        assert search_many(connection, here(mine), queries[2:3], 1) == ((4,),)
+
+
+def test_no_row_of_another_project_is_seen(filled: tuple[Path, int, int]) -> None:
+    path, mine, theirs = filled
+    query = SearchQuery(terms=("login", "auth", "E4711", "root"))
+    with closing(connect(path, deadline=5)) as connection:
+        everywhere = search(connection, Scope(project=None), query, 50)
+        assert len(everywhere) == 10
+        assert not any("/other" in hit.text for hit in search(connection, here(), query, 50))
+        assert search(connection, Scope(project="/nowhere"), query, 50) == ()
+        for work in (
+            lambda: search(connection, here(theirs), query, 5),
+            lambda: search_many(connection, here(theirs), [query], 5),
+        ):
+            with pytest.raises(UnknownSession):
+                work()
+        assert search(connection, Scope(project=None, session=mine), query, 50)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(terms=st.lists(ANY_TEXT, max_size=8).map(tuple))
+def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[str, ...]) -> None:
+    path, mine, _ = filled
+    query = SearchQuery(terms=terms)
+    with closing(connect(path, deadline=5)) as connection:
+        search(connection, here(mine), query, 5)
+        search_many(connection, here(mine), [query, query], 5)
+
+
+def test_operators_are_words(filled: tuple[Path, int, int]) -> None:
+    path, mine, _ = filled
+    for operator in ("AND", "OR", "NOT"):
+        assert find(path, here(mine), SearchQuery(terms=(operator,))) == ["m3"]
+
+
+def test_at_most_64_terms_are_looked_for() -> None:
+    assert len(phrases([f"w{number}" for number in range(100)])) == 64
+    assert phrases(['say "hi"', "say \0it", "!!", "say \0it"]) == ['"say ""hi"""', '"say it"']

@@ -1,0 +1,174 @@
+"""Where settings come from, which one wins, and what is said of a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.errors import SettingsError
+from mcp_compaction.settings import NAMES, Settings, load_settings
+
+_ENVIRON = {"HOME": "/home/ann"}
+
+
+def _load(folder: Path, toml: str = "", flags: dict[str, object] | None = None, **env: str):
+    (folder / "config.toml").write_text(toml, encoding="utf-8")
+    variables = {f"MCP_COMPACTION_{name}": value for name, value in env.items()}
+    return load_settings(_ENVIRON | variables, flags or {}, folder)
+
+
+def _complaint(folder: Path, toml: str = "", flags: dict[str, object] | None = None, **env: str):
+    with pytest.raises(SettingsError) as caught:
+        _load(folder, toml, flags, **env)
+    return str(caught.value).replace(str(folder), "~conf")
+
+
+def test_nothing_set_gives_the_defaults(tmp_path: Path):
+    settings = load_settings({"HOME": str(tmp_path)})
+    assert settings.policy == Policy()
+    assert settings.home == tmp_path / ".local/share/mcp-compaction"
+    assert (settings.redact, settings.record, settings.counter) == (True, True, "auto")
+    assert (settings.summarizer, settings.preset, settings.project) == ("auto", "default", None)
+
+
+def test_a_flag_beats_a_variable_beats_the_file(tmp_path: Path):
+    toml = "window_tokens = 1000\nrelease_percent = 50\ndigest_max_tokens = 100"
+    settings = _load(
+        tmp_path,
+        toml,
+        {"window_tokens": 3000, "project": None},
+        WINDOW_TOKENS="2000",
+        RELEASE_PERCENT="40",
+    )
+    policy = settings.policy
+    assert (policy.window_tokens, policy.release_percent, policy.digest_max_tokens) == (
+        3000,
+        40,
+        100,
+    )
+
+
+def test_the_preset_comes_first_and_single_fields_over_it(tmp_path: Path):
+    settings = _load(tmp_path, "digest_max_tokens = 200", {"preset": "subagent"})
+    assert settings.preset == "subagent"
+    assert settings.policy == PRESETS["subagent"].model_copy(update={"digest_max_tokens": 200})
+
+
+def test_every_field_can_be_set_by_a_variable(tmp_path: Path):
+    default = Settings(home=Path("/store"))
+    for name in NAMES:
+        value = getattr(default, name, None) if name in Settings.model_fields else None
+        value = getattr(default.policy, name, value)
+        text = "none" if value is None else str(value)
+        variable = f"MCP_COMPACTION_{name.upper()}"
+        assert load_settings(_ENVIRON | {variable: text}, {}, tmp_path), name
+
+
+def test_blank_variables_are_not_set_and_none_unsets(tmp_path: Path):
+    settings = _load(tmp_path, WINDOW_TOKENS=" ", PRESERVE_RECENT_PERCENT="none", REDACT="off")
+    assert settings.policy.window_tokens == 200_000
+    assert settings.policy.preserve_recent_percent is None
+    assert settings.redact is False
+
+
+def test_the_file_is_read_from_the_users_folder_and_never_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    work, xdg = tmp_path / "work", tmp_path / "xdg"
+    for folder in (work / "mcp-compaction", work / ".config/mcp-compaction"):
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text("redact = false")
+    (work / "config.toml").write_text("redact = false")
+    (xdg / "mcp-compaction").mkdir(parents=True)
+    (xdg / "mcp-compaction/config.toml").write_text("window_tokens = 7")
+    monkeypatch.chdir(work)
+    home = {"HOME": str(tmp_path)}
+    assert load_settings(home).redact
+    assert load_settings(home | {"XDG_CONFIG_HOME": "."}).redact
+    assert load_settings(home | {"XDG_CONFIG_HOME": str(xdg)}).policy.window_tokens == 7
+
+
+def test_a_variable_may_name_another_file(tmp_path: Path):
+    (tmp_path / "mine.toml").write_text("window_tokens = 9")
+    environ = {"HOME": str(tmp_path), "MCP_COMPACTION_CONFIG": "~/mine.toml"}
+    assert load_settings(environ).policy.window_tokens == 9
+
+
+def test_a_project_can_be_left_unrecorded(tmp_path: Path):
+    toml = '[projects."/work/secret"]\nrecord = false\n[projects."~/diary"]\nrecord = false\n'
+    settings = _load(tmp_path, toml + '[projects."/work/open"]\nrecord = true')
+    assert not settings.records("/work/secret")
+    assert not settings.records("/work/secret/deeper")
+    assert not settings.records("/home/ann/diary")
+    assert settings.records("/work/open")
+    assert settings.records("/work/secrets")
+    assert not _load(tmp_path, RECORD="false").records("/work/open")
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path):
+    assert _complaint(tmp_path, "window_token = 5") == (
+        "~conf/config.toml: window_token is no setting: did you mean window_tokens?"
+    )
+    assert _complaint(tmp_path, RELEASE_PERCNT="5") == (
+        "MCP_COMPACTION_RELEASE_PERCNT is no setting: did you mean MCP_COMPACTION_RELEASE_PERCENT?"
+    )
+    assert _complaint(tmp_path, flags={"fill-treshold-percent": 5}) == (
+        "--fill-treshold-percent is no setting: did you mean --fill-threshold-percent?"
+    )
+    assert _complaint(tmp_path, "zzz = 5").endswith("zzz is no setting: remove it.")
+
+
+def test_a_bad_value_is_refused_with_its_source(tmp_path: Path):
+    assert _complaint(tmp_path, "min_gain_percent = 120") == (
+        "~conf/config.toml: min_gain_percent is 120: it should be less than or equal to 100; "
+        "change or remove it."
+    )
+    assert _complaint(tmp_path, WINDOW_TOKENS="many") == (
+        "MCP_COMPACTION_WINDOW_TOKENS is 'many': it should be a valid integer; change or remove it."
+    )
+    assert _complaint(tmp_path, flags={"counter": "abacus"}).startswith(
+        "--counter is 'abacus': it should be 'auto', 'o200k' or 'estimate'"
+    )
+
+
+def test_fields_that_disagree_are_named_with_their_sources(tmp_path: Path):
+    assert _complaint(tmp_path, "agent_controlled = false", FILL_THRESHOLD_PERCENT="50") == (
+        "MCP_COMPACTION_FILL_THRESHOLD_PERCENT: release_percent (60) must be below "
+        "fill_threshold_percent (50), which acts; lower the one or raise the other."
+    )
+
+
+def test_an_unknown_preset_is_refused_with_the_names(tmp_path: Path):
+    assert _complaint(tmp_path, PRESET="lader").endswith("no preset: did you mean ladder?")
+    assert _complaint(tmp_path, "preset = []").endswith("subagent, supervisor or lab.")
+
+
+@pytest.mark.parametrize(
+    ("toml", "part"),
+    [
+        ("x =", "is not TOML"),
+        ("projects = 3", "projects is no table"),
+        ("[projects]\na = 1", '[projects."a"] is no table'),
+        ('[projects."/a"]\nrecrd = false', "recrd = False has no meaning"),
+        ('[projects."/a"]\nrecord = "no"', "record = 'no' has no meaning"),
+    ],
+)
+def test_a_file_without_sense_is_refused_by_its_path(tmp_path: Path, toml: str, part: str):
+    complaint = _complaint(tmp_path, toml)
+    assert complaint.startswith("~conf/config.toml")
+    assert part in complaint
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path):
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(_ENVIRON, {}, tmp_path)
+
+
+def test_relative_and_missing_paths_are_refused(tmp_path: Path):
+    assert _complaint(tmp_path, CONFIG="mine.toml").endswith("write the whole path, from / on.")
+    assert "does not exist" in _complaint(tmp_path, CONFIG="/no/such/file.toml")
+    assert _complaint(tmp_path, HOME="here").startswith("MCP_COMPACTION_HOME is 'here'")
+    assert _load(tmp_path, 'home = "/store"').home == Path("/store")
