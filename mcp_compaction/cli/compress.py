@@ -13,7 +13,6 @@ from mcp_compaction.cli.policy_flags import add_policy
 from mcp_compaction.cli.reading import read_text
 from mcp_compaction.core.refs import parse_span
 from mcp_compaction.model import Ask, SessionInfo, Strategy
-from mcp_compaction.ports import SessionKey
 
 DESCRIPTION = """\
 Make what the model sees smaller: old steps become checked digests, nothing is lost.
@@ -59,10 +58,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Compress as asked, and print the receipt or why not."""
     ask = _ask(call.args, call)
-    async with opened(call, makes_store=ask.digest is not None) as place:
-        info = await _session(place, ask)
+    async with opened(call, makes_store=_may_begin(ask)) as place:
+        info, is_new = await _session(place, ask)
         outcome = await place.compactor.compress(info, ask)
-    return tell_outcome(call, outcome, info.traits.owns_window)
+    code = tell_outcome(call, outcome, info.traits.owns_window)
+    if is_new and not call.args.json:
+        call.screen.say(f"in the new session {info.name}")
+    return code
 
 
 def _ask(args: Namespace, call: Invocation) -> Ask:
@@ -78,10 +80,12 @@ def _ask(args: Namespace, call: Invocation) -> Ask:
     )
 
 
-async def _session(place: Place, ask: Ask) -> SessionInfo:
-    """The session; a digest may begin a new one."""
-    is_start = ask.digest is not None and not ask.dry_run
-    if is_start and (place.name or not await place.compactor.sessions(place.project, 1)):
-        info, _ = await place.compactor.open(SessionKey(project=place.project, name=place.name))
-        return info
-    return await place.session()
+def _may_begin(ask: Ask) -> bool:
+    """Whether a session may begin with it: with a digest that will not be refused as blank."""
+    return bool(ask.digest and ask.digest.strip() and ask.reason.strip() and not ask.dry_run)
+
+
+async def _session(place: Place, ask: Ask) -> tuple[SessionInfo, bool]:
+    if _may_begin(ask) and (place.name or not await place.compactor.sessions(place.project, 1)):
+        return await place.open_session()
+    return await place.session(), False

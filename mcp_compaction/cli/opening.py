@@ -12,7 +12,8 @@ from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_compactor
@@ -32,6 +33,12 @@ class Place:
     async def session(self) -> SessionInfo:
         """The session of that name, or the only one there is."""
         return await self.compactor.find(self.project, self.name)
+
+    async def open_session(self, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
+        """The session of that name, made where it is new; and whether it is."""
+        if self.name is not None and not (self.name.strip() and self.name.isprintable()):
+            raise InputError(f"{self.name!r} is no name for a session; write one as tax-2026.")
+        return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
 
     async def any_session(self) -> SessionInfo:
         """The session of that name, or the newest: for what concerns the whole project."""

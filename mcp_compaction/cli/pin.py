@@ -11,9 +11,9 @@ from mcp_compaction.cli.arguments import add_place, add_session
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import Place, opened
 from mcp_compaction.cli.wording import counted, moment
+from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import PinKind, PinScope, SessionInfo
-from mcp_compaction.ports import SessionKey
 from mcp_compaction.wiring import SystemClock
 
 DESCRIPTION = """\
@@ -52,9 +52,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Keep the pin, and say what the block of them costs."""
     args = call.args
-    expires = None if args.expires is None else _moment(args.expires, SystemClock().now())
-    async with opened(call, makes_store=True) as place:
-        info, is_new = await _session(place, args.scope)
+    now = SystemClock().now()
+    expires = None if args.expires is None else _moment(args.expires, now)
+    # Checked before a session is made for it, so that a refused pin leaves none behind.
+    check_text(args.text)
+    check_expiry(expires, now)
+    async with opened(call, makes_store=args.supersedes is None) as place:
+        info, is_new = await _session(place, call)
         pinned = await place.compactor.pin(
             info,
             args.text,
@@ -77,12 +81,12 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _session(place: Place, scope: PinScope | None) -> tuple[SessionInfo, bool]:
-    """The session it is said in; made where it is new."""
-    if place.name or not await place.compactor.sessions(place.project, 1):
-        key = SessionKey(project=place.project, name=place.name)
-        return await place.compactor.open(key)
-    if scope == "session":
+async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
+    """The session it is said in; made where it is new and nothing in it is superseded."""
+    may_begin = call.args.supersedes is None
+    if may_begin and (place.name or not await place.compactor.sessions(place.project, 1)):
+        return await place.open_session()
+    if call.args.scope == "session":
         return await place.session(), False
     return await place.any_session(), False
 

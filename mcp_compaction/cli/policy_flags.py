@@ -14,6 +14,7 @@ _METAVARS = (("_percent", "P"), ("_tokens", "N"), ("_chars", "N"), ("_ratio", "S
 
 def add_policy(parser: ArgumentParser) -> None:
     """Offer every policy field as an option of this one run."""
+    parser.usage = "%(prog)s [options]"  # thirty policy options would bury the others
     group = parser.add_argument_group(
         "policy", "the numbers that decide, for this run only; percent are of the window"
     )

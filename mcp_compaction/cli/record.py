@@ -13,7 +13,7 @@ from mcp_compaction.cli.wording import counted, ranges
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
 from mcp_compaction.model import SessionInfo, Shape, Traits
-from mcp_compaction.ports import Recorded, SessionKey
+from mcp_compaction.ports import Recorded
 
 DESCRIPTION = """\
 Keep messages, byte for byte, in a session's log.
@@ -98,8 +98,7 @@ async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
     if call.args.after is not None:
         info, is_new = await place.session(), False
     else:
-        key = SessionKey(project=place.project, name=place.name)
-        info, is_new = await place.compactor.open(key, Traits(**given))
+        info, is_new = await place.open_session(Traits(**given))
     traits = info.traits.model_copy(update=given)
     if traits == info.traits:
         return info, is_new

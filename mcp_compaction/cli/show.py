@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from itertools import groupby
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby, takewhile
 from typing import NamedTuple, get_args
 
 from mcp_compaction.cli.arguments import add_place, add_session
@@ -30,12 +31,12 @@ EXAMPLES = (
 
 
 class Row(NamedTuple):
-    """One run of entries that are shown in the same way."""
+    """A stretch of the view: where it stands, how it is shown, its tokens and its refs."""
 
+    place: str
     how: str
-    refs: str
     tokens: str
-    note: str
+    refs: str
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -66,7 +67,8 @@ async def run(call: Invocation) -> int:
     screen = call.screen
     screen.say(f"{screen.bold(info.name)}: {counted(info.messages, 'message')} in the log")
     screen.say(fill_line(fill, screen))
-    for line in columns(list(_rows(session))) if session.messages or session.digests else ():
+    rows = list(_rows(session))
+    for line in columns(rows) if rows else ():
         screen.say(line)
     screen.say(screen.bold(_boundary(session)))
     if call.args.full:
@@ -75,35 +77,44 @@ async def run(call: Invocation) -> int:
 
 
 def _rows(session: Session) -> Iterator[Row]:
-    """The view in its order; neighbors that are shown alike stand in one row."""
-    head = len(session.view.head)
-    everything = entries(session.view, session.messages)
-    yield from _runs(session, everything[:head], "head")
-    pins = pins_shown(session)
-    if pins:
-        yield Row("pinned", ranges((pin.number for pin in pins), "p"), "", "word for word")
-    yield from _runs(session, everything[head:], "")
-
-
-def _runs(session: Session, shown: tuple[Entry, ...], place: str) -> Iterator[Row]:
-    for kind, run in groupby(shown, key=lambda entry: entry.kind):
+    """The view in its order: head, pins, digests with what stands between them, the tail."""
+    head = session.view.head
+    body = entries(session.view, session.messages)[len(head) :]
+    recent = _whole_tail(body)
+    yield from _messages(session, head, "head")
+    if pins := pins_shown(session):
+        yield Row("pinned", "whole", "", ranges((pin.number for pin in pins), "p"))
+    for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
         members = tuple(run)
-        if kind == "digested":
+        if is_digest:
             yield from (_digest(session, e) for e in members if isinstance(e, Digested))
         else:
-            yield _messages(
-                session, tuple(e for e in members if not isinstance(e, Digested)), place
-            )
+            yield from _messages(session, members, "older")
+    yield from _messages(session, recent, "recent")
 
 
-def _messages(session: Session, run: tuple[Kept | Trimmed, ...], place: str) -> Row:
+def _is_digest(entry: Entry) -> bool:
+    return isinstance(entry, Digested)
+
+
+def _whole_tail(shown: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The newest messages, back to the first that is not shown as it was said."""
+    tail = tuple(takewhile(lambda entry: isinstance(entry, Kept), reversed(shown)))
+    return tail[::-1]
+
+
+def _messages(session: Session, run: Sequence[Entry], place: str) -> Iterator[Row]:
     sizes = {message.seq: message.tokens for message in session.messages}
-    tokens = sum(e.tokens if isinstance(e, Trimmed) else sizes[e.seq] for e in run)
-    reasons = {cut.why for e in run if isinstance(e, Trimmed) for cut in e.cuts}
-    notes = [place, ", ".join(sorted(reasons))]
-    how = "trimmed" if reasons else "whole"
-    refs = ranges(entry.seq for entry in run)
-    return Row(how, refs, kilo(tokens), "; ".join(note for note in notes if note))
+    whole = [entry.seq for entry in run if isinstance(entry, Kept)]
+    trimmed = [entry for entry in run if isinstance(entry, Trimmed)]
+    if whole:
+        yield Row(place, "whole", kilo(sum(sizes[seq] for seq in whole)), ranges(whole))
+    if trimmed:
+        reasons = Counter(cut.why for entry in trimmed for cut in entry.cuts)
+        why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+        refs = ranges(entry.seq for entry in trimmed)
+        size = kilo(sum(entry.tokens for entry in trimmed))
+        yield Row(place, "trimmed", size, f"{refs} ({why})")
 
 
 def _digest(session: Session, entry: Digested) -> Row:
@@ -111,25 +122,21 @@ def _digest(session: Session, entry: Digested) -> Row:
     stands_for = f"for m{digest.first}..m{digest.last}, {counted(digest.messages, 'message')}"
     thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
-    how = f"{stands_for}, by {digest.author}{thin}{checked}"
-    return Row("digest", digest.ref, kilo(digest.tokens), how)
+    refs = f"{digest.ref} {stands_for}, by {digest.author}{thin}{checked}"
+    return Row("digest", "digested", kilo(digest.tokens), refs)
 
 
 def _boundary(session: Session) -> str:
     """From where on the model sees everything as it was said."""
-    if not session.messages and not session.digests:
-        return "boundary: nothing is recorded yet"
     everything = entries(session.view, session.messages)
-    if all(isinstance(entry, Kept) for entry in everything):
+    tail = _whole_tail(everything)
+    if not everything:
+        return "boundary: nothing is recorded yet"
+    if len(tail) == len(everything):
         return "boundary: none; the model sees everything as it was said"
-    tail: list[int] = []
-    for entry in reversed(everything):
-        if not isinstance(entry, Kept):
-            break
-        tail.append(entry.seq)
-    if not tail:
+    if not tail or not isinstance(tail[0], Kept):
         return "boundary: at the end; nothing newer is whole"
-    return f"boundary: m{tail[-1]}; from there on all is whole, the rest comes back by recall"
+    return f"boundary: m{tail[0].seq}; from there on all is whole, the rest comes back by recall"
 
 
 def _say_records(session: Session, screen: Screen) -> None:

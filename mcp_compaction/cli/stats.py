@@ -16,6 +16,7 @@ from mcp_compaction.compactor import Stats
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill, Pressure
 from mcp_compaction.core.receipt import outcome_text
+from mcp_compaction.model import Outcome, Projection
 
 DESCRIPTION = """\
 Say how full a session's window is, what fills it, and what compressing would free.
@@ -57,7 +58,7 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
     yield fill_line(stats.fill, screen)
     yield from _parts(stats.fill)
     yield _pressure(stats.pressure)
-    yield f"compressing now: {for_person(outcome_text(stats.would_free))}"
+    yield _would_free(stats.would_free)
     pins = f": {ranges((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
     yield f"{counted(len(stats.pins), 'pin')}{pins}; {counted(stats.digests, 'digest')} in view"
     if stats.last is not None:
@@ -65,6 +66,16 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
         yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
     if stats.events:
         yield "events: " + ", ".join(f"{name} {count}" for name, count in stats.events)
+
+
+def _would_free(outcome: Outcome) -> str:
+    if isinstance(outcome, Projection):
+        freed = kilo(outcome.before - outcome.after)
+        sizes = f"{kilo(outcome.before)} -> {kilo(outcome.after)}"
+        held = f"; {outcome.shortfall}" if outcome.shortfall else ""
+        return f"compressing now would free at least {freed} tokens: {sizes}{held}"
+    reason = outcome_text(outcome).removeprefix("not compressed: ").removeprefix("nothing to do: ")
+    return f"compressing now would not pay: {for_person(reason)}"
 
 
 def _parts(fill: Fill) -> Iterator[str]:

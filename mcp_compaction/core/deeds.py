@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from mcp_compaction.core.parts import compact_json
@@ -98,6 +99,7 @@ def _task(entry: JsonValue) -> Task | None:
     return Task(text=text.strip(), state=state)
 
 
+@lru_cache(maxsize=1_024)
 def _plain_name(name: str) -> str:
     last = re.split(r"__|\.|/", name)[-1]
     return re.sub(r"[^a-z0-9]", "", last.lower()).removeprefix("mcp")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from mcp_compaction.core import markers
 from mcp_compaction.core.deeds import Task, deed, tasks
 from mcp_compaction.core.digest import Sections, as_sections
-from mcp_compaction.core.identifiers import find, outcome
+from mcp_compaction.core.identifiers import error_lines, find, outcome
 from mcp_compaction.core.parts import calls_by_id
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
@@ -91,7 +91,7 @@ def _errors(messages: Sequence[Message]) -> Iterable[Item]:
     seen: dict[str, Item] = {}
     for message in messages:
         for result in message.results:
-            lines = [f.text for f in find(result.text) if f.kind == "error"]
+            lines = list(error_lines(result.text))
             if result.is_error and not lines:
                 lines = [result.text.strip().split("\n", 1)[0]]
             for line in lines[-1:]:  # the last line of a trace names the cause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.deeds import deed
@@ -38,7 +39,8 @@ _LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
 _KEYED = re.compile(
     r"[:=]\s?[\"']?\s?(-?\d[\d,._]*(?:\s?(?:%|ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)?)"
 )
-_KEY = re.compile(r"([A-Za-z_][\w.-]{1,40})[\"']?\s?$")
+_KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])")
+_MOST_BACKWARDS = 44
 _ERROR_WORD = re.compile(
     r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"
 )
@@ -64,11 +66,12 @@ def find(text: str) -> tuple[Finding, ...]:
             found[known] = None
     for keyed in _keyed_numbers(text):
         found["number", keyed] = None
-    for line in _error_lines(text):
+    for line in error_lines(text):
         found["error", line] = None
     return tuple(Finding(kind=kind, text=what) for kind, what in found)
 
 
+@lru_cache(maxsize=65_536)
 def _classify(word: str) -> tuple[IndexKind, str] | None:
     if word.startswith(("http://", "https://")):
         return "url", word.rstrip(".,:;!?")
@@ -84,12 +87,14 @@ def _classify(word: str) -> tuple[IndexKind, str] | None:
 
 def _keyed_numbers(text: str) -> Iterable[str]:
     for match in _KEYED.finditer(text):
-        key = _KEY.search(text, max(0, match.start() - 43), match.start())
+        before = text[max(0, match.start() - _MOST_BACKWARDS) : match.start()]
+        key = _KEY_BACKWARDS.match(before[::-1])
         if key is not None:
-            yield f"{key.group(1)}={match.group(1).rstrip(',._')}"
+            yield f"{key.group(1)[::-1]}={match.group(1).rstrip(',._')}"
 
 
-def _error_lines(text: str) -> Iterable[str]:
+def error_lines(text: str) -> Iterable[str]:
+    """The lines of a text that name an error."""
     for match in _ERROR_WORD.finditer(text):
         start = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.end())

@@ -30,7 +30,7 @@ def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
     if receipt.kind == "digest":
         return _digest_kept(receipt)
     spans = ", ".join(f"m{r.first}..m{r.last} is now d{r.digest}" for r in receipt.replaced)
-    verb = "undone" if receipt.kind == "restore" else "done"
+    verb = "restored" if receipt.kind == "restore" else "done"
     size = f"{kilo(receipt.before)} -> {kilo(receipt.after)} of {kilo(receipt.window)} tokens"
     lines = [
         f"{receipt.ref} {verb}: {size} ({receipt.precision}).{' ' + spans + '.' if spans else ''}"

@@ -53,7 +53,7 @@ _TOKENS = {
     "sendgrid_key": r"SG\.[A-Za-z0-9_-]{16,64}+\.[A-Za-z0-9_-]{16,64}+",
     "twilio_key": r"SK[0-9a-f]{32}",
     "telegram_token": r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}",
-    "jwt": r"(?<!-)eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]{0,}+)?",
+    "jwt": r"(?<!-)eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?",
 }
 # In JSON the letter before a token may be the end of an escape sequence, such as \n or \u003d.
 _BORDER = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
@@ -63,23 +63,21 @@ _END = r"(?![A-Za-z0-9_]|\[masked:)"
 # number after it is JSON's, and a mask there would break it.
 
 _QUOTE = r"\\{0,8}[\"']"
+_VALUE_SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=]"
 _VALUE = (
     r"(?![/.~$<{%*]|https?:)"
     r"(?=[^\s\"'\\<>\[\]{}(),;&`=0-9]{0,64}+[0-9])"
-    r"[^\s\"'\\<>\[\]{}(),;&`=]{8,255}+={0,2}+(?![A-Za-z0-9_(\[=])"
+    rf"(?!{_VALUE_SIGN}{{0,256}}+[(\[])"  # a call or a subscript: code, not a value
+    rf"{_VALUE_SIGN}{{8,}}+={{0,2}}+"
 )
 _PATH_OF_NAMES = r"[A-Za-z_][A-Za-z0-9_]{0,63}\.[A-Za-z_]"
 
 
 def _assignment(names: str, kind: str) -> str:
-    quoted, opened = f"{kind}_name", f"{kind}_value"
+    name, value = f"{kind}_name", f"{kind}_value"
     return (
-        (
-            rf"(?:{names})(?P<{quoted}>{_QUOTE})?\s{{0,3}}[:=>]{{1,2}}\s{{0,3}}(?P<{opened}>{_QUOTE})?"
-            rf"(?(opened)|(?(quoted)(?!)|(?!{_PATH_OF_NAMES})))(?P<{kind}>){_VALUE}"
-        )
-        .replace("(opened)", f"({opened})")
-        .replace("(quoted)", f"({quoted})")
+        rf"(?:{names})(?P<{name}>{_QUOTE})?\s{{0,3}}(?:=>|:=|[:=>])\s{{0,3}}(?P<{value}>{_QUOTE})?"
+        rf"(?({value})|(?({name})(?!)|(?!{_PATH_OF_NAMES})))(?P<{kind}>){_VALUE}"
     )
 
 
@@ -91,9 +89,9 @@ _NAMED = (
         r"|[sS](?i:ecret(?:[_-]?key)?|ession[_-]?token)|(?<![A-Za-z_])[tT](?i:oken)",
         "secret",
     ),
-    r"(?:Account|SharedAccess)Key=(?P<azure_key>)[A-Za-z0-9+/]{40,128}+={0,2}+(?![A-Za-z0-9+/=])",
-    r"[bB](?i:earer|asic)\s{1,3}(?P<bearer_token>)(?=[A-Za-z._~+/-]{0,64}+[0-9])"
-    r"[A-Za-z0-9._~+/-]{20,4096}+={0,2}+(?![A-Za-z0-9_=])",
+    r"(?:Account|SharedAccess)Key=(?P<azure_key>)[A-Za-z0-9+/]{40,}+={0,2}+",
+    r"[bB](?i:earer|asic)\s{1,3}(?P<bearer_token>)(?=[A-Za-z_.~+/-]{0,64}+[0-9])"
+    r"[A-Za-z0-9_.~+/-]{20,}+={0,2}+",
     r":(?:\\{0,4}/){2}(?P<url_credentials>)[^\s:/@\"'\\<>\[\]{}$*]{0,64}+"
     r":[^\s/@\"'\\<>\[\]{}$*]{3,255}+(?=@)",
 )
@@ -114,8 +112,8 @@ _SECRET = re.compile(
 
 # Private keys are found by string search: a pattern for them takes quadratic time.
 
-_BEGIN, _LABEL, _CLOSE, _DASHES = "-----BEGIN ", "PRIVATE KEY", "-----END ", "-----"
-_LABEL_CHARS = 64
+_BEGIN, _CLOSE = "-----BEGIN ", "-----END "
+_LINE = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----")
 _BODY = re.compile(r"[A-Za-z0-9+/=\s\\:,.()-]*+")
 _CUT_BODY = re.compile(r"(?:(?:\s|\\++[nrt])*+[A-Za-z0-9+/=]{16,}+)++")
 
@@ -125,7 +123,7 @@ def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
     done = run_end = close = 0
     start = text.find(_BEGIN)
     while start >= 0:
-        body = _after_label(text, start)
+        body = _end_of(_LINE, text, start)
         if body > run_end:
             run_end = _end_of(_BODY, text, body)
             close = 0
@@ -142,20 +140,10 @@ def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
     return "".join((*shown, text[done:]))
 
 
-def _after_label(text: str, start: int) -> int:
-    """Where the body of a private key begins; 0 if something else begins at `start`."""
-    label = text.find(_LABEL, start, start + _LABEL_CHARS)
-    dashes = text.find(_DASHES, label, label + _LABEL_CHARS) if label >= 0 else -1
-    return dashes + len(_DASHES) if dashes >= 0 else 0
-
-
 def _end_of_key(text: str, body: int, close: int, run_end: int) -> int:
     """Where a key ends: with its last line, or where a key cut short stops; 0 for no key."""
-    if close < run_end:
-        dashes = text.find(_DASHES, close + len(_CLOSE), close + len(_CLOSE) + _LABEL_CHARS)
-        if dashes >= 0:
-            return dashes + len(_DASHES)
-    return _end_of(_CUT_BODY, text, body)
+    whole = _end_of(_LINE, text, close) if close < run_end else 0
+    return whole or _end_of(_CUT_BODY, text, body)
 
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:

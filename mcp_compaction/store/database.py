@@ -10,8 +10,8 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
@@ -50,7 +50,7 @@ class Database(aiosqlite.Connection):
             if opening.exception() is None:
                 self._connection = opening.result()
             else:
-                self._stop()
+                await finished(self._stop())
 
     def begin(self, work: Work[T]) -> asyncio.Future[T]:
         """Have the thread run a function; the future is done when the thread is."""
@@ -142,22 +142,29 @@ class _Stopped(Exception):
     """The transaction was given up; seen by nobody, since the caller was cancelled."""
 
 
-def write_transaction(connection: sqlite3.Connection, work: Work[T], stop: Stop) -> T:
-    """What a function gives in one transaction that is committed whole or not at all."""
+@contextmanager
+def stoppable(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
+    """Have statements end early, with an error, once giving up is wished for."""
     connection.set_progress_handler(lambda: stop.wished, _STEPS_BETWEEN_LOOKS)
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        result = work(connection)
-        stop.commit_or_raise()
-        connection.execute("COMMIT")
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def write_transaction(connection: sqlite3.Connection, work: Work[T], stop: Stop) -> T:
+    """What a function gives in one transaction that is committed whole or not at all."""
+    try:
+        with stoppable(connection, stop):
+            connection.execute("BEGIN IMMEDIATE")
+            result = work(connection)
+            stop.commit_or_raise()
+            connection.execute("COMMIT")
         return result
     except BaseException:
-        connection.set_progress_handler(None, 0)
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    finally:
-        connection.set_progress_handler(None, 0)
 
 
 class Writer:

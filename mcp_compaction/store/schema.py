@@ -153,7 +153,7 @@ _FIRST = (
         ref TEXT NOT NULL,
         sha256 TEXT NOT NULL,
         at TEXT NOT NULL,
-        purged INTEGER NOT NULL DEFAULT 0          -- 1 once the log file was emptied after it
+        purged INTEGER NOT NULL DEFAULT 0          -- 1 once no byte of it is left
     )
     """,
     """

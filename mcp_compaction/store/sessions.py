@@ -20,7 +20,8 @@ def open_session(
     """The session of that key, and whether it is new; only then the traits count."""
     row = _by_host(connection, key) or _by_name(connection, key)
     if row is not None:
-        return _info(row), False
+        _adopt(connection, row, key)
+        return session_info(connection, row["id"]), False
     name = key.name if key.name is not None else _speakable_name(connection, key)
     cursor = connection.execute(
         "INSERT INTO session (name, project, agent, host, host_session, parent, created, updated,"
@@ -115,6 +116,15 @@ def _by_name(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | N
         "SELECT * FROM session WHERE project = ? AND name = ?",
         (encodable(key.project), encodable(key.name)),
     ).fetchone()
+
+
+def _adopt(connection: sqlite3.Connection, row: sqlite3.Row, key: SessionKey) -> None:
+    """Let a host find by its own id what it first asked for by name."""
+    if row["host_session"] is None and key.host_session is not None:
+        connection.execute(
+            "UPDATE session SET host = ?, host_session = ?, agent = ? WHERE id = ?",
+            (encodable(key.host), encodable(key.host_session), encodable(key.agent), row["id"]),
+        )
 
 
 def _speakable_name(connection: sqlite3.Connection, key: SessionKey) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,14 @@ from mcp_compaction.ports import (
 )
 from mcp_compaction.store import forget, log, pins, search, sessions, views
 from mcp_compaction.store.connect import make_folder, open_file, store_errors
-from mcp_compaction.store.database import Database, Writer, read_transaction, take
+from mcp_compaction.store.database import (
+    Database,
+    Stop,
+    Writer,
+    finished,
+    read_transaction,
+    take,
+)
 from mcp_compaction.store.health import health
 from mcp_compaction.store.load import calibrate, load
 from mcp_compaction.store.lockfile import LockFile
@@ -60,8 +68,8 @@ async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
         await take(lock_file, time.monotonic() + deadline, deadline)
         for connector in (_writing, _reading):
             database = Database(path, partial(connector, path, deadline, lock_file))
-            await database.open()
             opened.append(database)
+            await database.open()
     except BaseException:
         with anyio.CancelScope(shield=True):
             for database in opened:
@@ -98,6 +106,8 @@ class SqliteStore:
         self._writing = writing
         self._reading = reading
         self._writer = writer
+        self._closing = anyio.Lock()
+        self._is_open = True
 
     async def open_session(
         self, key: SessionKey, traits: Traits, now: datetime
@@ -187,7 +197,7 @@ class SqliteStore:
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""
         forgotten = await self._write(lambda c: forget.forget(c, scope, seq, now))
-        if not await self._purge():
+        if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
                 "close the programs that use the store, and they go with it."
@@ -197,7 +207,8 @@ class SqliteStore:
     async def finish_purge(self) -> None:
         """Empty the log file if a forget was interrupted before it could."""
         if await self._read(forget.is_purge_due):
-            await self._purge()
+            with suppress(StoreBusy):
+                await self._purge(tries=1)
 
     async def backup(self, target: Path) -> None:
         """Write a sound copy of the store to a new file."""
@@ -211,13 +222,21 @@ class SqliteStore:
     async def close(self) -> None:
         """Let go of the file; a second call does nothing."""
         with anyio.CancelScope(shield=True):
+            async with self._closing:
+                if self._is_open:
+                    await self._close()
+                    self._is_open = False
+
+    async def _close(self) -> None:
+        try:
             await self._reading.close()
-            try:
+        finally:
+            # The last to close a store checkpoints it, which is done under the lock.
+            with suppress(StoreBusy):
                 async with self._writer.alone(_CLOSE_DEADLINE):
                     await self._writing.close()
-            except StoreBusy:
-                # Late is worse than without the lock: the host is about to kill us.
-                await self._writing.close()
+            # Late would be worse than without the lock: the host is about to kill us.
+            await self._writing.close()
             self._writer.let_go()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -226,22 +245,17 @@ class SqliteStore:
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._writer.transaction(work)
 
-    async def _purge(self) -> bool:
-        """Empty the write-ahead log; False if a reader kept it for the whole deadline."""
+    async def _purge(self, tries: int) -> bool:
+        """Rewrite the file and empty its log; False if a reader kept the log all the time."""
         async with self._writer.alone() as database:
-            for _ in range(20):
-                if await database.run(_truncate):
-                    break
-                await anyio.sleep(0.05)
-            else:
-                return False
-        await self._write(forget.note_purged)
-        return True
-
-
-def _truncate(connection: sqlite3.Connection) -> bool:
-    blocked = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    return blocked == 0
+            stop = Stop()
+            upto = await finished(database.begin(lambda c: forget.rewrite(c, stop)), stop.wish)
+        for _ in range(tries):
+            async with self._writer.alone() as database:
+                if await finished(database.begin(lambda c: forget.empty_log(c, upto))):
+                    return True
+            await anyio.sleep(0.05)
+        return False
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:

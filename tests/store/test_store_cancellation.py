@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -67,10 +68,11 @@ async def cancelled_natively(store: SqliteStore, session: int, number: int, afte
 
 
 async def cancelled_by_scope(store: SqliteStore, session: int, number: int, after: int) -> bool:
-    async with anyio.create_task_group() as group:
-        with anyio.CancelScope() as scope:
-            group.start_soon(_cancel_after, scope, after)
-            await write_something(store, session, number)
+    scope = anyio.CancelScope()
+    cancelling = asyncio.create_task(_cancel_after(scope, after))
+    with scope:
+        await write_something(store, session, number)
+    await cancelling
     return scope.cancelled_caught
 
 
@@ -214,10 +216,8 @@ def test_opening_can_be_cancelled_at_any_step(tmp_path: Path) -> None:
             task = asyncio.create_task(open_store(path, 30))
             await steps(number)
             task.cancel()
-            try:
+            with suppress(asyncio.CancelledError):
                 await (await task).close()
-            except asyncio.CancelledError:
-                pass
             lock = LockFile(path)
             assert lock.try_acquire()
             lock.close()

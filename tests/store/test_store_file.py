@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -175,11 +176,10 @@ def _pages(data: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize("spoil", [_header, _text, _truncated, _pages])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_damaged_file_is_reported_and_never_altered(
-    tmp_path: Path, spoil: object, seed: int
+    tmp_path: Path, spoil: Callable[[bytes, random.Random], bytes], seed: int
 ) -> None:
-    assert callable(spoil)
     path = tmp_path / "store.db"
-    broken: bytes = spoil(filled(path), random.Random(seed))
+    broken = spoil(filled(path), random.Random(seed))
     path.write_bytes(broken)
 
     async def use(store: SqliteStore) -> None:

@@ -26,12 +26,14 @@ from given_store import (
     with_store,
 )
 
+from mcp_compaction import formats
 from mcp_compaction.errors import InputError, StoreBusy, UnknownRef, UnknownSession
 from mcp_compaction.model import Event, Kept, NewMessage, Sections, Shape
 from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
 CANARY = "Xq7canaryZk9"
+ARGUMENTS = json.dumps({"a": CANARY})
 
 
 def bytes_left(folder: Path, canary: str = CANARY) -> list[str]:
@@ -126,6 +128,7 @@ def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
     async def use(store: SqliteStore) -> None:
         project = f"/home/{CANARY}"
         stays = await new_session(store)
+        session = 0
         for number in range(3):
             session = await new_session(store, SessionKey(project=project, name=f"s{number}"))
             await fill(store, session, number)
@@ -175,11 +178,12 @@ def test_many_messages_of_many_sizes_leave_no_byte(tmp_path: Path) -> None:
     ("shape", "value"),
     [
         ("openai", {"role": "assistant", "content": CANARY, "tool_calls": [
-            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": f'{{"a":"{CANARY}"}}'}}
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": ARGUMENTS}}
         ]}),
         ("openai", {"role": "tool", "tool_call_id": "c1", "content": CANARY}),
         ("openai", {"role": "system", "content": CANARY}),
-        ("responses", {"type": "function_call", "call_id": "c1", "name": "f", "arguments": f'{{"a":"{CANARY}"}}'}),
+        ("responses", {"type": "function_call", "call_id": "c1", "name": "f",
+                       "arguments": ARGUMENTS}),
         ("responses", {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": CANARY}),
         ("responses", {"type": "function_call_output", "call_id": "c1", "output": CANARY}),
         ("responses", {"type": "message", "role": "user", "content": CANARY}),
@@ -188,8 +192,6 @@ def test_many_messages_of_many_sizes_leave_no_byte(tmp_path: Path) -> None:
 def test_what_stands_for_a_message_keeps_its_pairing(
     tmp_path: Path, shape: Shape, value: dict[str, object]
 ) -> None:
-    from mcp_compaction import formats
-
     raw = json.dumps(value)
     role, parts = formats.read(shape, raw)
     message = NewMessage(role=role, parts=parts, shape=shape, raw=raw, normal=raw, passages=(raw,))

@@ -232,6 +232,22 @@ def test_a_session_is_found_by_name_or_by_its_host(path: Path) -> None:
     with_store(path, use)
 
 
+def test_a_host_that_names_a_session_finds_it_later_by_its_own_id(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        made, _ = await store.open_session(KEY, Traits(), NOW)
+        hosted = KEY.model_copy(update={"host": "codex", "host_session": "t1"})
+        named, is_new = await store.open_session(hosted, Traits(), NOW)
+        assert (named.id, named.host_session, is_new) == (made.id, "t1", False)
+        nameless, _ = await store.open_session(
+            hosted.model_copy(update={"name": None}), Traits(), NOW
+        )
+        assert nameless.id == made.id
+        other = hosted.model_copy(update={"host_session": "t2"})
+        assert (await store.open_session(other, Traits(), NOW))[0].host_session == "t1"
+
+    with_store(path, use)
+
+
 def test_unknown_sessions_are_refused(path: Path) -> None:
     async def use(store: SqliteStore) -> None:
         for attempt in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -48,7 +47,7 @@ ANY_TEXT = st.one_of(st.sampled_from(OPERATORS), st.text(max_size=20), st.just("
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Path, int, int]]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     """A store with a session in each of two projects that say the same things."""
     path = tmp_path_factory.mktemp("search") / "store.db"
 
@@ -73,7 +72,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Path, in
             ids.append(session)
         return ids[0], ids[1]
 
-    yield (path, *with_store(path, use))
+    return (path, *with_store(path, use))
 
 
 def find(path: Path, scope: Scope, query: SearchQuery) -> list[str]:
@@ -133,7 +132,7 @@ def test_no_row_of_another_project_is_seen(filled: tuple[Path, int, int]) -> Non
         assert search(connection, Scope(project=None, session=mine), query, 50)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(terms=st.lists(ANY_TEXT, max_size=8).map(tuple))
 def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[str, ...]) -> None:
     path, mine, _ = filled

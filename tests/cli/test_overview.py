@@ -1,0 +1,115 @@
+"""What the program says about itself, and what it loads to say so."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from itertools import takewhile
+from typing import cast
+
+import pytest
+
+from mcp_compaction.cli.invocation import Command, parser_of
+from mcp_compaction.cli.main import COMMANDS
+from mcp_compaction.core.policy import Policy
+from tests.cli.conftest import Shell
+
+HEAVY = ("aiosqlite", "anyio", "asyncio", "mcp", "pydantic", "tiktoken")
+
+
+def command(name: str) -> Command:
+    """The module of a command."""
+    return cast(Command, import_module(COMMANDS[name].module))
+
+
+def loaded_after(argv: list[str]) -> list[str]:
+    """The modules in memory after a run of the program in a process of its own."""
+    code = (
+        "import os, sys\n"
+        "from mcp_compaction.cli.main import main\n"
+        f"assert main({argv!r}, open(os.devnull, 'w'), sys.stderr, sys.stdin, {{}}) == 0\n"
+        "print(*sys.modules, sep='\\n')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return ran.stdout.split()
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"]])
+def test_the_overview_loads_nothing_heavy(argv: list[str]) -> None:
+    assert not set(loaded_after(argv)).intersection(HEAVY)
+
+
+def test_a_command_loads_no_other_command() -> None:
+    modules = {listed.module for listed in COMMANDS.values()}
+    loaded = modules.intersection(loaded_after(["sessions", "--help"]))
+    assert loaded == {COMMANDS["sessions"].module}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_stands_in_the_overview(name: str, shell: Shell) -> None:
+    assert f"  {name} " in shell.bare().out
+    assert f"  {name} " in shell.bare("--help").out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, shell: Shell) -> None:
+    ran = shell.bare(name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "\nChanges: " in ran.out
+    assert f"\nexamples:\n  mcp-compaction {name}" in ran.out
+    assert "--home" in ran.out
+    assert "--json" in ran.out
+
+
+@pytest.mark.parametrize(
+    "example", [example for name in COMMANDS for example in command(name).EXAMPLES]
+)
+def test_every_example_is_a_command_line(example: str) -> None:
+    name, *words = shlex.split(example)
+    parser_of(name, command(name)).parse_args(list(takewhile(lambda w: w not in "<>", words)))
+
+
+@pytest.mark.parametrize("name", ["compress", "stats", "show"])
+def test_help_teaches_every_policy_field(name: str, shell: Shell) -> None:
+    words = " ".join(shell.bare(name, "--help").out.split())
+    for field, info in Policy.model_fields.items():
+        assert "--" + field.replace("_", "-") in words.replace("- ", "-")
+        assert str(info.description).split(";")[0].split()[-1] in words
+
+
+def test_help_documents_the_exit_codes(shell: Shell) -> None:
+    out = shell.bare("--help").out
+    assert "exit codes:" in out
+    for code in ("0 ", "1 ", "2 ", "3 ", "4 ", "130"):
+        assert f"\n  {code}" in out
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(shell: Shell) -> None:
+    ran = shell.bare("compres")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "mcp-compaction: no command 'compres'; did you mean compress?\n"
+
+
+def test_a_word_like_no_command_is_answered_with_all(shell: Shell) -> None:
+    assert "there are: record, " in shell.bare("xyzzy").err
+
+
+def test_an_option_before_the_command_is_put_right(shell: Shell) -> None:
+    ran = shell.bare("--json", "stats")
+    assert ran.code == 2
+    assert "write: mcp-compaction COMMAND --json" in ran.err
+
+
+def test_the_version_is_told(shell: Shell) -> None:
+    assert shell.bare("--version").out.startswith("mcp-compaction 0.")
+
+
+@pytest.mark.parametrize("argv", [["compress", "--dryrun"], ["stats", "--windo-tokens", "5"]])
+def test_a_misspelled_option_does_nothing(argv: list[str], recorded: Shell) -> None:
+    before = recorded.dump()
+    ran = recorded(*argv)
+    assert ran.code == 2
+    assert ran.err.endswith(f"see: mcp-compaction {argv[0]} --help\n")
+    assert recorded.dump() == before

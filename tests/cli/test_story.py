@@ -1,0 +1,203 @@
+"""One session from its first message to its last byte, as a person at a shell lives it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.formats import validate
+from mcp_compaction.model import Shape
+from tests.cli.conftest import CHAT, Shell, json_lines
+from tests.strategies import SHAPES, coding_session
+
+
+def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
+    shell: Shell,
+) -> None:
+    chat = shell.folder / "chat.jsonl"
+    chat.write_bytes(CHAT)
+    said = shell.done("record", str(chat), "--session", "tax-2026", "--window", "12000")
+    assert "recorded 81 messages in the new session tax-2026: m1..m81\n" in said
+    assert "of 12k tokens" in said
+    assert "81 messages of these were known already" in shell.done(
+        "record", str(chat), "--session", "tax-2026"
+    )
+    assert shell.done("sessions").startswith("tax-2026  81 messages")
+    assert "compressing now would free at least" in shell.done("stats")
+
+    assert shell.done("pin", "Never push to main.", "--expires", "2d").startswith(
+        "p1 pinned (constraint, project, until "
+    )
+    assert "Nothing was changed." in shell.done("compress", "--dry-run")
+    assert "boundary: none" in shell.done("show")
+    receipt = shell.done("compress", "--reason", "tests are green", "--focus", "the limiter")
+    assert receipt.startswith("c1 done: ")
+    assert "undo: mcp-compaction restore c1" in receipt
+    shown = shell.done("show", "--full")
+    assert "d1 for m" in shown
+    assert "\npinned  whole" in shown
+    assert "by user: Never push to main." in shown
+    assert "\nboundary: m" in shown
+
+    assert "[m1 user " in shell.done("recall", "staging", "key", "role:user")
+    first = CHAT.splitlines()[0].decode()
+    assert shell.done("recall", "--refs", "m1", "--raw") == first + "\n"
+
+    assert "undone: c1" in shell.done("restore", "c1", "--force")
+    assert "p1 Never push to main." in shell.done("pins")
+    assert shell.done("unpin", "p1") == "p1 released: Never push to main.\n"
+    assert shell.done("pins").startswith("no pins in force")
+
+    exported = shell.done("export")
+    assert exported.split("\n", 1)[1] == CHAT.decode()
+    shell.done("backup", str(shell.folder / "copy.db"))
+    assert shell.done("doctor").endswith("no problems found\n")
+
+    assert shell.done("forget", "tax-2026", "m1", "--yes").startswith(
+        "forgotten: m1 of session tax-2026\nremoved: 1 message"
+    )
+    assert "staging" not in shell.done("recall", "--refs", "m1")
+    assert "removed: 1 session, 81 messages" in shell.done("forget", "tax-2026", "--yes")
+    assert shell.done("sessions").startswith("no sessions of ")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_show_gives_is_a_request_the_provider_accepts(shape: Shape, shell: Shell) -> None:
+    messages = coding_session(12, 600, shape)
+    shell.done("record", "--session", "s", "--shape", shape, stdin=json_lines(messages))
+    shell.done("compress", "--window-tokens", "4000")
+    body = json.loads(shell.done("show", "--json", "--shape", shape))
+    assert validate(body["messages"], shape) == ()
+
+
+def test_a_request_body_brings_its_system_prompt_and_model(shell: Shell) -> None:
+    body = {
+        "model": "claude-sonnet-4-5",
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": "Hello there"}],
+    }
+    shell.done("record", "--session", "s", stdin=json.dumps(body).encode())
+    assert "claude-sonnet-4-5" in shell.done("stats")
+    shown = json.loads(shell.done("show", "--json"))
+    assert shown["system"] == "Be brief."
+
+
+def test_a_session_without_a_name_gets_one(shell: Shell) -> None:
+    said = shell.done("record", stdin=b'{"role":"user","content":"Hello"}')
+    assert "in the new session project-1: m1\n" in said
+
+
+def test_messages_can_follow_a_known_one(shell: Shell) -> None:
+    hello = b'{"role":"user","content":"Hello"}'
+    shell.done("record", "--session", "s", stdin=hello)
+    said = shell.done("record", "--after", "m1", stdin=b'{"role":"assistant","content":"Hi"}')
+    assert "recorded 1 message in s: m2" in said
+
+
+def test_a_model_and_a_window_can_be_set_later(recorded: Shell) -> None:
+    hello = b'{"role":"user","content":"Hello"}'
+    options = ("--session", "tax-2026", "--model", "gpt-5", "--window", "50000")
+    recorded.done("record", *options, stdin=hello)
+    (info,) = json.loads(recorded.done("sessions", "--json"))
+    assert (info["traits"]["model"], info["traits"]["window_tokens"]) == ("gpt-5", 50_000)
+
+
+def test_a_digest_of_ones_own_begins_a_session(shell: Shell) -> None:
+    digest = b"DECISIONS\n- keep the token bucket in Redis\n"
+    said = shell.done("compress", "--digest", "-", "--session", "plain-chat", stdin=digest)
+    assert "c1 saved: " in said
+    assert "in the new session plain-chat" in said
+    assert "Redis" in shell.done("show", "--full")
+
+
+def test_a_pin_begins_a_session_and_says_so(shell: Shell) -> None:
+    said = shell.done("pin", "Only the staging key.", "--session", "new-one", "--kind", "note")
+    assert "in the new session new-one" in said
+
+
+def test_a_pin_of_the_project_needs_no_session_among_several(recorded: Shell) -> None:
+    recorded.done("record", "--session", "second", stdin=b'{"role":"user","content":"Hello"}')
+    recorded.done("pin", "Only the staging key.")
+    assert recorded.done("unpin", "p2") == "p2 released: Only the staging key.\n"
+    ran = recorded("pin", "Only here.", "--scope", "session")
+    assert ran.code == 2
+    assert "pass --session with one of: " in ran.err
+
+
+def test_a_pin_said_twice_is_one_pin(recorded: Shell) -> None:
+    again = recorded.done("pin", "Never push to main; only the staging key.")
+    assert again.startswith("p1 already pinned")
+
+
+def test_a_pin_replaces_another(recorded: Shell) -> None:
+    recorded.done("pin", "Push to main on Fridays.", "--supersedes", "p1", "--expires", "2099-01-01")
+    pins = json.loads(recorded.done("pins", "--json", "--session", "tax-2026"))
+    assert [pin["text"] for pin in pins] == ["Push to main on Fridays."]
+
+
+def test_recall_looks_beyond_the_session_when_asked(recorded: Shell) -> None:
+    hello = b'{"role":"user","content":"The zebra crossing is closed"}'
+    recorded.done("record", "--session", "second", stdin=hello)
+    nothing = recorded.done("recall", "zebra", "--session", "tax-2026")
+    assert nothing.startswith("nothing found for 'zebra'; ")
+    for scope in ("project", "all"):
+        assert "[second m1 user " in recorded.done("recall", "zebra", "--scope", scope)
+
+
+def test_recall_goes_on_where_it_stopped(recorded: Shell) -> None:
+    first = recorded("recall", "pytest", "--max-tokens", "50", "--json").json()
+    then = recorded("recall", "pytest", "--max-tokens", "50", "--skip", "1", "--json").json()
+    assert first["hits"][0] != then["hits"][0]
+    assert first["more"] == then["more"] + 1
+
+
+def test_an_export_is_a_new_file_of_the_owners(recorded: Shell) -> None:
+    target = recorded.folder / "out.jsonl"
+    assert "81 messages" in recorded.done("export", "--output", str(target))
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    ran = recorded("export", "--output", str(target))
+    assert ran.code == 2
+    assert ran.err.endswith("choose a new file.\n")
+
+
+def test_a_backup_is_a_sound_store(recorded: Shell) -> None:
+    target = recorded.folder / "copy.db"
+    recorded.done("backup", str(target))
+    connection = sqlite3.connect(target)
+    assert connection.execute("SELECT count(*) FROM message").fetchone() == (81,)
+    connection.close()
+    assert recorded("backup", str(target)).code == 2
+
+
+def test_sessions_of_other_projects_are_listed_when_asked(recorded: Shell) -> None:
+    elsewhere = ("--project", str(recorded.folder))
+    assert recorded.done("sessions", *elsewhere).endswith("mcp-compaction sessions --all\n")
+    assert "/test/project" in recorded.done("sessions", "--all", *elsewhere)
+
+
+def test_the_project_is_the_git_top_of_the_working_directory(
+    recorded: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = recorded.folder / "repo" / "src" / "deep"
+    deep.mkdir(parents=True)
+    (recorded.folder / "repo" / ".git").mkdir()
+    link = recorded.folder / "link"
+    link.symlink_to(deep)
+    monkeypatch.chdir(link)
+    shell = recorded.with_environ({"MCP_COMPACTION_PROJECT": ""})
+    shell.done("record", "--session", "here", stdin=b'{"role":"user","content":"Hello"}')
+    (info,) = json.loads(shell.done("sessions", "--json"))
+    assert info["project"] == str(Path(recorded.folder / "repo").resolve())
+
+
+def test_a_restore_over_the_window_needs_force(recorded: Shell) -> None:
+    hello = b'{"role":"user","content":"Hello"}'
+    recorded.done("record", "--session", "tax-2026", "--window", "8000", stdin=hello)
+    ran = recorded("restore", "c1")
+    assert ran.code == 1
+    assert "Pass --force" in ran.out
+    assert recorded("restore", "c1", "--force").code == 0

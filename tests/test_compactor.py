@@ -1,0 +1,689 @@
+"""The compactor on a real store: what a caller is promised, from recording to undo."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.compactor import COMPLETED, FAILED, Compactor, Parts
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import (
+    InputError,
+    NeedsUser,
+    NothingRecorded,
+    PinRefused,
+    SummarizerError,
+    UnknownRef,
+    UnknownSession,
+)
+from mcp_compaction.formats import incoming, incoming_text
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Draft,
+    Failed,
+    NothingToDo,
+    Projection,
+    Refusal,
+    SessionInfo,
+    Shape,
+    SummaryRequest,
+    Traits,
+)
+from mcp_compaction.ports import Scope, SessionKey, Summarizer
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.checkers import problems
+from tests.sessions import NOW
+from tests.strategies import coding_session, sessions
+
+SMALL = Policy(window_tokens=6_000)
+
+
+class StepClock:
+    """A clock that moves a second at each look."""
+
+    def __init__(self) -> None:
+        self.moment = NOW
+
+    def now(self) -> datetime:
+        self.moment += timedelta(seconds=1)
+        return self.moment
+
+
+class Watched:
+    """An extractive summarizer that remembers what it was shown."""
+
+    name = "watched"
+
+    def __init__(self) -> None:
+        self.requests: list[SummaryRequest] = []
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        self.requests.append(request)
+        return await ExtractiveSummarizer().summarize(request)
+
+
+class Broken:
+    """A summarizer that fails as it was told to."""
+
+    name = "broken"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        raise self.error
+
+
+Story = Callable[[Compactor, SessionInfo], Awaitable[None]]
+
+
+def run(
+    folder: Path,
+    story: Story,
+    *,
+    policy: Policy = SMALL,
+    summarizer: Summarizer | None = None,
+    name: str = "work",
+) -> None:
+    """Play a story on a store in that folder."""
+
+    async def play() -> None:
+        store = await open_store(folder / "store.db")
+        parts = Parts(
+            store=store,
+            summarizer=summarizer or ExtractiveSummarizer(),
+            counter=EstimateCounter(),
+            clock=StepClock(),
+            policy=policy,
+        )
+        compactor = Compactor(parts)
+        try:
+            info, _ = await compactor.open(SessionKey(project="/p", name=name))
+            await story(compactor, info)
+        finally:
+            await compactor.close()
+
+    asyncio.run(play())
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+async def record_long(compactor: Compactor, info: SessionInfo, steps: int = 40) -> int:
+    done = await compactor.record(info, incoming(list(coding_session(steps, 300))))
+    return len(done.seqs)
+
+
+def test_every_message_comes_back_byte_for_byte_after_a_compaction(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(m, ensure_ascii=bool(n % 2), indent=None)
+        for n, m in enumerate(coding_session(40))
+    ]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming_text("\n".join(lines)))
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        found = await compactor.originals(info, f"m1..m{len(lines)}")
+        assert [original.message.raw for original in found] == lines
+
+    run(tmp_path, story)
+
+
+def test_undo_gives_back_the_view_byte_for_byte(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        before = json.dumps(await compactor.context(info))
+        for _ in range(2):
+            outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+            assert isinstance(outcome, Compaction)
+            assert json.dumps(await compactor.context(info)) != before
+            back = await compactor.restore(info, outcome.receipt.ref, force=True)
+            assert isinstance(back, Compaction)
+            assert json.dumps(await compactor.context(info)) == before
+
+    run(tmp_path, story)
+
+
+def test_undo_keeps_what_was_said_since_and_names_what_it_undid(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        first = await compactor.compress(info, Ask(reason="one", target_percent=50))
+        await compactor.record(info, incoming([user("and now the docs")]))
+        second = await compactor.compress(info, Ask(reason="two", target_percent=20))
+        assert isinstance(first, Compaction)
+        assert isinstance(second, Compaction)
+        back = await compactor.restore(info, "c1", force=True)
+        assert isinstance(back, Compaction)
+        assert back.receipt.notes == ("undone: c1, c2",)
+        assert "and now the docs" in json.dumps(await compactor.context(info))
+
+    run(tmp_path, story)
+
+
+def test_undo_over_the_window_needs_force(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        await compactor.compress(info, Ask(reason="test", target_percent=20))
+        refused = await compactor.restore(info, "c1")
+        assert isinstance(refused, Refusal)
+        assert "force" in refused.text
+
+    run(tmp_path, story)
+
+
+def test_a_restart_goes_on_exactly_where_it_was(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def first(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        await compactor.pin(info, "Never push to main.", by="user")
+        await compactor.compress(info, Ask(reason="test", target_percent=30))
+        seen.append(json.dumps(await compactor.context(info)))
+        seen.append((await compactor.stats(info)).model_dump_json())
+
+    async def second(compactor: Compactor, info: SessionInfo) -> None:
+        seen.append(json.dumps(await compactor.context(info)))
+        seen.append((await compactor.stats(info)).model_dump_json())
+
+    run(tmp_path, first)
+    run(tmp_path, second)
+    assert seen[:2] == seen[2:]
+
+
+def test_a_second_continue_is_kept_and_a_moved_cache_mark_makes_no_duplicate(
+    tmp_path: Path,
+) -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    ask = [user("continue"), assistant("done"), user("continue")]
+    marked = [
+        {"role": "user", "content": [{"type": "text", "text": "continue", **mark}]},
+        assistant("done"),
+        user("continue"),
+    ]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        done = await compactor.record(info, incoming({"messages": ask}))
+        assert (done.seqs, done.new) == ((1, 2, 3), 3)
+        again = await compactor.record(info, incoming({"messages": [*marked, assistant("ok")]}))
+        assert (again.seqs, again.new) == ((1, 2, 3, 4), 1)
+        more = await compactor.record(info, incoming([user("continue")]))
+        assert (more.seqs, more.new) == ((5,), 1)
+
+    run(tmp_path, story)
+
+
+def test_a_whole_request_body_brings_its_sections_and_they_count(tmp_path: Path) -> None:
+    tools: list[Any] = [{"name": "Read", "input_schema": {"type": "object"}}]
+    body: dict[str, Any] = {
+        "system": "You are careful. " * 50,
+        "tools": tools,
+        "messages": [user("hi")],
+    }
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming(body))
+        parts = dict((await compactor.fill(info)).parts)
+        assert parts["system and tools"] >= estimate(body["system"])
+        context = await compactor.context(info)
+        assert context["system"] == body["system"]
+
+    run(tmp_path, story)
+
+
+def test_fixed_sections_that_are_too_large_are_named_with_their_numbers(tmp_path: Path) -> None:
+    body: dict[str, Any] = {
+        "system": "one two three " * 3_000,
+        "messages": [user("hi"), *(assistant("x " * 90) for _ in range(12))],
+    }
+    watched = Watched()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming(body))
+        outcome = await compactor.compress(info, Ask(reason="full"))
+        assert isinstance(outcome, NothingToDo)
+        fixed = dict((await compactor.fill(info)).parts)["system and tools"]
+        assert f"The fixed sections alone take {fixed / 1000:.1f}k of 6.0k" in outcome.text
+        assert watched.requests == []
+
+    run(tmp_path, story, summarizer=watched)
+
+
+def test_memory_is_folded_into_the_first_digest_and_not_shown_twice(tmp_path: Path) -> None:
+    memory = "The customer number is 4711-XY."
+    body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming(body))
+        assert json.dumps(await compactor.context(info)).count("4711-XY") == 1
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=40))
+        assert isinstance(outcome, Compaction)
+        assert json.dumps(await compactor.context(info)).count("4711-XY") == 1
+        assert outcome.view.memory_in == outcome.digests[0].number
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "error", [SummarizerError("quota exceeded"), TimeoutError(), ValueError("no JSON")]
+)
+def test_a_failing_summarizer_costs_the_prose_and_nothing_else(
+    tmp_path: Path, error: Exception
+) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        assert outcome.receipt.author == "extractive"
+        assert "broken failed" in outcome.receipt.notes[0]
+
+    run(tmp_path, story, summarizer=Broken(error))
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError(), KeyboardInterrupt()])
+def test_what_must_not_be_swallowed_is_raised_and_changes_nothing(
+    tmp_path: Path, error: BaseException
+) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        before = json.dumps(await compactor.context(info))
+        with pytest.raises(type(error)):
+            await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert json.dumps(await compactor.context(info)) == before
+
+    run(tmp_path, story, summarizer=Broken(error))
+
+
+def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("mcp_compaction.compactor.flow", burst)
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test"))
+        assert isinstance(outcome, Failed)
+        assert "ZeroDivisionError" in outcome.text
+        monkeypatch.undo()
+        assert dict((await compactor.stats(info)).events) == {FAILED: 1}
+
+    run(tmp_path, story)
+
+
+def test_a_refusal_makes_no_summarizer_call(tmp_path: Path) -> None:
+    watched = Watched()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("hi"), assistant("hello")] * 3))
+        assert isinstance(await compactor.compress(info, Ask(reason="early")), Refusal)
+        dry = await compactor.compress(info, Ask(reason="x", dry_run=True, force=True))
+        assert not isinstance(dry, Compaction)
+        assert watched.requests == []
+
+    run(tmp_path, story, summarizer=watched)
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(tmp_path: Path) -> None:
+    watched = Watched()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        before = json.dumps(await compactor.context(info))
+        outcome = await compactor.compress(info, Ask(reason="x", dry_run=True, target_percent=20))
+        assert isinstance(outcome, Projection)
+        assert outcome.after < outcome.before
+        assert json.dumps(await compactor.context(info)) == before
+        assert watched.requests == []
+        assert await compactor.receipts(info) == ()
+
+    run(tmp_path, story, summarizer=watched)
+
+
+def test_the_summarizer_sees_the_old_steps_and_none_that_stay(tmp_path: Path) -> None:
+    watched = Watched()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=30))
+        assert isinstance(outcome, Compaction)
+        shown = {e.seq for e in outcome.view.body if e.kind != "digested"}
+        asked = {m.seq for request in watched.requests for m in request.messages}
+        assert asked
+        assert not asked & shown
+
+    run(tmp_path, story, summarizer=watched)
+
+
+def test_messages_said_while_a_compaction_runs_join_the_tail(tmp_path: Path) -> None:
+    class Talking(Watched):
+        async def summarize(self, request: SummaryRequest) -> Draft:
+            await asyncio.shield(self.talk())
+            return await super().summarize(request)
+
+        async def talk(self) -> None:
+            await self.compactor.record(
+                self.info, incoming([user(f"one more, {len(self.requests)}")])
+            )
+
+        compactor: Compactor
+        info: SessionInfo
+
+    talking = Talking()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        talking.compactor, talking.info = compactor, info
+        known = await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        session = await compactor.load(info)
+        assert session.messages[-1].seq == known + 1
+        assert session.messages[-1].text == "one more, 0"
+
+    run(tmp_path, story, summarizer=talking)
+
+
+def test_two_compactions_at_once_leave_one_view_and_no_message_in_neither(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        known = await record_long(compactor, info)
+        both = await asyncio.gather(
+            *(compactor.compress(info, Ask(reason=r, target_percent=25)) for r in ("a", "b"))
+        )
+        assert sum(isinstance(outcome, Compaction) for outcome in both) >= 1
+        session = await compactor.load(info)
+        whole = {m.seq for m in session.messages}
+        spans = [(d.first, d.last) for d in session.digests]
+        for seq in range(1, known + 1):
+            covered = [span for span in spans if span[0] <= seq <= span[1]]
+            assert (seq in whole) + len(covered) == 1
+
+    run(tmp_path, story)
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["anthropic", "openai", "responses"]).flatmap(
+        lambda shape: st.tuples(st.just(shape), sessions(shape, min_steps=3, max_steps=10))  # pyright: ignore
+    )
+)
+def test_what_was_recorded_comes_back_through_any_number_of_compactions(
+    tmp_path_factory: pytest.TempPathFactory, given_session: tuple[Shape, list[dict[str, Any]]]
+) -> None:
+    shape, originals = given_session
+    raws = [json.dumps(m) for m in originals]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        for start in range(0, len(raws), 5):
+            await compactor.record(info, incoming_text("\n".join(raws[start : start + 5]) + "\n"))
+            await compactor.compress(info, Ask(reason="round", force=True))
+        found = await compactor.originals(info, f"m1..m{len(raws)}")
+        assert [original.message.raw for original in found] == raws
+        context = await compactor.context(info, shape)
+        assert problems(context["messages"], shape) == []  # pyright: ignore
+
+    folder = tmp_path_factory.mktemp("rounds")
+    run(folder, story, policy=Policy(window_tokens=1_500))
+
+
+def test_secrets_are_masked_before_they_touch_the_disk(tmp_path: Path) -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(f"use {key} for the api"), assistant("ok")]))
+        await compactor.pin(info, "never print the token", by="user")
+
+    run(tmp_path, story)
+    for file in tmp_path.iterdir():
+        if file.is_file():
+            assert key.encode() not in file.read_bytes()
+
+
+def test_what_is_forgotten_leaves_no_byte(tmp_path: Path) -> None:
+    canary = "the-canary-sings-at-dawn-7731"
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(f"remember: never say {canary}")]))
+        await record_long(compactor, info)
+        await compactor.compress(info, Ask(reason="test", target_percent=20))
+        done = await compactor.forget(Scope(project=info.project, session=info.id), "m1")
+        assert done.messages == 1
+
+    run(tmp_path, story)
+    for file in tmp_path.iterdir():
+        if file.is_file():
+            assert canary.encode() not in file.read_bytes(), file.name
+
+
+def test_an_agent_cannot_plant_a_rule_for_other_sessions(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("Please fix the login.")]))
+        with pytest.raises(NeedsUser, match="mcp-compaction pin"):
+            await compactor.pin(info, "Always skip the tests.", by="agent", scope="project")
+        pinned = await compactor.pin(info, "Always skip the tests.", by="agent")
+        assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
+        other, _ = await compactor.open(SessionKey(project="/p", name="other"))
+        assert await compactor.pins(other) == ()
+
+    run(tmp_path, story)
+
+
+def test_a_rule_the_user_said_is_the_users_and_holds_in_the_project(tmp_path: Path) -> None:
+    rule = "Never push to main."
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(f"Fix the login. {rule} Thanks!")]))
+        pinned = await compactor.pin(info, rule, by="agent")
+        assert (pinned.pin.author, pinned.pin.scope, pinned.pin.source) == ("user", "project", "m1")
+        other, _ = await compactor.open(SessionKey(project="/p", name="other"))
+        assert [pin.text for pin in await compactor.pins(other)] == [rule]
+        stranger, _ = await compactor.open(SessionKey(project="/q", name="other"))
+        assert await compactor.pins(stranger) == ()
+
+    run(tmp_path, story)
+
+
+def test_an_agent_can_neither_drop_nor_supersede_a_users_pin(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        pinned = await compactor.pin(info, "Never push to main.", by="user")
+        with pytest.raises(NeedsUser, match="unpin"):
+            await compactor.unpin(info, pinned.pin.ref, by="agent")
+        with pytest.raises(NeedsUser):
+            await compactor.pin(info, "Push to main.", by="agent", supersedes=pinned.pin.ref)
+        assert [pin.text for pin in await compactor.pins(info)] == ["Never push to main."]
+        await compactor.unpin(info, pinned.pin.ref, by="user")
+        assert await compactor.pins(info) == ()
+
+    run(tmp_path, story)
+
+
+def test_a_pin_is_superseded_expires_and_is_not_doubled(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        first = await compactor.pin(info, "use port 8080", by="agent", kind="fact")
+        again = await compactor.pin(info, "use port 8080", by="agent", kind="fact")
+        assert (again.pin, again.is_new) == (first.pin, False)
+        await compactor.pin(
+            info, "use port 9090", by="agent", kind="fact", supersedes=first.pin.ref
+        )
+        soon = NOW + timedelta(minutes=5)
+        await compactor.pin(info, "freeze until noon", by="agent", expires=soon)
+        assert [pin.text for pin in await compactor.pins(info)] == [
+            "use port 9090",
+            "freeze until noon",
+        ]
+        with pytest.raises(InputError, match="past"):
+            await compactor.pin(info, "too late", by="agent", expires=NOW - timedelta(days=1))
+
+    run(tmp_path, story)
+
+
+def test_pins_stand_in_the_view_byte_for_byte_after_ten_compactions(tmp_path: Path) -> None:
+    rule = 'Never touch "prod".\n\tNot even once — 绝不。'
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.pin(info, rule, by="user")
+        for number in range(10):
+            steps = coding_session(12, 300, seed=number)
+            await compactor.record(info, incoming(list(steps)))
+            outcome = await compactor.compress(info, Ask(reason="round", force=True))
+            assert isinstance(outcome, Compaction)
+            context = await compactor.context(info)
+            texts = json.dumps(context["messages"], ensure_ascii=False)
+            assert json.dumps(rule, ensure_ascii=False)[1:-1] in texts
+
+    run(tmp_path, story)
+
+
+def bad_calls() -> dict[
+    str, tuple[type[Exception], Callable[[Compactor, SessionInfo], Awaitable[Any]]]
+]:
+    """Requests that cannot be carried out, by what is wrong with them."""
+
+    def ask(**fields: Any) -> Ask:
+        return Ask(**{"reason": "test", "target_percent": 20.0, **fields})
+
+    return {
+        "blank reason": (InputError, lambda c, i: c.compress(i, ask(reason=" "))),
+        "target over 100": (InputError, lambda c, i: c.compress(i, ask(target_percent=120.0))),
+        "blank digest": (InputError, lambda c, i: c.compress(i, ask(digest="  "))),
+        "span beyond the end": (UnknownRef, lambda c, i: c.compress(i, ask(span=(1, 9_999)))),
+        "unknown compaction": (UnknownRef, lambda c, i: c.restore(i, "c9")),
+        "no compaction at all": (InputError, lambda c, i: c.restore(i, "nine")),
+        "unknown pin": (UnknownRef, lambda c, i: c.unpin(i, "p99", by="user")),
+        "blank pin": (PinRefused, lambda c, i: c.pin(i, " \n", by="user")),
+        "pin with NUL": (PinRefused, lambda c, i: c.pin(i, "a\x00b", by="user")),
+        "pin with half a sign": (PinRefused, lambda c, i: c.pin(i, "a\ud83d", by="user")),
+        "pin over budget": (PinRefused, lambda c, i: c.pin(i, "word " * 9_000, by="user")),
+        "unknown message": (UnknownRef, lambda c, i: c.originals(i, "m9999")),
+        "no ref": (InputError, lambda c, i: c.originals(i, "hello")),
+        "query without a word": (InputError, lambda c, i: c.recall(i, '"" * ( )')),
+        "unknown role": (InputError, lambda c, i: c.recall(i, "role:king hello")),
+        "no date": (InputError, lambda c, i: c.recall(i, "since:yesterday hello")),
+        "unknown session": (UnknownSession, lambda c, i: c.find("/p", "nobody")),
+        "foreign project": (UnknownSession, lambda c, i: c.find("/q", "work")),
+        "recorded after nothing": (
+            UnknownRef,
+            lambda c, i: c.record(i, incoming([user("x")]), after="m9999"),
+        ),
+        "forget nothing": (
+            UnknownRef,
+            lambda c, i: c.forget(Scope(project="/p", session=i.id), "m9999"),
+        ),
+    }
+
+
+@pytest.mark.parametrize("fault", bad_calls())
+def test_bad_input_gets_a_next_step_and_changes_nothing(tmp_path: Path, fault: str) -> None:
+    expected, call = bad_calls()[fault]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        before = [line async for line in compactor.export(info)]
+        with pytest.raises(expected) as raised:
+            await call(compactor, info)
+        text = str(raised.value)
+        assert any(mark in text for mark in (";", ":", ".")), text
+        assert len(text) > 20
+        after = [line async for line in compactor.export(info)]
+        assert after[1:] == before[1:]
+        assert json.loads(after[0])["view"] == json.loads(before[0])["view"]
+        assert json.loads(after[0])["pins"] == json.loads(before[0])["pins"]
+
+    run(tmp_path, story)
+
+
+def test_compressing_an_empty_session_asks_for_a_digest_and_then_keeps_it(tmp_path: Path) -> None:
+    digest = "DECISIONS\n- use Postgres\nOPEN\n- write the migration"
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        with pytest.raises(NothingRecorded, match="digest"):
+            await compactor.compress(info, Ask(reason="done"))
+        outcome = await compactor.compress(info, Ask(reason="done", digest=digest))
+        assert isinstance(outcome, Compaction)
+        assert not outcome.receipt.checked
+        assert "use Postgres" in json.dumps(await compactor.context(info))
+
+    run(tmp_path, story)
+
+
+def test_the_agents_own_digest_is_completed_with_what_it_forgot(tmp_path: Path) -> None:
+    rule = "Never drop the users table."
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("Start."), assistant("ok"), user(rule)]))
+        await record_long(compactor, info)
+        ask = Ask(reason="x", target_percent=20, digest="PROGRESS\n- the limiter is fixed")
+        outcome = await compactor.compress(info, ask)
+        assert isinstance(outcome, Compaction)
+        shown = json.dumps(await compactor.context(info))
+        assert "the limiter is fixed" in shown
+        assert rule in shown
+
+    run(tmp_path, story)
+
+
+def test_recall_finds_what_left_the_window(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("The staging token id is QX-88123, keep it.")]))
+        await record_long(compactor, info)
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        found = await compactor.recall(info, "what was the staging token id?")
+        assert found.hits[0].ref == "m1"
+        assert "QX-88123" in found.hits[0].text
+        other, _ = await compactor.open(SessionKey(project="/q", name="spy"))
+        assert (await compactor.recall(other, "staging token", scope="project")).hits == ()
+
+    run(tmp_path, story)
+
+
+def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agent(tmp_path: Path) -> None:
+    system = PRESETS["ladder"].model_copy(update={"window_tokens": 6_000})
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("hi"), assistant("hello")] * 3))
+        assert await compactor.relieve(info) is None
+        await record_long(compactor, info)
+        outcome = await compactor.relieve(info)
+        assert isinstance(outcome, Compaction)
+        assert dict((await compactor.stats(info)).events)[COMPLETED] == 1
+
+    run(tmp_path / "system", story, policy=system)
+    run(tmp_path / "agent", story, policy=SMALL)
+
+
+def test_a_window_that_is_not_ours_is_never_shrunk_unasked(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.set_traits(info, Traits(owns_window=False))
+        await record_long(compactor, info)
+        assert await compactor.relieve(info) is None
+        assert await compactor.receipts(info) == ()
+
+    run(tmp_path, story)
+
+
+def test_compressing_twice_in_a_row_does_nothing_the_second_time(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        assert isinstance(await compactor.compress(info, Ask(reason="a", force=True)), Compaction)
+        again = await compactor.compress(info, Ask(reason="b", force=True))
+        assert isinstance(again, NothingToDo)
+
+    run(tmp_path, story)
