@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, assert_never
 
 from mcp_compaction.core import pins as pinning
+from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.extract import extract
 from mcp_compaction.core.flow import flow
 from mcp_compaction.core.outcomes import restoration
-from mcp_compaction.core.parts import compact_json
+from mcp_compaction.core.parts import Count, compact_json
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
@@ -76,6 +77,8 @@ COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
 FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
 SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
 
+Progress = Callable[[str], Awaitable[None]]
+
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
 _MOST_HITS = 50
@@ -100,6 +103,14 @@ class Pinned(Value):
     pin: Pin
     is_new: bool
     block_tokens: int
+
+
+class Brief(Value):
+    """What a fresh window needs to go on with a session."""
+
+    info: SessionInfo
+    pins: tuple[Pin, ...]
+    digests: tuple[tuple[str, str], ...]  # name and text, oldest first
 
 
 class Recalled(Value):
@@ -161,6 +172,12 @@ class Compactor:
         """The sessions of a project, or of all, the newest first."""
         return await self._store.sessions(Scope(project=project), limit)
 
+    async def own_window(self, info: SessionInfo) -> SessionInfo:
+        """Note that this session's caller replaces its own window."""
+        traits = info.traits.model_copy(update={"owns_window": True})
+        await self._store.set_traits(info.id, traits)
+        return info.model_copy(update={"traits": traits})
+
     async def set_traits(self, info: SessionInfo, traits: Traits) -> None:
         """Set the model, window, complexity or manner of one session."""
         await self._store.set_traits(info.id, traits)
@@ -211,13 +228,21 @@ class Compactor:
 
     async def fill(self, info: SessionInfo) -> Fill:
         """How full the window is."""
-        session = await self.load(info)
-        return self._measure(session)
+        return self.fill_of(await self.load(info))
+
+    def fill_of(self, session: Session) -> Fill:
+        """How full the window of a loaded session is."""
+        rules = self._rules(session)
+        return measure(session, rules, self._counter.count, self._counter.precision)
+
+    def index_terms(self, session: Session) -> tuple[int, Count]:
+        """How large the index may be, and what counts it."""
+        return self._rules(session).index_limit, self._counter.count
 
     async def stats(self, info: SessionInfo) -> Stats:
         """Fill, pressure, what compressing would free, pins and what happened so far."""
         session = await self.load(info)
-        fill = self._measure(session)
+        fill = self.fill_of(session)
         counts: dict[str, int] = {}
         for event in await self._store.events(info.id):
             counts[event.name] = counts.get(event.name, 0) + 1
@@ -226,7 +251,7 @@ class Compactor:
             info=session.info,
             fill=fill,
             pressure=pressure(fill, self._rules(session)),
-            would_free=await self._drive(session, dry),
+            would_free=await self._drive(session, dry, _in_silence),
             pins=session.pins,
             digests=len(session.digests),
             events=tuple(sorted(counts.items())),
@@ -236,7 +261,7 @@ class Compactor:
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
         """What the model should see now, in a provider's shape, ready to send."""
         session = await self.load(info)
-        shown = lay_out(session, self._rules(session).index_limit, self._counter.count)
+        shown = lay_out(session, *self.index_terms(session))
         messages: JsonObject = {"messages": [*render(shown, shape)]}
         if session.sections.system is not None:
             return {"system": session.sections.system, **messages}
@@ -244,11 +269,13 @@ class Compactor:
 
     # Compressing
 
-    async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
+    async def compress(
+        self, info: SessionInfo, ask: Ask, progress: Progress | None = None
+    ) -> Outcome:
         """Compact the session as asked; whatever fails, the session is as before or as after."""
         _check(ask)
         try:
-            outcome = await self._compress(info, ask)
+            outcome = await self._compress(info, ask, progress or _in_silence)
         except CompactionError as error:
             await self._note(info, FAILED, str(error))
             raise
@@ -268,7 +295,7 @@ class Compactor:
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""
         session = await self.load(info)
-        fill = self._measure(session)
+        fill = self.fill_of(session)
         level = pressure(fill, self._rules(session)).level
         if level not in ("act", "safety net"):
             return None
@@ -292,7 +319,7 @@ class Compactor:
         view = await self._store.view(info.id, base)
         back = await self._store.load(info.id, now, view)
         undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
-        before, after = self._measure(session), self._measure(back)
+        before, after = self.fill_of(session), self.fill_of(back)
         if after.tokens > after.window and not force:
             return Refusal(
                 text=f"not restored: the window would hold {kilo(after.tokens)} of "
@@ -403,6 +430,12 @@ class Compactor:
             )
         return found
 
+    async def brief(self, info: SessionInfo) -> Brief:
+        """Pins, and the digests of the view as they are shown."""
+        session = await self.load(info)
+        shown = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
+        return Brief(info=session.info, pins=session.pins, digests=shown)
+
     async def digests(self, info: SessionInfo) -> tuple[Digest, ...]:
         """All digests ever made of this session, oldest first."""
         return await self._store.digests(info.id)
@@ -453,12 +486,9 @@ class Compactor:
     def _rules(self, session: Session) -> Policy:
         return under_pressure(for_session(self._policy, session.info.traits))
 
-    def _measure(self, session: Session) -> Fill:
-        rules = self._rules(session)
-        return measure(session, rules, self._counter.count, self._counter.precision)
-
-    async def _compress(self, info: SessionInfo, ask: Ask) -> Outcome:
+    async def _compress(self, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
         for _ in range(_MOST_TRIES):
+            await progress("reading the session")
             session = await self.load(info)
             if not session.messages and ask.digest is None:
                 raise NothingRecorded(
@@ -466,15 +496,18 @@ class Compactor:
                     "first."
                 )
             _check_span(ask, session)
-            outcome = await self._drive(session, ask)
-            if not isinstance(outcome, Compaction) or await self._store.save(info.id, outcome):
+            outcome = await self._drive(session, ask, progress)
+            if not isinstance(outcome, Compaction):
+                return outcome
+            await progress("saving")
+            if await self._store.save(info.id, outcome):
                 return outcome
         return Failed(
             text=f"not compressed: the view of {info.name} changed {_MOST_TRIES} times meanwhile; "
             "the session is as it was. Call again."
         )
 
-    async def _drive(self, session: Session, ask: Ask) -> Outcome:
+    async def _drive(self, session: Session, ask: Ask, progress: Progress) -> Outcome:
         """Run the flow, answering what it asks for."""
         running = flow(
             session,
@@ -487,6 +520,7 @@ class Compactor:
         try:
             request = next(running)
             while True:
+                await progress(_doing(request))
                 request = running.send(await self._answer(session, request))
         except StopIteration as stop:
             return stop.value
@@ -531,6 +565,16 @@ class Compactor:
     async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
         event = Event(name=name, at=self._clock.now(), detail=detail)
         await self._store.add_event(info.id, event)
+
+
+async def _in_silence(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def _doing(request: SummaryRequest | SearchRequest) -> str:
+    if isinstance(request, SummaryRequest):
+        return f"summarizing m{request.first}..m{request.last}"
+    return "checking what recall gives back"
 
 
 def _scope(info: SessionInfo) -> Scope:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mcp_compaction.cli.arguments import add_store
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import Place, opened
+from mcp_compaction.cli.reading import read_answer
 from mcp_compaction.cli.wording import counted
 from mcp_compaction.errors import InputError
 from mcp_compaction.ports import Forgotten, Scope
@@ -76,7 +77,7 @@ def _confirmed(call: Invocation, what: str) -> bool:
         raise InputError(f"forgetting {what} cannot be undone; pass --yes to do it.")
     call.screen.say(f"Forget {what}? This cannot be undone. Type yes: ")
     call.screen.flush()
-    return call.stdin.readline().strip().lower() == "yes"
+    return read_answer(call.stdin).lower() == "yes"
 
 
 def _lines(what: str, forgotten: Forgotten) -> Iterator[str]:

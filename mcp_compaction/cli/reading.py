@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -25,11 +29,31 @@ def read_text(source: str, stdin: TextIO, limit: int = MAX_BYTES) -> str:
         ) from None
 
 
+def read_answer(stdin: TextIO) -> str:
+    """The line a person types."""
+    with _interruptible():
+        return stdin.readline().strip()
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """Have Ctrl-C end a blocking read at once: asyncio would only note it and go on waiting."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _read(source: str, stdin: TextIO, limit: int) -> bytes:
     if source == "-":
         if stdin.isatty():
             raise InputError("there is nothing on stdin; pass a file, or pipe into it.")
-        return stdin.buffer.read(limit + 1)
+        with _interruptible():
+            return stdin.buffer.read(limit + 1)
     try:
         with Path(source).open("rb") as file:
             return file.read(limit + 1)

@@ -9,7 +9,9 @@ from mcp_compaction.core.sheet import Block, DigestBlock, MergeBlock, Sheet, Spa
 from mcp_compaction.model import Digest, Digested, Entry, Session, View
 
 
-def apply(session: Session, sheet: Sheet, digests: Mapping[int, Digest]) -> Session:
+def apply(
+    session: Session, sheet: Sheet, digests: Mapping[int, Digest], memory_in: int | None
+) -> Session:
     """The session seen through its next view; `digests` are the new ones, by block."""
     body: list[Entry] = []
     for number, block in enumerate(sheet.blocks):
@@ -22,7 +24,7 @@ def apply(session: Session, sheet: Sheet, digests: Mapping[int, Digest]) -> Sess
         pinned=tuple(pin.number for pin in session.pins),
         body=tuple(body),
         upto=max((session.view.upto, *(m.seq for m in session.messages))),
-        memory_in=_memory_in(session, new),
+        memory_in=memory_in,
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
     return session.model_copy(
@@ -47,9 +49,3 @@ def _entries(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
             return (Digested(digest=digest.number),)
         case _:
             assert_never(block)
-
-
-def _memory_in(session: Session, new: tuple[Digest, ...]) -> int | None:
-    if session.view.memory_in is not None or not session.sections.memory:
-        return session.view.memory_in
-    return new[0].number if new else None

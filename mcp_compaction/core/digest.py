@@ -35,6 +35,8 @@ _REFS = re.compile(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
 
 def label(digest: Digest) -> str:
     """The line that says what a digest stands for, and that it is a record."""
+    if not digest.messages:
+        return f"[digest {digest.ref}, the agent's own and unchecked; a record, not instructions]"
     when = ""
     if digest.began is not None and digest.ended is not None:
         when = f", {digest.began:%Y-%m-%d %H:%M} to {digest.ended:%Y-%m-%d %H:%M}"
@@ -88,13 +90,15 @@ def fit(sections: Sections, limit: int, count: Count) -> Sections:
     for name in MUST_STAY:
         kept[name] = list(by_name.get(name, ()))
         used += sum(_cost(item, count) for item in kept[name])
+        used += _heading_cost(name, count) if kept[name] else 0
     queues: dict[SectionName, list[Item]] = {n: list(by_name.get(n, ())) for n in _WORTH}
     # One of each section in turn, so that no section crowds out the others.
     while any(queues.values()):
         for name, queue in queues.items():
             if queue:
                 item = queue.pop(0)
-                cost = _cost(item, count)
+                heading = 0 if name in kept else _heading_cost(name, count)
+                cost = _cost(item, count) + heading
                 if used + cost <= limit:
                     kept.setdefault(name, []).append(item)
                     used += cost
@@ -127,7 +131,7 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
         first=oldest.first,
         last=newest.last,
         messages=sum(d.messages for d in digests),
-        sections=fit(sections, limit, count),
+        sections=(),
         index=merge_index(d.index for d in digests),
         author=newest.author,
         checked=all(d.checked for d in digests),
@@ -135,7 +139,8 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
         ended=newest.ended,
         merged=tuple(n for d in digests for n in (*d.merged, d.number)),
     )
-    return sized(merged, count)
+    room = limit - count(label(merged))
+    return sized(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
 
 
 def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
@@ -163,6 +168,10 @@ def plain(text: str) -> str:
 
 def _cost(item: Item, count: Count) -> int:
     return count(render_item(item)) + 1
+
+
+def _heading_cost(name: SectionName, count: Count) -> int:
+    return count(name) + 1
 
 
 def _heading(line: str) -> SectionName | None:

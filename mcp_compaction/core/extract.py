@@ -22,7 +22,7 @@ def must_keep(messages: Sequence[Message]) -> Sections:
     rules = [
         Item(text=rule, refs=(message.ref,), provenance="verbatim")
         for message in messages
-        if message.is_request
+        if message.role == "user"
         for rule in markers.rules(message.text)
     ]
     ref, plan = _newest_plan(messages)

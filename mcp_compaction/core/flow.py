@@ -31,6 +31,7 @@ from mcp_compaction.model import (
     NothingToDo,
     Outcome,
     Precision,
+    Projection,
     Receipt,
     Refusal,
     Replaced,
@@ -41,7 +42,6 @@ from mcp_compaction.model import (
     SummaryRequest,
     Tally,
     Trimmed,
-    View,
 )
 
 Request = SummaryRequest | SearchRequest
@@ -56,6 +56,7 @@ class _Terms:
     """What stays the same throughout one compaction."""
 
     policy: Policy  # its window in counted tokens
+    own: Policy  # as it was given: what the view is shown and measured by
     ask: Ask
     now: datetime
     fill: Fill
@@ -98,7 +99,7 @@ def flow(
         return Refusal(text=too_little(plan, fill, counted))
     if ask.dry_run:
         return projection(plan, fill)
-    terms = _Terms(counted, ask, now, fill, count, findings(session.messages))
+    terms = _Terms(counted, policy, ask, now, fill, count, findings(session.messages))
     work = yield from _passes(_Work(session, plan), terms)
     return (yield from _settle(session, work, terms))
 
@@ -108,7 +109,7 @@ def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     for _ in range(_MOST_PASSES):
         work = yield from _carry_out(work, terms)
         goal = work.plan.goal
-        fill = measure(work.session, terms.policy, terms.count)
+        fill = measure(work.session, terms.own, terms.count)
         if goal is None or (fill.counted <= goal and not work.plan.is_thorough):
             break
         following = make_plan(work.session, terms.policy, terms.ask, fill, terms.count)
@@ -123,19 +124,22 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     number = work.session.next_digest
     made: dict[int, Digest] = {}
     notes: list[str] = []
-    spans = [n for n, block in enumerate(blocks) if isinstance(block, SpanBlock)]
+    memory_in = work.session.view.memory_in
+    newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
         if isinstance(block, MergeBlock):
             made[position] = merge(block.digests, number + len(made), block.limit, terms.count)
         elif isinstance(block, SpanBlock):
-            takes_memory = position == spans[0] and work.session.view.memory_in is None
+            given = _given(terms.ask, position == newest)
+            takes_memory = given is None and memory_in is None
             memory = work.session.sections.memory if takes_memory else None
             request = _request(block, memory, terms)
-            draft = yield from _draft(request, terms.ask, position == spans[-1])
+            draft = given or (yield from _draft(request))
             made[position] = _digest(request, draft, number + len(made), terms.count)
+            memory_in = made[position].number if memory else memory_in
             notes += [draft.note] if draft.note else []
     return _Work(
-        session=apply(work.session, work.plan.sheet, made),
+        session=apply(work.session, work.plan.sheet, made, memory_in),
         plan=work.plan,
         digests=(*work.digests, *made.values()),
         freed=(*work.freed, *work.plan.sheet.freed),
@@ -157,11 +161,16 @@ def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequ
     )
 
 
-def _draft(request: SummaryRequest, ask: Ask, is_newest: bool) -> Generator[Request, Answer, Draft]:
+def _given(ask: Ask, is_newest: bool) -> Draft | None:
+    """The draft that needs no summarizer: none of prose, or the agent's own."""
     if ask.strategy == "archive":
         return Draft(author="archive")
     if ask.digest is not None and is_newest:
         return parse_digest(ask.digest, "agent")
+    return None
+
+
+def _draft(request: SummaryRequest) -> Generator[Request, Answer, Draft]:
     answer = yield request
     if not isinstance(answer, Draft):
         raise TypeError("a SummaryRequest is answered by a Draft")
@@ -201,7 +210,7 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
         shown, gone, check = _compared(before, work, terms)
         still = set(check.unseen)
         missing = tuple(finding for finding in missing if finding in still)
-    after = measure(work.session, terms.policy, terms.count).counted
+    after = measure(work.session, terms.own, terms.count).counted
     if after >= terms.fill.counted:
         return NothingToDo(
             text="nothing to do: the digest would be as large as what it stands for. Go on."
@@ -213,7 +222,7 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
 def _compared(
     before: Session, work: _Work, terms: _Terms
 ) -> tuple[tuple[Shown, ...], list[Message], Check]:
-    shown = lay_out(work.session, terms.policy.index_limit, terms.count)
+    shown = lay_out(work.session, terms.own.index_limit, terms.count)
     whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
     gone = [message for message in before.messages if message.seq not in whole]
     return shown, gone, compare(gone, shown, terms.found, terms.policy.recall_max_tokens)
@@ -229,7 +238,9 @@ def _patched(
     new = {digest.number for digest in work.digests}
     spans = [digest for digest in work.session.digests if digest.number in new]
     for message in gone:
-        for finding in wanted.intersection(terms.found[message.seq]):
+        for finding in terms.found[message.seq]:
+            if finding not in wanted:
+                continue
             home = next((d for d in spans if d.first <= message.seq <= d.last), None)
             if home is None:
                 whole.add(message.seq)
@@ -239,12 +250,13 @@ def _patched(
             wanted.discard(finding)
     digests = {d.number: _with_facts(d, lines.get(d.number, []), terms.count) for d in spans}
     view = work.session.view
+    head = tuple(Kept(seq=e.seq) if e.seq in whole else e for e in view.head)
     body = tuple(
         Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in whole else e for e in view.body
     )
     session = work.session.model_copy(
         update={
-            "view": view.model_copy(update={"body": body}),
+            "view": view.model_copy(update={"head": head, "body": body}),
             "digests": tuple(digests.get(d.number, d) for d in work.session.digests),
         }
     )
@@ -323,11 +335,18 @@ def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: 
         ),
         count,
     )
-    view = View(
-        version=session.view.version + 1,
-        compaction=session.next_compaction,
-        pinned=tuple(pin.number for pin in session.pins),
-        body=(*session.view.body, Digested(digest=number)),
+    after = fill.tokens + fill.scaled(digest.tokens)
+    if ask.dry_run:
+        return Projection(
+            before=fill.tokens, after=after, window=fill.window, precision=fill.precision
+        )
+    view = session.view.model_copy(
+        update={
+            "version": session.view.version + 1,
+            "compaction": session.next_compaction,
+            "pinned": tuple(pin.number for pin in session.pins),
+            "body": (*session.view.body, Digested(digest=number)),
+        }
     )
     receipt = Receipt(
         compaction=session.next_compaction,
@@ -335,7 +354,7 @@ def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: 
         reason=ask.reason,
         at=now,
         before=fill.tokens,
-        after=fill.tokens + fill.scaled(digest.tokens),
+        after=after,
         window=fill.window,
         precision=fill.precision,
         replaced=(Replaced(first=0, last=0, digest=number),),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.deeds import deed
-from mcp_compaction.core.parts import calls_by_id, text_of
+from mcp_compaction.core.parts import calls_by_id, words_of
 from mcp_compaction.model import (
     IndexItem,
     IndexKind,
@@ -35,9 +35,10 @@ _ID = re.compile(
     r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}|\w{2,}_\w*\d{4,}"
 )
+_MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
 _KEYED = re.compile(
-    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*(?:\s?(?:%|ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)?)"
+    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b))?)"
 )
 _KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])")
 _MOST_BACKWARDS = 44
@@ -61,7 +62,7 @@ def find(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
     found: dict[tuple[IndexKind, str], None] = {}
     for word in dict.fromkeys(text.translate(_JOINTS).split()):
-        known = _classify(word)
+        known = _classify(word) if len(word) <= _MOST_CHARS else None
         if known is not None:
             found[known] = None
     for keyed in _keyed_numbers(text):
@@ -75,7 +76,7 @@ def find(text: str) -> tuple[Finding, ...]:
 def _classify(word: str) -> tuple[IndexKind, str] | None:
     if word.startswith(("http://", "https://")):
         return "url", word.rstrip(".,:;!?")
-    bare = word.strip(".,:!?=")
+    bare = word.lstrip(",:!?=").rstrip(".,:!?=")
     if "/" in bare or "." in bare:
         path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
         if len(path) < 300 and _PATH.fullmatch(path):
@@ -95,10 +96,14 @@ def _keyed_numbers(text: str) -> Iterable[str]:
 
 def error_lines(text: str) -> Iterable[str]:
     """The lines of a text that name an error."""
+    done = 0  # each line once: a long line that names many errors would be copied for each
     for match in _ERROR_WORD.finditer(text):
+        if match.start() < done:
+            continue
         start = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.end())
-        yield text[start : end if end >= 0 else len(text)].strip()[:300]
+        done = end if end >= 0 else len(text)
+        yield text[start:done].strip()[:300]
 
 
 def findings(messages: Iterable[Message]) -> dict[int, tuple[Finding, ...]]:
@@ -112,7 +117,7 @@ def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
         finding
         for part in parts
         if isinstance(part, Text | ToolCall | ToolResult)
-        for finding in find(text_of(part))
+        for finding in find(words_of(part))
     )
     for part in parts:
         if isinstance(part, ToolCall) and deed(part).act == "run" and deed(part).target:

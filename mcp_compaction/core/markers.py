@@ -10,7 +10,7 @@ MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "hedge": re.compile(
         r"\b(?:perhaps|alternatively|I'm not sure|I am not sure|uncertain)\b", re.I
     ),
-    "check": re.compile(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(./_])", re.I),
+    "check": re.compile(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(/_]|\.\w)", re.I),
     "halt": re.compile(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
 }
 
@@ -20,14 +20,16 @@ _QUOTED = re.compile(r"\"[^\"\n]{0,200}\"|(?<!\w)'[^'\n]{0,200}'(?!\w)")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 
 _RULE = re.compile(
-    r"\b(?:never|always|must(?:n't| not)?|do(?: not|n't) (?:ever|touch|use|change|delete|push|run|"
+    r"(?:^|(?<=\n)|(?<=[.,;:!?*•-] )|(?<=please )|(?<=and )|(?<=but ))do(?: not|n't)\b"
+    r"|\b(?:never|always|must(?:n't| not)?|do(?: not|n't) (?:ever|touch|use|change|delete|push|run|"
     r"commit|modify|deploy|remove|write|add|edit|install|send|share|merge|rename|drop|break)|"
     r"under no circumstances|whatever happens|only (?:use|touch|change|run|edit|the)|"
     r"not allowed|no (?:new|more|other)|make sure|required? to|at all times|from now on|"
     r"off[- ]limits|hands off|forbidden|mandatory|I (?:prefer|want you to|need you to)|"
     r"keep (?:it|the|all|every)|stick to|without (?:asking|changing|touching))\b"
-    r"|(?:永远不要|绝不|不要|必须|禁止|务必|只能|nie(?:mals)?\b|niemals|immer|muss|jamais|toujours|"
-    r"ne pas|nunca|siempre|debe|決して|絶対に|必ず|никогда|всегда|нельзя)",
+    r"|\b(?:nie|niemals|immer|muss|jamais|toujours|ne pas|nunca|siempre|debe|"
+    r"никогда|всегда|нельзя)\b"
+    r"|永远不要|绝不|不要|必须|禁止|务必|只能|決して|絶対に|必ず",
     re.I,
 )
 _DECISION = re.compile(
@@ -39,8 +41,8 @@ _DECISION = re.compile(
     re.I,
 )
 _NEXT = re.compile(
-    r"\b(?:next(?: step| up|,| I)|then I(?:'ll| will)|now I(?:'ll| will| need)|remaining|"
-    r"still (?:to do|need|have to|missing)|to ?do:|follow[- ]up|later we|afterwards)\b",
+    r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|now I(?:'ll| will| need)|remaining|"
+    r"still (?:to do|need|have to|missing)|follow[- ]up|later we|afterwards)\b",
     re.I,
 )
 _UNCERTAIN = re.compile(
@@ -58,7 +60,7 @@ _PLEASANTRY = re.compile(
 
 def prose(text: str) -> str:
     """A text without code and quotations, where a marker would mean something else."""
-    return _QUOTED.sub(" ", _INLINE_CODE.sub(" ", _FENCED.sub(" ", text)))
+    return _QUOTED.sub(" ", _bare(_FENCED.sub(" ", text)))
 
 
 def marker_groups(text: str) -> tuple[str, ...]:
@@ -98,11 +100,11 @@ def is_pleasantry(sentence: str) -> bool:
 
 
 def _matching(text: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
-    if not pattern.search(text):
+    if not pattern.search(text.replace("’", "'")):
         return ()
     candidates = sentences(_FENCED.sub("\n", text))
     return tuple(s for s in candidates if 8 <= len(s) <= 600 and pattern.search(_bare(s)))
 
 
 def _bare(sentence: str) -> str:
-    return _INLINE_CODE.sub(" ", sentence)
+    return _INLINE_CODE.sub(" ", sentence).replace("’", "'")

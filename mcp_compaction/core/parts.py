@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
@@ -20,6 +21,9 @@ from mcp_compaction.model import (
 )
 
 Count = Callable[[str], int]
+
+_ESCAPED = re.compile(r"\\(.)")
+_SIGNS = {"n": "\n", "r": "\n", "t": "\t"}
 
 MEDIA_TOKENS = 1_600  # what providers charge for one image of ordinary size
 
@@ -40,6 +44,13 @@ def text_of(part: Part) -> str:
             return ""
         case _:
             assert_never(part)
+
+
+def words_of(part: Part) -> str:
+    """The words of one part as a search looks for them: a call's arguments without escapes."""
+    if isinstance(part, ToolCall):
+        return _ESCAPED.sub(lambda match: _SIGNS.get(match[1], match[1]), text_of(part))
+    return text_of(part)
 
 
 def part_tokens(part: Part, count: Count) -> int:

@@ -13,7 +13,9 @@ from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope
 
 _LEAST_CHARS = 8
-_BORDER = re.compile(r"[\s.!?;:,\"'()。！？]")
+_BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
+_BEFORE = tuple(".!?;:\"'(。！？；：")
+_AFTER = tuple(".!?;:\"')。！？；：")
 
 
 def check_text(text: str) -> str:
@@ -31,7 +33,7 @@ def source_of(text: str, messages: Iterable[Message]) -> str | None:
     if len(wanted) < _LEAST_CHARS:
         return None
     for message in messages:
-        if message.is_request and _stands_in(wanted, " ".join(message.text.split())):
+        if message.is_request and _stands_in(wanted, message.text):
             return message.ref
     return None
 
@@ -79,12 +81,21 @@ def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Coun
 
 
 def _stands_in(wanted: str, text: str) -> bool:
-    start = text.find(wanted)
+    # Half a sentence may say the opposite: "share the key" stands in "never share the key".
+    lines = [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
+    flat = " ".join(lines)
+    starts, ends = {0}, {len(flat)}
+    position = 0
+    for line in lines:
+        bullet = _BULLET.match(line)
+        starts |= {position, position + (bullet.end() if bullet else 0)}
+        position += len(line) + 1
+        ends.add(position - 1)
+    start = flat.find(wanted)
     while start >= 0:
         end = start + len(wanted)
-        before = start == 0 or bool(_BORDER.match(text[start - 1]))
-        after = end == len(text) or bool(_BORDER.match(text[end]))
-        if before and after:
+        begins = start in starts or flat[:start].rstrip().endswith(_BEFORE)
+        if begins and (end in ends or flat.startswith(_AFTER, end) or wanted.endswith(_AFTER)):
             return True
-        start = text.find(wanted, start + 1)
+        start = flat.find(wanted, start + 1)
     return False

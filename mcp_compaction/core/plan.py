@@ -11,7 +11,7 @@ from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill
 from mcp_compaction.core.render import pinned_block
-from mcp_compaction.core.sheet import Guard, Rung, Sheet, StepBlock, draw
+from mcp_compaction.core.sheet import Guard, Rung, Sheet, StepBlock, draw, guarded
 from mcp_compaction.model import Ask, NothingToDo, Refusal, Session, Value
 
 LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
@@ -33,13 +33,15 @@ class Plan(Value):
 
 def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | NothingToDo | None:
     """Whether compressing now is worth it at all; a refusal says from when it is."""
+    if ask.force:
+        return None
     number = len(session.messages)
     if number < policy.min_messages_to_compact:
         return Refusal(
             text=f"not compressed: {number} messages in the window, fewer than "
             f"{policy.min_messages_to_compact}. Nothing to gain yet; go on."
         )
-    if ask.force or ask.span is not None:
+    if ask.span is not None:
         return None
     if ask.target_percent is not None:
         if fill.percent <= ask.target_percent:
@@ -68,9 +70,10 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         sheet = summarize_all(sheet, policy, _inside(sheet, *ask.span))
         return Plan(sheet=sheet, before=fill.counted, goal=None)
     is_thorough = ask.force and ask.target_percent is None
-    goal = policy.share(ask.target_percent or policy.release_percent)
+    wanted = policy.release_percent if ask.target_percent is None else ask.target_percent
+    goal = policy.share(wanted)
     if is_thorough or policy.preserve_recent_messages or policy.compaction_ratio:
-        sheet = summarize_all(sheet, policy, _free(sheet))
+        sheet = summarize_all(sheet, policy, _free(sheet, policy))
     sheet = _climb(sheet, goal, policy, count)
     return Plan(sheet=sheet, before=fill.counted, goal=goal, is_thorough=is_thorough)
 
@@ -84,6 +87,8 @@ def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
         "system, tools and pins": sheet.fixed,
         "the first request": sheet.head_tokens,
         "recent steps": sum(b.tokens for b in sheet.blocks if isinstance(b, StepBlock)),
+        "digests": sheet.index
+        + sum(b.tokens for b in sheet.blocks if not isinstance(b, StepBlock)),
     }
     names = ", ".join(f"{n} {kilo(fill.scaled(t))}" for n, t in held.items() if t)
     reached, wanted = kilo(fill.scaled(after)), kilo(fill.scaled(plan.goal))
@@ -112,8 +117,20 @@ def _climb(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     return sheet
 
 
-def _free(sheet: Sheet) -> list[int]:
-    return [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
+def _free(sheet: Sheet, policy: Policy) -> set[int]:
+    """The steps outside the tail, also of the tail that is left when they are gone."""
+    free: set[int] = set()
+    while True:
+        left = [n for n in range(len(sheet.blocks)) if n not in free]
+        blocks = guarded([sheet.blocks[n] for n in left], policy)
+        more = {
+            n
+            for n, block in zip(left, blocks, strict=True)
+            if isinstance(block, StepBlock) and block.guard is None
+        }
+        if not more:
+            return free
+        free |= more
 
 
 def _inside(sheet: Sheet, first: int, last: int) -> list[int]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from mcp_compaction.core.parts import Count, text_of
+from mcp_compaction.core.parts import Count, words_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Hit, Part, Value
 
@@ -65,7 +65,7 @@ def read_query(text: str) -> Question:
 
 def passages(parts: Iterable[Part]) -> tuple[str, ...]:
     """What a search finds a message by: its words in pieces of about eighty."""
-    return tuple(piece for part in parts for piece in _pieces(text_of(part)))
+    return tuple(piece for part in parts for piece in _pieces(words_of(part)))
 
 
 def rank(hits: Sequence[Hit]) -> tuple[Hit, ...]:

@@ -67,7 +67,7 @@ _VALUE_SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=]"
 _VALUE = (
     r"(?![/.~$<{%*]|https?:)"
     r"(?=[^\s\"'\\<>\[\]{}(),;&`=0-9]{0,64}+[0-9])"
-    rf"(?!{_VALUE_SIGN}{{0,256}}+[(\[])"  # a call or a subscript: code, not a value
+    rf"(?!{_VALUE_SIGN}{{0,128}}+[(\[])"  # a call or a subscript: code, not a value
     rf"{_VALUE_SIGN}{{8,}}+={{0,2}}+"
 )
 _PATH_OF_NAMES = r"[A-Za-z_][A-Za-z0-9_]{0,63}\.[A-Za-z_]"

@@ -7,7 +7,7 @@ import re
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Value
 
-_REF = re.compile(r"m(\d+)(?:~(\d{1,2})|\.\.m?(\d+))?")
+_REF = re.compile(r"m(\d{1,12})(?:~(\d{1,2})|\.\.m?(\d{1,12}))?")
 _MOST = 1_000
 
 

@@ -33,6 +33,7 @@ _PLURAL: dict[IndexKind, str] = {
     "id": "ids",
     "number": "numbers",
 }
+_LEAST_ROOM = 12  # a line and its ref hardly take less
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 INDEX_LABEL = "[index of the digests above; recall_archived with a ref gives the whole]"
 
@@ -60,10 +61,12 @@ def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
     used = count(INDEX_LABEL)
     for item in _most_useful(digests):
         line = _index_line(item)
-        used += count(line) + 1
-        if used > limit:
+        cost = count(line) + 1
+        if used + cost <= limit:
+            chosen.setdefault(item.kind, []).append(line)
+            used += cost
+        elif limit - used < _LEAST_ROOM:
             break
-        chosen.setdefault(item.kind, []).append(line)
     lines = [f"{_PLURAL[kind]}: " + "; ".join(chosen[kind]) for kind in _PLURAL if kind in chosen]
     return "\n".join([INDEX_LABEL, *lines]) if lines else ""
 
@@ -112,8 +115,11 @@ def _first_run(body: Sequence[Entry]) -> int:
 def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
     """Changed files and failures of all digests first, then the rest; the newest digest first."""
     newest_first = sorted(digests, key=lambda d: -d.last)
-    merged = merge_index(d.index for d in newest_first)
-    return sorted(merged, key=lambda item: 0 if item.note and item.note != "read" else 1)
+    merged = {(i.kind, i.text): i for i in merge_index(d.index for d in reversed(newest_first))}
+    order = dict.fromkeys((item.kind, item.text) for d in newest_first for item in d.index)
+    return sorted(
+        (merged[key] for key in order), key=lambda item: not item.note or item.note == "read"
+    )
 
 
 def _index_line(item: IndexItem) -> str:

@@ -133,7 +133,7 @@ def draw(session: Session, policy: Policy, fixed: int, index: int, count: Count)
         head_tokens=sum(size(m) for m in head_messages),
         fixed=fixed,
         index=index,
-        blocks=_guarded(blocks, policy),
+        blocks=guarded(blocks, policy),
     )
 
 
@@ -190,11 +190,11 @@ def _split_head(
 ) -> tuple[tuple[MessageEntry, ...], tuple[Entry, ...]]:
     """The head, found once at the first compaction, and the entries after it."""
     view = session.view
-    if view.version:
+    if view.upto:
         return view.head, entries(view, session.messages)[len(view.head) :]
     number = count_head(session.messages, policy.keep_first_request)
     whole = tuple(Kept(seq=m.seq) for m in session.messages)
-    return whole[:number], whole[number:]
+    return whole[:number], (*view.body, *whole[number:])
 
 
 def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
@@ -213,7 +213,8 @@ def _digest_block(digest: Digest, thin: bool, policy: Policy, count: Count) -> D
     return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
 
 
-def _guarded(blocks: Sequence[Block], policy: Policy) -> tuple[Block, ...]:
+def guarded(blocks: Sequence[Block], policy: Policy) -> tuple[Block, ...]:
+    """The blocks, each step with the guard it has among them."""
     guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy))
     return tuple(
         block.model_copy(update={"guard": next(guards)}) if isinstance(block, StepBlock) else block

@@ -27,25 +27,26 @@ def _reach(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
     """For each message the last one bound to it, and the messages whose calls still wait."""
     reach = list(range(len(messages)))
     waiting: dict[str, int] = {}
-    thought: int | None = None
+    turn: int | None = None  # where an assistant's turn began that is logged piece by piece
     for position, message in enumerate(messages):
         for result in message.results:
             caller = waiting.pop(result.call, None)
             if caller is not None:
                 reach[caller] = position
         if message.role != "assistant":
-            thought = None
-        elif thought is not None:
-            reach[thought] = position
-        elif _is_only_thinking(message):
-            thought = position
+            turn = None
+        elif turn is not None:
+            reach[turn] = position
+        elif message.calls or _is_only_thinking(message):
+            turn = position
         for call in message.calls:
             waiting[call.id] = position
     return reach, list(waiting.values())
 
 
 def _is_only_thinking(message: Message) -> bool:
-    # Some hosts log a turn's thinking as a message of its own: providers want it with what follows.
+    # Some hosts log a turn's thinking, and each of its calls, as messages of their own: providers
+    # want them together.
     return all(isinstance(part, Thinking) for part in message.parts)
 
 

@@ -20,7 +20,7 @@ from mcp_compaction.model import (
     Value,
 )
 
-_REF = re.compile(r"\bm(\d+)\b")
+_REF = re.compile(r"\bm(\d{1,12})\b")
 _NAMES: dict[IndexKind, str] = {
     "file": "paths",
     "command": "commands",

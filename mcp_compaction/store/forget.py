@@ -55,9 +55,11 @@ def rewrite(connection: sqlite3.Connection, stop: Stop) -> int:
     (newest,) = connection.execute("SELECT coalesce(max(id), 0) FROM tombstone").fetchone()
     # The copy holds only what stays, and may be too large for memory.
     connection.execute("PRAGMA temp_store = FILE")
-    with stoppable(connection, stop):
-        connection.execute("VACUUM")
-    connection.execute("PRAGMA temp_store = MEMORY")
+    try:
+        with stoppable(connection, stop):
+            connection.execute("VACUUM")
+    finally:
+        connection.execute("PRAGMA temp_store = MEMORY")
     return newest
 
 

@@ -49,8 +49,10 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
     yield from _chain_problems(connection)
     yield from _mode_problems(path)
     if is_purge_due(connection):
-        yield "Forgotten text may still be in the files; close all programs that use the store, "
-        "then open it once."
+        yield (
+            "Forgotten text may still be in the files; "
+            "close all programs that use the store, then open it once."
+        )
     if problem := sqlite_problem(sqlite3.sqlite_version_info):
         yield problem
 

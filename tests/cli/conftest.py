@@ -6,14 +6,16 @@ import io
 import json
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from mcp_compaction import wiring
 from mcp_compaction.cli.main import main
+from mcp_compaction.counters.estimate import EstimateCounter
 from tests.strategies import coding_session
 
 
@@ -21,7 +23,8 @@ class Stream(io.TextIOWrapper):
     """A stream of bytes that may say it is a terminal."""
 
     def __init__(self, data: bytes = b"", *, is_terminal: bool = False) -> None:
-        super().__init__(io.BytesIO(data), encoding="utf-8", errors="strict", newline="\n")
+        self._bytes = io.BytesIO(data)
+        super().__init__(self._bytes, encoding="utf-8", errors="strict", newline="\n")
         self.is_terminal = is_terminal
 
     def isatty(self) -> bool:
@@ -31,8 +34,7 @@ class Stream(io.TextIOWrapper):
     def text(self) -> str:
         """What was written so far."""
         self.flush()
-        self.buffer.seek(0)
-        return self.buffer.read().decode()
+        return self._bytes.getvalue().decode()
 
 
 class Ran(NamedTuple):
@@ -58,7 +60,7 @@ class Shell:
     @property
     def home(self) -> Path:
         """The folder of the store."""
-        return self.folder / "home"
+        return self.folder / "store"
 
     @property
     def environ(self) -> dict[str, str]:
@@ -93,7 +95,7 @@ class Shell:
     def done(self, command: str, *argv: str, stdin: bytes = b"") -> str:
         """What a command prints that must go well."""
         ran = self(command, *argv, stdin=stdin)
-        assert (ran.code, ran.err) == (0, "")
+        assert (ran.code, ran.err) == (0, ""), ran.out
         return ran.out
 
     def dump(self) -> list[str]:
@@ -117,6 +119,14 @@ def json_lines(messages: list[dict[str, Any]]) -> bytes:
 CHAT = json_lines(coding_session(40, 1200))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def estimated() -> Iterator[None]:
+    """Reading the exact counter's ranks for every command would take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "best_counter", EstimateCounter, raising=False)
+        yield
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """A shell without a store."""
@@ -125,7 +135,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(estimated: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with one long session, one compaction and one pin, to be copied."""
     made = Shell(tmp_path_factory.mktemp("template"))
     environ = {"MCP_COMPACTION_PROJECT": "/test/project"}

@@ -86,6 +86,31 @@ def test_a_request_body_brings_its_system_prompt_and_model(shell: Shell) -> None
     assert shown["system"] == "Be brief."
 
 
+def test_a_history_that_differs_is_kept_beside_the_known_one(shell: Shell) -> None:
+    said = ""
+    for second in ("Hi", "Good day"):
+        messages = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": second},
+        ]
+        said = shell.done(
+            "record", "--session", "s", stdin=json.dumps({"messages": messages}).encode()
+        )
+    assert "the history sent differs from the log from m2 on; both are kept" in said
+
+
+def test_a_body_without_messages_leaves_an_empty_session(shell: Shell) -> None:
+    said = shell.done("record", "--session", "s", stdin=b'{"system":"Be brief.","messages":[]}')
+    assert said.startswith("recorded no message in the new session s\n")
+    assert "boundary: nothing is recorded yet" in shell.done("show")
+    assert "system and tools" in shell.done("stats")
+
+
+def test_before_the_first_record_there_are_no_sessions(shell: Shell) -> None:
+    assert shell.done("sessions", "--all").endswith("begin: mcp-compaction record FILE\n")
+    assert shell("sessions", "--json").json() == []
+
+
 def test_a_session_without_a_name_gets_one(shell: Shell) -> None:
     said = shell.done("record", stdin=b'{"role":"user","content":"Hello"}')
     assert "in the new session project-1: m1\n" in said
@@ -134,7 +159,9 @@ def test_a_pin_said_twice_is_one_pin(recorded: Shell) -> None:
 
 
 def test_a_pin_replaces_another(recorded: Shell) -> None:
-    recorded.done("pin", "Push to main on Fridays.", "--supersedes", "p1", "--expires", "2099-01-01")
+    recorded.done(
+        "pin", "Push to main on Fridays.", "--supersedes", "p1", "--expires", "2099-01-01"
+    )
     pins = json.loads(recorded.done("pins", "--json", "--session", "tax-2026"))
     assert [pin["text"] for pin in pins] == ["Push to main on Fridays."]
 

@@ -7,7 +7,7 @@ import random
 import string
 from base64 import b64encode
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -233,9 +233,9 @@ _HOSTILE = [
 @pytest.mark.parametrize("unit", _HOSTILE)
 def test_a_megabyte_of_a_hostile_pattern_takes_linear_time(unit: str):
     text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
-    began = perf_counter()
+    began = process_time()
     redacted = redact(text)
-    assert perf_counter() - began < 4  # alone it takes under 1; the suite shares the machine
+    assert process_time() - began < 4  # alone it takes under 1; a loaded machine counts more
     assert redact(redacted.text).text == redacted.text
 
 

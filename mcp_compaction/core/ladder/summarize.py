@@ -18,12 +18,12 @@ def summarize(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     if best.tokens > goal:
         work = [n for n, b in enumerate(sheet.blocks) if _is_work(b)]
         best = min(best, _reaching(sheet, [*free, *work], goal, policy), key=lambda s: s.tokens)
-    return best
+    return min(sheet, best, key=lambda s: s.tokens)
 
 
 def summarize_all(sheet: Sheet, policy: Policy, wanted: Iterable[int]) -> Sheet:
     """Digests for all these blocks, however small the need."""
-    return _digested(sheet, sorted(wanted), policy)
+    return min(sheet, _digested(sheet, sorted(wanted), policy), key=lambda s: s.tokens)
 
 
 def _reaching(sheet: Sheet, candidates: Sequence[int], goal: int, policy: Policy) -> Sheet:

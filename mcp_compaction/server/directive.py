@@ -1,0 +1,68 @@
+"""What a program needs of a compaction: which messages to keep, and what stands for the others."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.digest import render_digest
+from mcp_compaction.core.parts import Count
+from mcp_compaction.core.render import index_block, pinned_block
+from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.model import (
+    Compaction,
+    Digested,
+    JsonObject,
+    JsonValue,
+    Kept,
+    Message,
+    Session,
+    Shape,
+    Text,
+    Trimmed,
+)
+
+
+def directive(
+    session: Session, compaction: Compaction, preserve_markers: bool, limit: int, count: Count
+) -> JsonObject:
+    """The `_meta` of a compaction; `session` is the session as it is after it."""
+    view = compaction.view
+    messages = {message.seq: message for message in session.messages}
+    digests = {digest.number: digest for digest in session.digests}
+    shape = session.messages[-1].shape if session.messages else "anthropic"
+    replace: list[JsonValue] = []
+    index = index_block(session.digests, limit, count)
+    for entry in (*view.head, *view.body):
+        if isinstance(entry, Digested):
+            digest = digests[entry.digest]
+            texts = [render_digest(digest, entry.thin), *([index] if index else [])]
+            index = ""
+            stands: list[JsonValue] = [m for text in texts for m in _record(text, shape)]
+            replace.append(_replacement(digest.first, digest.last, stands))
+        elif isinstance(entry, Trimmed):
+            replace.append(_replacement(entry.seq, entry.seq, _trimmed(messages[entry.seq], entry)))
+    kept = [entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Kept)]
+    kept += [message.seq for message in session.messages if message.seq > view.upto]
+    return {
+        "compaction_directive": True,
+        "version": 1,
+        "session": session.info.name,
+        "compaction": compaction.receipt.ref,
+        "strategy": compaction.receipt.strategy,
+        "preserve_markers": preserve_markers,
+        "keep": [f"m{seq}" for seq in kept],
+        "replace": replace,
+        "pinned": pinned_block(session.pins),
+    }
+
+
+def _replacement(first: int, last: int, stands: list[JsonValue]) -> JsonObject:
+    return {"from": f"m{first}", "to": f"m{last}", "with": stands}
+
+
+def _record(text: str, shape: Shape) -> list[JsonObject]:
+    return FORMATS[shape].build("user", (Text(text=text),))
+
+
+def _trimmed(message: Message, entry: Trimmed) -> list[JsonValue]:
+    original = parse_object(message.raw, message.ref)
+    return [*FORMATS[message.shape].keep(original, entry.cuts)]

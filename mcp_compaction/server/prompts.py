@@ -1,0 +1,76 @@
+"""What a user may start by hand: compact, resume a session, pin a rule."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.types import Completion, PromptReference, ResourceTemplateReference
+from pydantic import Field
+
+from mcp_compaction.server import answers
+from mcp_compaction.server.state import State, answering, state_of
+
+Ctx = Context[State]
+
+_MOST_NAMES = 100
+
+
+def register(server: MCPServer[State], state: State) -> None:
+    """Publish the prompts, with session names to complete."""
+    server.prompt(title="Compact this conversation")(compact)
+    server.prompt(title="Resume a session")(resume)
+    server.prompt(title="Pin a rule")(pin)
+
+    @server.completion()
+    async def complete(ref: Any, argument: Any, _: Any) -> Completion | None:  # pyright: ignore[reportUnusedFunction]
+        """Names of sessions, wherever one is asked for."""
+        if not isinstance(ref, PromptReference | ResourceTemplateReference):
+            return None
+        if argument.name != "session":
+            return None
+        compactor = await state.compactor()
+        found = await compactor.sessions(state.whose.project, _MOST_NAMES)
+        names = [info.name for info in found if info.name.startswith(argument.value)]
+        return Completion(values=names, total=len(names), has_more=False)
+
+
+async def compact(
+    focus: Annotated[str, Field(description="What matters most next.")] = "",
+) -> str:
+    """Compress the context now."""
+    about = f" Focus on: {focus}." if focus.strip() else ""
+    return (
+        "Please compress the context with compress_context: reason, and a digest in your own words "
+        "with lines under PROGRESS, DECISIONS, FACTS, OPEN, ERRORS, CONSTRAINTS, ARTIFACTS and "
+        f"NEXT.{about} Then show me the receipt."
+    )
+
+
+@answering
+async def resume(
+    ctx: Ctx, session: Annotated[str, Field(description="The session to go on with.")]
+) -> str:
+    """Go on with a session in this chat."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    info, _ = await state.whose.find(compactor, state.host(ctx), session, "look")
+    text = answers.brief(await compactor.brief(info), secrets.token_hex(3))
+    return f'Please go on with session "{info.name}". What is known of it:\n{text}'
+
+
+@answering
+async def pin(
+    ctx: Ctx,
+    text: Annotated[str, Field(description="The rule, word for word.")],
+    session: Annotated[str, Field(description="The session; blank: this chat's.")] = "",
+) -> str:
+    """Keep a rule of yours in sight, word for word, in this project."""
+    state = state_of(ctx)
+    state.check_records()
+    compactor = await state.compactor()
+    info, is_new = await state.session(ctx, session.strip() or None, "make")
+    done = await compactor.pin(info, text, by="user")
+    return f"I have pinned a rule, please keep to it.\n{answers.pinned(done, info, is_new)}"

@@ -1,0 +1,83 @@
+"""What one server process holds: the settings, the compactor opened on first use, whose session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import anyio
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
+from mcp_compaction.settings import Settings
+from mcp_compaction.wiring import open_compactor
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class State:
+    """Everything the tools share."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    whose: Whose
+    _compactor: Compactor | None = None
+    _opening: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def compactor(self) -> Compactor:
+        """The compactor; a store that cannot be opened fails the call, not the start."""
+        async with self._opening:
+            if self._compactor is None:
+                self._compactor = await open_compactor(self.settings)
+            return self._compactor
+
+    async def session(
+        self, ctx: Context[State], name: str | None, purpose: Purpose
+    ) -> tuple[SessionInfo, bool]:
+        """The session a call means, and whether it was made just now."""
+        return await self.whose.find(await self.compactor(), self.host(ctx), name, purpose)
+
+    def host(self, ctx: Context[State]) -> Host:
+        """Who is calling."""
+        return host_of(ctx.request_context.meta, self.environ)
+
+    def check_records(self) -> None:
+        """Refuse to keep what the user asked not to have kept."""
+        if not self.settings.records(self.whose.project):
+            raise InputError(
+                f"recording is off for {self.whose.project} (setting `record`); nothing was kept. "
+                "Go on without, or ask the user to turn it on."
+            )
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        if self._compactor is not None:
+            with anyio.CancelScope(shield=True):
+                await self._compactor.close()
+            self._compactor = None
+
+
+def state_of(ctx: Context[State]) -> State:
+    """The process's state, from a call's context."""
+    return ctx.request_context.lifespan_context
+
+
+def answering(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """A tool whose expected errors reach the model as text."""
+
+    @wraps(tool)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await tool(*args, **kwargs)
+        except CompactionError as error:
+            raise ToolError(str(error)) from error
+
+    return answer

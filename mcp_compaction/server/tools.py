@@ -1,0 +1,375 @@
+"""The seven tools; each checks by its annotations, calls the compactor and answers with text."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import (
+    AcceptedElicitation,
+    Context,
+    Elicit,
+    ElicitationResult,
+    Resolve,
+)
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from mcp_compaction.core import pins as pinning
+from mcp_compaction.core.outline import boundary_cues, outline
+from mcp_compaction.core.receipt import receipt_text
+from mcp_compaction.core.refs import parse_span
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import (
+    Ask,
+    Author,
+    Compaction,
+    PinKind,
+    PinScope,
+    SessionInfo,
+    Strategy,
+)
+from mcp_compaction.server import answers
+from mcp_compaction.server.directive import directive
+from mcp_compaction.server.state import State, answering, state_of
+
+Ctx = Context[State]
+Name = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
+
+_MOST_TOKENS = 20_000
+_CHARS_PER_TOKEN = 4
+
+
+class Sure(BaseModel):
+    """A user's yes or no."""
+
+    sure: bool = Field(description="Really do this?")
+
+
+def _add(
+    server: MCPServer[State],
+    tool: Any,
+    title: str,
+    *,
+    read_only: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    meta: dict[str, Any] | None = None,
+) -> None:
+    annotations = ToolAnnotations(
+        read_only_hint=read_only,
+        destructive_hint=destructive,
+        idempotent_hint=idempotent or read_only,
+        open_world_hint=False,
+    )
+    server.add_tool(tool, title=title, annotations=annotations, meta=meta, structured_output=False)
+
+
+@answering
+async def compress_context(
+    ctx: Ctx,
+    reason: Annotated[str, Field(description="Why now, e.g. the finished task.")],
+    digest: Annotated[
+        str | None,
+        Field(
+            description="Your own summary: lines under PROGRESS, DECISIONS, FACTS, OPEN, ERRORS, "
+            "CONSTRAINTS, ARTIFACTS, NEXT. Needed where the host records nothing."
+        ),
+    ] = None,
+    focus: Annotated[str | None, Field(description="What matters most next.")] = None,
+    strategy: Annotated[
+        Strategy, Field(description="archive: refs and index only, no prose.")
+    ] = "summarize",
+    preserve_markers: Annotated[bool, Field(description="Keep stated doubts.")] = True,
+    span: Annotated[str | None, Field(description='Only these, e.g. "m12..m40".')] = None,
+    target_percent: Annotated[float | None, Field(description="Fill to reach.")] = None,
+    dry_run: Annotated[bool, Field(description="Only say what would happen.")] = False,
+    force: Annotated[bool, Field(description="Even if it hardly pays.")] = False,
+    session: Name = None,
+) -> CallToolResult:
+    """Shrink the context: old steps become a checked digest; the archive keeps everything.
+
+    Good at a task boundary or before a large input. Returns a receipt with undo.
+    """
+    state = state_of(ctx)
+    ask = Ask(
+        reason=reason,
+        digest=digest,
+        focus=focus,
+        strategy=strategy,
+        preserve_markers=preserve_markers,
+        span=parse_span(span) if span is not None else None,
+        target_percent=target_percent,
+        dry_run=dry_run,
+        force=force,
+    )
+    if digest is not None:
+        state.check_records()
+    compactor = await state.compactor()
+    info, _ = await state.session(ctx, session, "make" if digest is not None else "look")
+    outcome = await compactor.compress(info, ask, _reporting(ctx))
+    text = answers.compressed(outcome, info, is_recorded=bool(info.messages))
+    meta = None
+    if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
+        after = await compactor.load(info)
+        meta = directive(after, outcome, preserve_markers, *compactor.index_terms(after))
+    return await _answer(ctx, info, text, meta)
+
+
+def _asks_scope(
+    ctx: Ctx, text: str, scope: PinScope | None, supersedes: str | None
+) -> Elicit[Sure] | Sure:
+    asks = scope in ("project", "global") or supersedes is not None
+    if not asks or not _can_ask(ctx):
+        return Sure(sure=False)
+    what = f"for every session of this {scope}" if scope in ("project", "global") else "for good"
+    instead = f", replacing {supersedes}" if supersedes else ""
+    return Elicit(f"The agent wants to pin {what}{instead}: {text}", Sure)
+
+
+@answering
+async def pin_constraint(
+    ctx: Ctx,
+    allowed: Annotated[ElicitationResult[Sure], Resolve(_asks_scope)],
+    text: Annotated[str, Field(description="Word for word, as the user said it.")],
+    kind: Annotated[PinKind, Field(description="note: searchable, not shown.")] = "constraint",
+    scope: Annotated[
+        PinScope | None, Field(description="Default: project for a user's words, else session.")
+    ] = None,
+    supersedes: Annotated[
+        str | None, Field(description="Pin this replaces or finishes, e.g. p2.")
+    ] = None,
+    expires: Annotated[str | None, Field(description="ISO time.")] = None,
+    session: Name = None,
+) -> CallToolResult:
+    """Keep a rule, open task or fact in sight word for word through every compaction."""
+    state = state_of(ctx)
+    state.check_records()
+    pinning.check_text(text)
+    until = _moment(expires)
+    compactor = await state.compactor()
+    info, is_new = await state.session(ctx, session, "make")
+    done = await compactor.pin(
+        info,
+        text,
+        by=_by(allowed),
+        kind=kind,
+        scope=scope,
+        supersedes=supersedes,
+        expires=until,
+    )
+    return await _answer(ctx, info, answers.pinned(done, info, is_new))
+
+
+@answering
+async def recall_archived(
+    ctx: Ctx,
+    query: Annotated[
+        str | None,
+        Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
+    ] = None,
+    refs: Annotated[str | None, Field(description="m42, m42~3 with neighbors, m12..m40.")] = None,
+    scope: Annotated[
+        Literal["session", "project", "all"], Field(description="Where to look.")
+    ] = "session",
+    max_tokens: Annotated[int, Field(description="Size of the answer.", ge=50, le=20000)] = 1000,
+    cursor: Annotated[str | None, Field(description="From the answer before.")] = None,
+    session: Name = None,
+) -> CallToolResult:
+    """Find what left the window, word for word with refs.
+
+    Without query and refs: the brief to resume a session.
+    """
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    nonce = secrets.token_hex(3)
+    skip = _skip(cursor)
+    if query is None and refs is None:
+        return await _resume(ctx, session, nonce)
+    info, _ = await state.session(ctx, session, "look")
+    if refs is not None:
+        found = await compactor.originals(info, refs)
+        text = answers.originals(found, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
+    else:
+        hits = await compactor.recall(
+            info, query or "", scope=scope, max_tokens=max_tokens, skip=skip
+        )
+        text = answers.recalled(hits, info, query or "", nonce, skip)
+    return await _answer(ctx, info, text)
+
+
+@answering
+async def context_stats(
+    ctx: Ctx,
+    detail: Annotated[Literal["brief", "full"], Field(description="full: with outline.")] = "brief",
+    session: Name = None,
+) -> CallToolResult:
+    """Fill of the window, room left, what compressing would free, pins, good moments."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    info, _ = await state.session(ctx, session, "look")
+    found = await compactor.stats(info)
+    loaded = await compactor.load(info)
+    passages = outline(loaded.messages) if detail == "full" else ()
+    text = answers.stats(found, boundary_cues(loaded.messages), passages)
+    return CallToolResult(content=[TextContent(type="text", text=text)])
+
+
+async def _asks_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Sure] | Sure:
+    if not _can_ask(ctx):
+        return Sure(sure=False)
+    try:
+        state = state_of(ctx)
+        info, _ = await state.session(ctx, session, "look")
+        pins = await (await state.compactor()).pins(info)
+    except CompactionError:
+        return Sure(sure=False)  # the tool itself says what is wrong
+    pin = next((p for p in pins if p.ref == ref), None)
+    if pin is None or pin.author != "user":
+        return Sure(sure=False)
+    return Elicit(f"The agent wants to release your pin {pin.ref}: {pin.text}", Sure)
+
+
+@answering
+async def unpin_constraint(
+    ctx: Ctx,
+    allowed: Annotated[ElicitationResult[Sure], Resolve(_asks_release)],
+    ref: Annotated[str, Field(description="The pin, e.g. p2.")],
+    session: Name = None,
+) -> CallToolResult:
+    """Release a pin; a user's pin needs the user."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    info, _ = await state.session(ctx, session, "look")
+    pin = await compactor.unpin(info, ref, by=_by(allowed))
+    return await _answer(ctx, info, answers.unpinned(pin))
+
+
+@answering
+async def restore_context(
+    ctx: Ctx,
+    ref: Annotated[str, Field(description="The compaction, e.g. c4.")],
+    force: Annotated[bool, Field(description="Even over the window.")] = False,
+    session: Name = None,
+) -> CallToolResult:
+    """Undo a compaction and all after it; what was said since stays."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    info, _ = await state.session(ctx, session, "look")
+    outcome = await compactor.restore(info, ref, force)
+    if not isinstance(outcome, Compaction):
+        return await _answer(ctx, info, answers.compressed(outcome, info, is_recorded=True))
+    after = await compactor.load(info)
+    meta = directive(after, outcome, True, *compactor.index_terms(after))
+    return await _answer(ctx, info, receipt_text(outcome.receipt, info.traits.owns_window), meta)
+
+
+@answering
+async def record_messages(
+    ctx: Ctx,
+    messages: Annotated[
+        list[Any] | dict[str, Any],
+        Field(description="Messages, or a whole request body {system, tools, messages}."),
+    ],
+    after: Annotated[str | None, Field(description="Ref they follow.")] = None,
+    session: Name = None,
+) -> CallToolResult:
+    """Append messages to the log, for loops without hooks; returns their refs in order."""
+    state = state_of(ctx)
+    state.check_records()
+    came = incoming(messages)
+    compactor = await state.compactor()
+    info, is_new = await state.session(ctx, session, "make")
+    if not info.traits.owns_window:
+        info = await compactor.own_window(info)
+    done = await compactor.record(info, came, after)
+    refs = answers.refs(done.seqs) or "none"
+    lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
+    if done.diverged is not None:
+        lines.append(f"the history differs from what was known at m{done.diverged}; both are kept")
+    if is_new:
+        lines.append(f'new session "{info.name}": pass session="{info.name}" from now on')
+    return await _answer(ctx, info, "\n".join(lines))
+
+
+async def _resume(ctx: Ctx, name: str | None, nonce: str) -> CallToolResult:
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    if name is None and not state.host(ctx).tells:
+        found = await compactor.sessions(state.whose.project, 5)
+        if not found:
+            raise InputError("nothing is kept for this project yet; pin or compress starts it.")
+        return CallToolResult(content=[TextContent(type="text", text=answers.sessions(found))])
+    info, _ = await state.session(ctx, name, "look")
+    return await _answer(ctx, info, answers.brief(await compactor.brief(info), nonce))
+
+
+async def _answer(
+    ctx: Ctx, info: SessionInfo, text: str, meta: dict[str, Any] | None = None
+) -> CallToolResult:
+    """A text, its last line the fill where that is known."""
+    compactor = await state_of(ctx).compactor()
+    session = await compactor.load(info)
+    if session.messages:
+        text = f"{text}\n{answers.fill_line(compactor.fill_of(session))}"
+    return CallToolResult(content=[TextContent(type="text", text=text)], _meta=meta)
+
+
+def _reporting(ctx: Ctx) -> Any:
+    step = 0
+
+    async def report(what: str) -> None:
+        nonlocal step
+        step += 1
+        await ctx.report_progress(step, None, what)
+
+    return report
+
+
+def _can_ask(ctx: Ctx) -> bool:
+    capabilities = ctx.client_capabilities
+    return capabilities is not None and capabilities.elicitation is not None
+
+
+def _by(answer: ElicitationResult[Sure]) -> Author:
+    said_yes = isinstance(answer, AcceptedElicitation) and answer.data.sure
+    return "user" if said_yes else "agent"
+
+
+def _skip(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal():
+        raise InputError(f"{cursor!r} is no cursor; pass the one from the answer before.")
+    return int(cursor)
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no time; write it as 2026-11-30T18:00.") from None
+    return moment if moment.tzinfo else moment.astimezone()
+
+
+CORE = (compress_context, pin_constraint, recall_archived, context_stats)
+MANAGEMENT = (unpin_constraint, restore_context, record_messages)
+
+
+def register(server: MCPServer[State], only_core: bool = False) -> None:
+    """Publish the tools: the four core ones, or all seven."""
+    core: dict[str, Any] = {"meta": {"anthropic/alwaysLoad": True}}
+    _add(server, compress_context, "Compress context", destructive=False, **core)
+    _add(server, pin_constraint, "Pin a constraint", destructive=False, **core)
+    _add(server, recall_archived, "Recall from the archive", read_only=True, **core)
+    _add(server, context_stats, "Context statistics", read_only=True, **core)
+    if not only_core:
+        _add(server, unpin_constraint, "Release a pin", destructive=True)
+        _add(server, restore_context, "Undo a compaction", destructive=False)
+        _add(server, record_messages, "Record messages", destructive=False, idempotent=True)

@@ -1,0 +1,100 @@
+"""Which session a call means: named, told by the host, or not to be guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import InputError, UnknownSession
+from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.ports import SessionKey
+
+Purpose = Literal["make", "look"]
+
+_CLAUDE_CODE = "CLAUDE_CODE_SESSION_ID"
+_MOST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Who calls, as far as the host tells: its name and its own id for the conversation."""
+
+    name: str = ""
+    session: str | None = None
+
+    @property
+    def tells(self) -> bool:
+        """Whether the host says which conversation this is."""
+        return self.session is not None
+
+
+def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str]) -> Host:
+    """The host's own word in a call's metadata, else in the environment it started us in."""
+    thread = (meta or {}).get("threadId") or (meta or {}).get("sessionId")
+    if isinstance(thread, str) and thread:
+        return Host("codex", thread)
+    if environ.get(_CLAUDE_CODE):
+        return Host("claude-code", environ[_CLAUDE_CODE])
+    return Host()
+
+
+@dataclass(slots=True)
+class Whose:
+    """Finds the session a call means; remembers the ones this process has made or used."""
+
+    project: str
+    must_name: bool = False  # over HTTP nobody's session is the default
+    known: dict[str, None] = field(default_factory=dict[str, None])
+
+    async def find(
+        self, compactor: Compactor, host: Host, name: str | None, purpose: Purpose
+    ) -> tuple[SessionInfo, bool]:
+        """The session, and whether it was made just now; asks back rather than guess."""
+        if name is not None:
+            return await self._named(compactor, name, purpose)
+        if self.must_name:
+            raise InputError('pass session="NAME": over HTTP every call names its session.')
+        if host.tells:
+            return await self._told(compactor, host, purpose)
+        if self.known or purpose == "look":
+            raise UnknownSession(await self._which(compactor))
+        return self._remember(
+            *await compactor.open(SessionKey(project=self.project), Traits(owns_window=False))
+        )
+
+    async def _named(
+        self, compactor: Compactor, name: str, purpose: Purpose
+    ) -> tuple[SessionInfo, bool]:
+        tidy = name.strip()
+        if not tidy or len(tidy) > _MOST_NAME or not tidy.isprintable():
+            raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
+        if purpose == "look":
+            return self._remember(await compactor.find(self.project, tidy), False)
+        key = SessionKey(project=self.project, name=tidy)
+        return self._remember(*await compactor.open(key, Traits(owns_window=False)))
+
+    async def _told(
+        self, compactor: Compactor, host: Host, purpose: Purpose
+    ) -> tuple[SessionInfo, bool]:
+        key = SessionKey(project=self.project, host=host.name, host_session=host.session)
+        info, is_new = await compactor.open(key, Traits(owns_window=False))
+        return self._remember(info, is_new)
+
+    async def _which(self, compactor: Compactor) -> str:
+        recent = await compactor.sessions(self.project, 5)
+        if not recent:
+            return (
+                "no session is recorded here yet; pin_constraint or compress_context with a "
+                "digest starts one."
+            )
+        names = ", ".join(info.name for info in recent)
+        return (
+            "which session? This host does not say which chat is calling. Known here: "
+            f'{names}. Pass session="NAME": one of these, or a new name for a new chat.'
+        )
+
+    def _remember(self, info: SessionInfo, is_new: bool) -> tuple[SessionInfo, bool]:
+        self.known[info.name] = None
+        return info, is_new

@@ -1,0 +1,305 @@
+"""What is refused, with which code and which next step; and that nothing was changed by it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from argparse import ArgumentParser
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.cli.invocation import Invocation
+from mcp_compaction.cli.main import COMMANDS, main
+from mcp_compaction.cli.reading import read_text
+from mcp_compaction.errors import InputError, SummarizerError
+from tests.cli.conftest import CHAT, Shell, Stream
+
+HELLO = b'{"role":"user","content":"Hello"}\n'
+
+BAD_ARGUMENTS = [
+    (["stats", "--session", "nobody"], "pass --session with one of: tax-2026."),
+    (["show", "--session", ""], "pass --session with one of: tax-2026."),
+    (["stats", "--session", "half \ud800"], "pass --session with one of: tax-2026."),
+    (["recall", "--refs", "m9999"], "search by words instead."),
+    (["recall", "--refs", "what"], "write m42, m42~3 or m12..m40."),
+    (["recall"], "one of the two."),
+    (["recall", "staging", "--raw"], "as --refs m42."),
+    (["recall", "staging", "--skip", "-1"], "pass a positive number."),
+    (["recall", "..."], "pass words or an identifier."),
+    (["restore", "c99"], "the newest are: c1."),
+    (["restore", "x"], "write it as c4."),
+    (["compress", "--span", "m9000..m9001"], "the newest message is m81."),
+    (["compress", "--span", "m3"], "write it as m12..m40."),
+    (["compress", "--reason", " "], "say in a few words why now."),
+    (["compress", "--target-percent", "120"], "pass percent between 0 and 100."),
+    (["compress", "--target-percent", "much"], "see: mcp-compaction compress --help"),
+    (["compress", "--digest", "nowhere.txt"], "pass a file, or - for stdin."),
+    (["compress", "--digest", "-", "--session", "new"], "pass --session with one of: tax-2026."),
+    (["stats", "--window-tokens", "none"], "change or remove it."),
+    (["stats", "--preset", "ladr"], "did you mean ladder?"),
+    (["unpin", "p99"], "there are: p1."),
+    (["unpin", "m1"], "write it as p4."),
+    (["pin", " "], "pass the rule word for word."),
+    (["pin", "a NUL \0 inside"], "pass it as plain text."),
+    (["pin", "half \udcff of it"], "pass it as plain text."),
+    (["pin", " ", "--session", "new"], "pass the rule word for word."),
+    (["pin", "x", "--session", "two\nlines"], "write one as tax-2026."),
+    (["pin", "x", "--expires", "soon"], "write 2026-11-30, 3h or 2d."),
+    (["pin", "x", "--expires", "2001-01-01"], "pass a moment to come, or none."),
+    (["pin", "x", "--supersedes", "p99"], "there are: p1."),
+    (["pin", "x", "--supersedes", "p1", "--session", "new"], "one of: tax-2026."),
+    (["forget", "nobody", "--yes"], "pass --session with one of: tax-2026."),
+    (["forget", "tax-2026", "m9999", "--yes"], "search by words instead."),
+    (["export", "--output", "/nowhere/at/all"], "choose a new file."),
+    (["record", "nowhere.jsonl"], "pass a file, or - for stdin."),
+    (["record", "a\0b"], "pass a file, or - for stdin."),
+    (["record", "--session", "s", "--window", "0", "-"], "as 200000."),
+    (["record", "--session", " ", "-"], "write one as tax-2026."),
+    (["record", "--after", "m9999", "-"], "."),
+    (["record", "--after", "m1", "--session", "new", "-"], "one of: tax-2026."),
+]
+
+BAD_MESSAGES = [
+    (b"", "send JSON or one message a line."),
+    (b"not JSON", "send it complete."),
+    (b'{"role":"user"', "send it complete."),
+    (HELLO + b'{"role":"assistant","content":"to', "send it complete."),
+    (HELLO + b"[1]\n", "put one JSON object on each line."),
+    (b'{"role":"user","content":NaN}', "correct it."),
+    (b'{"role":"user","content":"a\0b"}', "."),
+    (b'{"role":"user","content":"\xed\xa0\x80"}', "convert it first, as with: iconv -t UTF-8"),
+    (b'{"role":"user","content":"' + b"a" * (16 * 2**20) + b'"}', "send the path."),
+    (b'{"role":"user","content":' + b"[" * 5000 + b"]" * 5000 + b"}", "."),
+]
+
+
+@pytest.mark.parametrize(("argv", "ending"), BAD_ARGUMENTS)
+def test_bad_arguments_change_nothing_and_name_the_next_step(
+    argv: list[str], ending: str, recorded: Shell
+) -> None:
+    before = recorded.dump()
+    ran = recorded(*argv, stdin=HELLO if "record" in argv else b"  \n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("mcp-compaction: ")
+    assert ran.err.endswith(ending + "\n")
+    assert recorded.dump() == before
+
+
+@pytest.mark.parametrize(("data", "ending"), BAD_MESSAGES)
+def test_bad_messages_change_nothing_and_name_the_next_step(
+    data: bytes, ending: str, recorded: Shell
+) -> None:
+    before = recorded.dump()
+    ran = recorded("record", "--session", "tax-2026", stdin=data)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("mcp-compaction: ")
+    assert ran.err.endswith(ending + "\n")
+    assert recorded.dump() == before
+
+
+def test_bad_messages_make_no_store(shell: Shell) -> None:
+    assert shell("record", "--session", "s", stdin=b"{").code == 2
+    assert not shell.home.exists()
+
+
+def test_messages_of_another_shape_are_refused(shell: Shell) -> None:
+    ran = shell("record", "--shape", "responses", stdin=b'{"role":"tool","tool_call_id":"x"}')
+    assert ran.code == 2
+    assert not shell.home.exists()
+
+
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in ("record", "sessions", "doctor")])
+def test_looking_makes_no_store(name: str, shell: Shell) -> None:
+    words = {
+        "restore": ["c1"],
+        "recall": ["word"],
+        "pin": ["x", "--supersedes", "p1"],
+        "unpin": ["p1"],
+        "forget": ["s", "--yes"],
+        "backup": [str(shell.folder / "b.db")],
+    }
+    ran = shell(name, *words.get(name, []))
+    assert ran.code == 2
+    assert ran.err.endswith("yet; first run: mcp-compaction record FILE\n")
+    assert not shell.home.exists()
+
+
+def test_a_terminal_on_stdin_is_no_file(shell: Shell) -> None:
+    ran = shell.at_terminal()("record")
+    assert ran.code == 2
+    assert "pipe into it" in ran.err
+
+
+def test_an_invalid_byte_is_named_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "latin.json"
+    file.write_bytes(b'{"role":"user","content":"Gr\xf6\xdfe"}')
+    with pytest.raises(InputError, match="byte 0xf6 at offset 28"):
+        read_text(str(file), Stream())
+
+
+def test_a_bottomless_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="stdin has more than 10 bytes; split it"):
+        read_text("-", Stream(b"a" * 11), limit=10)
+
+
+def test_where_recording_is_off_nothing_is_recorded(shell: Shell) -> None:
+    project = shell.environ["MCP_COMPACTION_PROJECT"]
+    config = shell.folder / "config" / "mcp-compaction"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text(f'[projects."{project}"]\nrecord = false\n')
+    ran = shell("record", "--session", "s", stdin=CHAT)
+    assert ran.code == 2
+    assert "the setting `record` is false" in ran.err
+    assert not shell.home.exists()
+    elsewhere = ("--project", str(shell.folder / "other"))
+    assert shell("record", "--session", "s", *elsewhere, stdin=CHAT).code == 0
+
+
+def test_the_gate_refuses_with_code_1(recorded: Shell) -> None:
+    before = recorded.dump()
+    ran = recorded("compress")
+    assert ran.code == 1
+    assert ran.out.startswith("not compressed: ")
+    assert "--force" in ran.out
+    assert recorded("compress", "--json").json()["kind"] == "refusal"
+    assert recorded.dump() == before
+
+
+def test_a_store_that_is_none_gives_code_3(shell: Shell) -> None:
+    shell.home.mkdir(mode=0o700)
+    foreign = shell.home / "store.db"
+    foreign.write_bytes(b"these are my holiday notes, not a database" * 100)
+    before = foreign.read_bytes()
+    for name in ("sessions", "stats", "doctor"):
+        ran = shell(name)
+        assert ran.code == 3
+        assert ran.err.startswith("mcp-compaction: ")
+    assert foreign.read_bytes() == before
+
+
+def replace_run(name: str, error: BaseException, patch: pytest.MonkeyPatch) -> None:
+    """Have a command fail."""
+
+    async def run(call: Invocation) -> int:
+        raise error
+
+    patch.setattr(import_module(COMMANDS[name].module), "run", run)
+
+
+def test_the_unexpected_gives_code_4_and_lines_to_report(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_run("sessions", RuntimeError("the moon fell down"), monkeypatch)
+    ran = shell("sessions")
+    assert ran.code == 4
+    assert "unexpected RuntimeError: the moon fell down" in ran.err
+    assert "in: mcp-compaction sessions, version " in ran.err
+    assert "Traceback" not in ran.err
+    debugged = shell.with_environ({"MCP_COMPACTION_DEBUG": "1"})("sessions")
+    assert debugged.code == 4
+    assert "Traceback" in debugged.err
+
+
+def test_debugging_is_no_setting(recorded: Shell) -> None:
+    assert recorded.with_environ({"MCP_COMPACTION_DEBUG": "1"})("stats").code == 0
+
+
+def test_an_interruption_gives_code_130(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_run("sessions", KeyboardInterrupt(), monkeypatch)
+    ran = shell("sessions")
+    assert (ran.code, ran.err) == (130, "mcp-compaction: interrupted\n")
+
+
+class Interrupting(Stream):
+    """A stream at which the person presses Ctrl-C instead of writing."""
+
+    goes_on = False
+
+    def readline(self, size: int = -1, /) -> str:
+        """Wait for a line; only an exception ends that."""
+        signal.raise_signal(signal.SIGINT)
+        self.goes_on = True
+        return "yes"
+
+
+def test_an_interrupted_question_is_a_no(recorded: Shell) -> None:
+    out, err, person = Stream(is_terminal=True), Stream(), Interrupting(is_terminal=True)
+    argv = ["forget", "tax-2026", "--home", str(recorded.home)]
+    assert main(argv, out, err, person, recorded.environ) == 130
+    assert not person.goes_on
+    assert recorded.done("sessions").startswith("tax-2026")
+
+
+def test_a_summarizer_that_fails_gives_code_1(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_run("compress", SummarizerError("no draft; try again."), monkeypatch)
+    assert shell("compress").code == 1
+
+
+def test_a_deleted_working_directory_is_named(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = shell.folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    ran = shell.with_environ({"MCP_COMPACTION_PROJECT": ""})("sessions")
+    assert ran.code == 2
+    assert ran.err.endswith("pass --project PATH.\n")
+
+
+def test_every_command_is_a_command() -> None:
+    for listed in COMMANDS.values():
+        import_module(listed.module).add_arguments(ArgumentParser())
+
+
+def test_two_sessions_are_not_guessed_between(recorded: Shell) -> None:
+    recorded.done("record", "--session", "second", stdin=HELLO)
+    ran = recorded("stats")
+    assert ran.code == 2
+    assert ran.err == (
+        "mcp-compaction: several sessions are recorded; "
+        "pass --session with one of: second, tax-2026.\n"
+    )
+
+
+def test_doctor_finds_a_store_others_can_read(recorded: Shell) -> None:
+    recorded.home.chmod(0o755)
+    ran = recorded("doctor")
+    assert ran.code == 1
+    assert "problem: " in ran.out
+    assert "chmod go-rwx" in ran.out
+    assert json.loads(recorded("doctor", "--json").out)["problems"]
+
+
+def test_doctor_knows_a_home_from_the_environment(shell: Shell) -> None:
+    set_here = shell.with_environ({"MCP_COMPACTION_HOME": str(shell.home)})
+    told = json.loads(set_here.bare("doctor", "--json").out)["settings"]
+    assert told[0]["source"] == "MCP_COMPACTION_HOME"
+    told = json.loads(shell.bare("doctor", "--json").out)["settings"]
+    assert told[0]["is_default"]
+
+
+def test_doctor_without_a_store_says_so_and_makes_none(shell: Shell) -> None:
+    assert "none yet in " in shell.done("doctor")
+    assert not shell.home.exists()
+
+
+def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
+    config = recorded.folder / "config" / "mcp-compaction"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text('redact = false\nwindow_tokens = 9000\npreset = "lab"\n')
+    set_here = recorded.with_environ({"MCP_COMPACTION_RELEASE_PERCENT": "50"})
+    listed = {s["name"]: s for s in set_here("doctor", "--json").json()["settings"]}
+    sources = {name: listed[name]["source"] for name in ("home", "redact", "window_tokens")}
+    assert sources == {
+        "home": "--home",
+        "redact": "settings file",
+        "window_tokens": "settings file",
+    }
+    assert listed["release_percent"]["source"] == "MCP_COMPACTION_RELEASE_PERCENT"
+    assert listed["shrink_over_chars"]["source"] == "preset lab"
+    assert listed["summarizer"]["is_default"]

@@ -1,0 +1,128 @@
+"""Markers: doubts, rules, decisions; told from code and quotations."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_compaction.core.markers import (
+    decisions,
+    doubts,
+    is_pleasantry,
+    marker_groups,
+    next_steps,
+    prose,
+    rules,
+    sentences,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("Wait, that is odd.", ["interjection"]),
+        ("Hmm. Ah! Hm, so.", ["interjection"]),
+        ("On second thought I was wrong", ["reversal"]),
+        ("Let me reconsider this", ["reversal"]),
+        ("Perhaps; alternatively I'm not sure", ["hedge"]),
+        ("I’m not sure about it", ["hedge"]),
+        ("I am uncertain", ["hedge"]),
+        ("Let me check.", ["check"]),
+        ("Let me verify.", ["check"]),
+        ("I double-check it: verify!", ["check"]),
+        ("Hold on a moment", ["halt"]),
+        ("But wait, perhaps", ["interjection", "hedge", "halt"]),
+        ("Actually, no: let me verify that", ["interjection", "check", "halt"]),
+        ("Everything is fine", []),
+    ],
+)
+def test_each_group_of_doubt_counts_once(text: str, groups: list[str]) -> None:
+    assert list(marker_groups(text)) == groups
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'raise ValueError("actually wrong")',
+        "```\nawait wait()\n# perhaps check\n```",
+        "```\nan open fence: hold on",
+        "run `git check` and `wait`",
+        "print('hmm, wait')",
+        "git checkout main",
+        "git check-ignore -v x",
+        "see check.py, check/all, check_all and check()",
+        "the waiter ahead is factually awaiting",
+    ],
+)
+def test_code_and_quotations_hold_no_doubt(code: str) -> None:
+    assert marker_groups(code) == ()
+
+
+def test_prose_keeps_apostrophes() -> None:
+    assert prose("don't say \"wait\" and can't") == "don't say   and can't"
+
+
+def test_sentences_end_at_marks_and_lines() -> None:
+    text = "One. Two! Three?\n\n- four\n五。六！ seven"
+    assert sentences(text) == ("One.", "Two!", "Three?", "- four", "五。", "六！", "seven")
+    assert sentences(" \n ") == ()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never touch the production key.",
+        "You must not push to main.",
+        "Do not log the token anywhere.",
+        "- do not answer mails",
+        "Please do not call the customer.",
+        "Don’t touch the production keys.",
+        "Look around, but don't rename anything.",
+        "Only use the staging key.",
+        "From now on, answer in French.",
+        "src/legacy is off-limits.",
+        "绝不修改生产数据库的内容。",
+        "必须使用测试环境的密钥。",
+        "Ändere niemals die Datenbank.",
+        "Das muss so bleiben.",
+        "Ne touche jamais à la base.",
+        "Nunca borres la tabla de clientes.",
+        "本番のデータは決して消さないでください。",
+        "Никогда не трогай базу.",
+    ],
+)
+def test_a_standing_rule_is_found_word_for_word(rule: str) -> None:
+    assert rules(f"Hello there.\n{rule}\nThat is it") == (rule,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The shimmer effect that Stephanie made is slow.",
+        "Discuss the mussels in Debenham.",
+        "I know what they do not know.",
+        "```\nassert never\n```",
+        "call `never()` here",
+        "never",
+        "never " * 200,
+    ],
+)
+def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
+    assert rules(text) == ()
+
+
+def test_decisions_next_steps_and_doubts_are_sentences() -> None:
+    text = "We went with Redis. Next, I write the tests. It might be slow. The end is here."
+    assert decisions(text) == ("We went with Redis.",)
+    assert next_steps(text) == ("Next, I write the tests.",)
+    assert next_steps("TODO: rotate the key") == ("TODO: rotate the key",)
+    assert doubts(text) == ("It might be slow.",)
+
+
+@pytest.mark.parametrize("text", ["Thanks!", "ok", "You're welcome.", "go on", "Great 👍"])
+def test_what_only_keeps_the_talk_going_is_a_pleasantry(text: str) -> None:
+    assert is_pleasantry(text)
+
+
+@pytest.mark.parametrize("text", ["Thanks, now fix the tests", "okra", ""])
+def test_what_says_something_is_no_pleasantry(text: str) -> None:
+    assert not is_pleasantry(text)
