@@ -273,7 +273,7 @@ class Compactor:
         self, info: SessionInfo, ask: Ask, progress: Progress | None = None
     ) -> Outcome:
         """Compact the session as asked; whatever fails, the session is as before or as after."""
-        _check(ask)
+        check_ask(ask)
         try:
             outcome = await self._compress(info, ask, progress or _in_silence)
         except CompactionError as error:
@@ -591,7 +591,8 @@ def _reach(info: SessionInfo, scope: Literal["session", "project", "all"]) -> Sc
             return Scope(project=None)
 
 
-def _check(ask: Ask) -> None:
+def check_ask(ask: Ask) -> None:
+    """Refuse what can be seen to be wrong before anything is looked at."""
     if not ask.reason.strip():
         raise InputError("the reason is blank; say in a few words why now.")
     if ask.target_percent is not None and not 0 < ask.target_percent < 100:

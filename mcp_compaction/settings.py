@@ -19,6 +19,7 @@ from mcp_compaction.store.connect import default_home
 
 _PREFIX = "MCP_COMPACTION_"
 _CONFIG = "MCP_COMPACTION_CONFIG"
+_DEBUG = "MCP_COMPACTION_DEBUG"  # how the command line complains; no setting
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -161,7 +162,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
         {
             variable.removeprefix(_PREFIX).lower(): _Given(value, variable)
             for variable, value in environ.items()
-            if variable.startswith(_PREFIX) and variable != _CONFIG and value.strip()
+            if variable.startswith(_PREFIX) and variable not in (_CONFIG, _DEBUG) and value.strip()
         }
     )
 

@@ -18,8 +18,6 @@ from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_compactor
 
-_DEBUG = "MCP_COMPACTION_DEBUG"  # how this program complains; no setting of the project's
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -67,8 +65,7 @@ async def opened(call: Invocation, *, makes_store: bool = False) -> AsyncGenerat
 
 def settings_of(call: Invocation) -> Settings:
     """The settings in force for this run."""
-    environ = {name: value for name, value in call.environ.items() if name != _DEBUG}
-    return load_settings(environ, flags_of(call))
+    return load_settings(call.environ, flags_of(call))
 
 
 def flags_of(call: Invocation) -> Mapping[str, object]:

@@ -167,11 +167,11 @@ def plain(text: str) -> str:
 
 
 def _cost(item: Item, count: Count) -> int:
-    return count(render_item(item)) + 1
+    return count("\n" + render_item(item))
 
 
 def _heading_cost(name: SectionName, count: Count) -> int:
-    return count(name) + 1
+    return count("\n" + name)
 
 
 def _heading(line: str) -> SectionName | None:

@@ -41,7 +41,8 @@ _DECISION = re.compile(
     re.I,
 )
 _NEXT = re.compile(
-    r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|now I(?:'ll| will| need)|remaining|"
+    r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|"
+    r"now I(?:'ll| will| need)|remaining|"
     r"still (?:to do|need|have to|missing)|follow[- ]up|later we|afterwards)\b",
     re.I,
 )

@@ -72,7 +72,10 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     is_thorough = ask.force and ask.target_percent is None
     wanted = policy.release_percent if ask.target_percent is None else ask.target_percent
     goal = policy.share(wanted)
-    if is_thorough or policy.preserve_recent_messages or policy.compaction_ratio:
+    if policy.compaction_ratio is not None and ask.target_percent is None:
+        sheet = summarize_all(sheet, policy, _oldest_share(sheet, session))
+        return Plan(sheet=sheet, before=fill.counted, goal=goal)
+    if is_thorough or policy.preserve_recent_messages:
         sheet = summarize_all(sheet, policy, _free(sheet, policy))
     sheet = _climb(sheet, goal, policy, count)
     return Plan(sheet=sheet, before=fill.counted, goal=goal, is_thorough=is_thorough)
@@ -115,6 +118,14 @@ def _climb(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
             break
         sheet = rung(sheet, goal, policy, count)
     return sheet
+
+
+def _oldest_share(sheet: Sheet, session: Session) -> list[int]:
+    """The steps outside the tail; taken once of what was said, or a share would be taken of the
+    rest, and again of what is left then."""
+    if all(message.seq <= session.view.upto for message in session.messages):
+        return []
+    return [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
 
 
 def _free(sheet: Sheet, policy: Policy) -> set[int]:

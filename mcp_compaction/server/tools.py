@@ -18,6 +18,7 @@ from mcp.server.mcpserver import (
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
+from mcp_compaction.compactor import check_ask
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.outline import boundary_cues, outline
 from mcp_compaction.core.receipt import receipt_text
@@ -66,7 +67,14 @@ def _add(
         idempotent_hint=idempotent or read_only,
         open_world_hint=False,
     )
-    server.add_tool(tool, title=title, annotations=annotations, meta=meta, structured_output=False)
+    server.add_tool(
+        tool,
+        title=title,
+        description=inspect.getdoc(tool),
+        annotations=annotations,
+        meta=meta,
+        structured_output=False,
+    )
 
 
 @answering
@@ -107,6 +115,7 @@ async def compress_context(
         dry_run=dry_run,
         force=force,
     )
+    check_ask(ask)
     if digest is not None:
         state.check_records()
     compactor = await state.compactor()

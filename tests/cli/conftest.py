@@ -6,16 +6,14 @@ import io
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_compaction import wiring
 from mcp_compaction.cli.main import main
-from mcp_compaction.counters.estimate import EstimateCounter
 from tests.strategies import coding_session
 
 
@@ -117,14 +115,6 @@ def json_lines(messages: list[dict[str, Any]]) -> bytes:
 
 
 CHAT = json_lines(coding_session(40, 1200))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def estimated() -> Iterator[None]:
-    """Reading the exact counter's ranks for every command would take most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "best_counter", EstimateCounter, raising=False)
-        yield
 
 
 @pytest.fixture

@@ -1,0 +1,183 @@
+"""Owns the host's stdin and stdout: takes them aside, reads lines from one, writes to the other.
+
+Standard library only: `claim` comes before any import that could print or take long.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Lock, Thread
+
+from mcp_compaction.server.lifeline import Lifeline
+from mcp_compaction.server.mend import EDGE, Good, mend, refuse
+
+LONGEST_LINE = 64 * 1024 * 1024
+
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """What is kept of a line over the limit."""
+
+    head: bytes
+    tail: bytes
+
+
+class Splitter:
+    """Cuts a stream of bytes into lines, and keeps only the ends of one that is too long."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self.longest = longest
+        self._line = bytearray()
+        self._tail: bytes | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
+        """The lines that this chunk completes."""
+        *complete, rest = chunk.split(b"\n")
+        for part in complete:
+            self._add(part)
+            yield self.rest()
+        self._add(rest)
+
+    def rest(self) -> bytes | TooLong:
+        """What came since the last line end; the next line begins empty."""
+        line, tail = bytes(self._line), self._tail
+        self._line, self._tail = bytearray(), None
+        return line if tail is None else TooLong(line, tail)
+
+    def _add(self, part: bytes) -> None:
+        if self._tail is None:
+            self._line += part
+            if len(self._line) > self.longest:
+                self._tail = bytes(self._line[-EDGE:])
+                del self._line[EDGE:]
+        else:
+            self._tail = (self._tail + part)[-EDGE:]
+
+
+class Wire:
+    """Lines from the host, lines to the host, and the end of both.
+
+    `ring` is called when the end begins: the process has then little time left.
+    """
+
+    def __init__(
+        self, source: int, sink: int, ring: Callable[[], None], longest: int = LONGEST_LINE
+    ) -> None:
+        self._source = source
+        self._sink = sink
+        self._ring = ring
+        self._splitter = Splitter(longest)
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._writing = Lock()
+        self._served = False
+        self._over = False
+        self._broken = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to be served."""
+        return self._over
+
+    def open(self) -> None:
+        """Start reading, so that nothing waits in the pipe while the SDK is imported."""
+        Thread(target=self._read, name="wire", daemon=True).start()
+
+    def readline(self) -> str:
+        """The next line that can be served; empty at the end."""
+        self._served = True
+        line = self._lines.get()
+        if self._over or not line:
+            # For whoever asks again.
+            self._lines.put("")
+            self._ring()
+            return ""
+        return line
+
+    def send(self, text: str) -> None:
+        """Write one line whole, or several; a host that no longer reads is a host that is gone."""
+        rest = memoryview((text + "\n").encode("utf-8", "replace"))
+        with self._writing:
+            while rest and not self._broken:
+                try:
+                    rest = rest[os.write(self._sink, rest) :]
+                except BlockingIOError:
+                    select.select([], [self._sink], [])
+                except OSError:
+                    self._broken = True
+                    self.stop()
+
+    def stop(self) -> None:
+        """End now, whatever is still unread: safe from any thread and in a signal handler."""
+        self._over = True
+        self._lines.put("")
+        self._ring()
+
+    def _read(self) -> None:
+        try:
+            while chunk := self._chunk():
+                for line in self._splitter.feed(chunk):
+                    self._take(line)
+            self._take(self._splitter.rest())
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Pass the end on in its turn: what came before it may still wait for the SDK."""
+        idle = self._lines.empty()
+        self._lines.put("")
+        if idle or self._served:
+            self._ring()
+
+    def _chunk(self) -> bytes:
+        while True:
+            try:
+                return os.read(self._source, _CHUNK)
+            except BlockingIOError:
+                select.select([self._source], [], [])
+            except OSError:
+                return b""
+
+    def _take(self, line: bytes | TooLong) -> None:
+        if isinstance(line, TooLong):
+            head, tail = (end.decode("utf-8", "replace") for end in (line.head, line.tail))
+            reason = f"a line is longer than {self._splitter.longest} bytes; send less at a time"
+            self.send(refuse(head, reason, tail).text)
+        elif line.strip():
+            verdict = mend(line)
+            if isinstance(verdict, Good):
+                self._lines.put(verdict.text)
+            else:
+                self.send(verdict.text)
+
+
+def claim() -> Wire:
+    """Take stdin and stdout for the protocol alone: all else now reads nothing, writes to stderr.
+
+    From here on the process also ends with its host.
+    """
+    _fill_gaps()
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    lifeline = Lifeline(sink)
+    wire = Wire(source, sink, lifeline.ring)
+    lifeline.hold(wire.stop)
+    wire.open()
+    return wire
+
+
+def _fill_gaps() -> None:
+    """Open what the host left closed, so that no other file gets a standard descriptor."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

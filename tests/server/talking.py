@@ -1,0 +1,93 @@
+"""A client that talks to the real server in memory, in either protocol era."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp import Client
+from mcp.types import CallToolResult, TextContent, TextResourceContents
+
+from mcp_compaction.server.app import build_server
+from mcp_compaction.settings import load_settings
+
+Era = Literal["auto", "legacy"]
+ERAS: tuple[Era, ...] = ("auto", "legacy")
+
+SMALL = {"MCP_COMPACTION_WINDOW_TOKENS": "6000", "MCP_COMPACTION_COUNTER": "estimate"}
+
+
+class Talk:
+    """A connected client, with answers as text."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        """The whole result of a call."""
+        result = await self.client.call_tool(tool, arguments)
+        assert isinstance(result, CallToolResult)
+        return result
+
+    async def say(self, tool: str, **arguments: Any) -> str:
+        """The text of a call that worked."""
+        result = await self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        return text_of(result)
+
+    async def fail(self, tool: str, **arguments: Any) -> str:
+        """The text of a call that was refused."""
+        result = await self.call(tool, **arguments)
+        assert result.is_error, text_of(result)
+        return text_of(result)
+
+    async def read(self, path: str) -> str:
+        """The text of a resource."""
+        result = await self.client.read_resource(f"compaction://{path}")
+        (content,) = result.contents
+        assert isinstance(content, TextResourceContents)
+        return content.text
+
+    async def prompt(self, name: str, **arguments: str) -> str:
+        """The text of a prompt."""
+        result = await self.client.get_prompt(name, arguments)
+        content = result.messages[0].content
+        assert isinstance(content, TextContent)
+        return content.text
+
+
+def text_of(result: CallToolResult) -> str:
+    """The only block of an answer."""
+    assert result.structured_content is None
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+Story = Callable[[Talk], Awaitable[None]]
+
+
+def talk(
+    folder: Path,
+    story: Story,
+    era: Era = "auto",
+    *,
+    environ: Mapping[str, str] | None = None,
+    project: str = "/p",
+    only_core: bool = False,
+    must_name: bool = False,
+    **client: Any,
+) -> None:
+    """Play a story against a server whose store is in that folder."""
+
+    async def play() -> None:
+        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
+        server = build_server(
+            settings, project, environ or {}, only_core=only_core, must_name=must_name
+        )
+        async with Client(server, mode=era, **client) as connected:
+            await story(Talk(connected))
+
+    asyncio.run(play())
