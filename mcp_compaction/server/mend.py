@@ -68,8 +68,8 @@ def mend(line: bytes) -> Good | Answer:
         return refuse(text, f"not valid JSON ({error}); send one JSON-RPC object per line")
     except RecursionError:
         return refuse(text, "nested too deeply; flatten it and send it again")
-    except ValueError as error:
-        return refuse(text, f"a number cannot be read ({error}); send it as a string")
+    except ValueError:
+        return refuse(text, "a number is too long, or none at all; send it as a string")
     return _verdict(message, text)
 
 
@@ -79,7 +79,7 @@ def refuse(text: str, reason: str, tail: str = "") -> Answer:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(name)
 
 
 def _without_lone_surrogates(text: str) -> str:

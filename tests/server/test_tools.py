@@ -111,13 +111,10 @@ def test_the_directive_rebuilds_the_window_and_it_is_valid(tmp_path: Path, era: 
         assert "Never push to main" in meta["pinned"]
         window = follow(meta, LONG)
         assert problems(window, "anthropic") == []
-        context = await chat.client.read_resource("compaction://loop/context")
-        body = json.loads(context.contents[0].text)  # pyright: ignore[reportAttributeAccessIssue]
+        body = json.loads(await chat.read("loop/context"))
         assert validate(body["messages"], "anthropic") == ()
-        pinned = [
-            m for m in body["messages"] if meta["pinned"] in json.dumps(m, ensure_ascii=False)
-        ]
-        assert len([m for m in body["messages"] if m not in window]) == len(pinned)
+        extra = [message["content"] for message in body["messages"] if message not in window]
+        assert extra == [meta["pinned"]]
 
     talk(tmp_path, story, era)
 
@@ -166,8 +163,7 @@ def test_unknown_arguments_are_refused_and_nothing_is_done(tmp_path: Path, era: 
         assert "no argument 'dryrun'" in text
         assert "did you mean dry_run?" in text
         assert text.endswith("call again with these.")
-        receipts = await chat.client.read_resource("compaction://loop/digests")
-        assert receipts.contents[0].text == ""  # pyright: ignore[reportAttributeAccessIssue]
+        assert await chat.read("loop/digests") == ""
 
     talk(tmp_path, story, era)
 
@@ -377,37 +373,29 @@ def test_originals_come_back_in_pages_that_join_to_the_whole(tmp_path: Path) -> 
 def test_resources_give_the_context_the_originals_and_the_receipts(
     tmp_path: Path, era: Era
 ) -> None:
-    async def read(chat: Talk, path: str) -> str:
-        result = await chat.client.read_resource(f"compaction://{path}")
-        return result.contents[0].text  # pyright: ignore[reportAttributeAccessIssue, reportReturnType]
-
     async def story(chat: Talk) -> None:
         await chat.say("record_messages", messages=LONG, session="loop")
         await chat.say("pin_constraint", text="Never push to main", session="loop")
         receipt = await chat.say("compress_context", reason="x", session="loop", target_percent=25)
-        assert json.loads(await read(chat, "sessions"))[0]["name"] == "loop"
-        assert json.loads(await read(chat, "loop/messages/m3")) == LONG[2]
-        assert "Never push to main" in await read(chat, "loop/pinned")
-        assert "[digest d1 of m2.." in await read(chat, "loop/digests")
-        assert await read(chat, "loop/receipts/c1") in receipt
+        assert json.loads(await chat.read("sessions"))[0]["name"] == "loop"
+        assert json.loads(await chat.read("loop/messages/m3")) == LONG[2]
+        assert "Never push to main" in await chat.read("loop/pinned")
+        assert "[digest d1 of m2.." in await chat.read("loop/digests")
+        assert await chat.read("loop/receipts/c1") in receipt
         for missing in ("nobody/context", "loop/messages/m999", "loop/receipts/c9"):
             with pytest.raises(Exception, match=r"no (?:session|message|compaction)"):
-                await read(chat, missing)
+                await chat.read(missing)
 
     talk(tmp_path, story, era)
 
 
 @both_eras
 def test_prompts_compact_resume_and_pin_for_the_user(tmp_path: Path, era: Era) -> None:
-    async def prompt(chat: Talk, name: str, **arguments: str) -> str:
-        result = await chat.client.get_prompt(name, arguments)
-        return result.messages[0].content.text  # pyright: ignore[reportAttributeAccessIssue, reportReturnType]
-
     async def story(chat: Talk) -> None:
-        assert "compress_context" in await prompt(chat, "compact", focus="the login")
-        pinned = await prompt(chat, "pin", text="Never push to main.", session="mine")
+        assert "compress_context" in await chat.prompt("compact", focus="the login")
+        pinned = await chat.prompt("pin", text="Never push to main.", session="mine")
         assert "(constraint, project, by user)" in pinned
-        assert "Never push to main." in await prompt(chat, "resume", session="mine")
+        assert "Never push to main." in await chat.prompt("resume", session="mine")
         names = {p.name for p in (await chat.client.list_prompts()).prompts}
         assert names == {"compact", "resume", "pin"}
 
