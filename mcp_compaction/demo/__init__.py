@@ -1,0 +1,1 @@
+"""The demonstration: a long coding session, played against the real server."""

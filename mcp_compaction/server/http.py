@@ -1,0 +1,347 @@
+"""Serves over streamable HTTP: to this machine, to who holds the token, for named sessions only.
+
+A token is asked for on loopback too, since any program of any user may connect there. Bound to
+another address the SDK would check neither Host nor Origin, so both lists are always given.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import ipaddress
+import os
+import re
+import secrets
+import shlex
+import signal
+import socket
+import stat
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import uvicorn
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+
+from mcp_compaction.errors import InputError, SettingsError
+from mcp_compaction.server.app import build_server
+from mcp_compaction.settings import Settings
+from mcp_compaction.store.connect import make_folder, store_errors
+
+PATH = "/mcp"
+MOST_BODY = 4 * 2**20
+MOST_CHARS = 2**16
+SHORTEST_TOKEN = 16
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_MOST_CONNECTIONS = 100
+_FINISHING = 3  # seconds for what was asked before the end
+_HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::(?:\d+|\*))?")
+_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what RFC 6750 lets a bearer token be
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the server listens, and by which names and pages it may be called."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    allow_remote: bool = False
+
+    @property
+    def url(self) -> str:
+        """The address to give to a client."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{PATH}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """Lets in who holds the token."""
+
+    token: str = field(repr=False)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """The owner, if the token is the right one."""
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return None
+        # The token goes no further, so nothing behind this can log it.
+        return AccessToken(token="", client_id="owner", scopes=[])
+
+
+def serve_http(
+    settings: Settings,
+    project: str,
+    environ: Mapping[str, str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    only_core: bool = False,
+    allowed_hosts: Sequence[str] = (),
+    allowed_origins: Sequence[str] = (),
+    allow_remote: bool = False,
+) -> int:
+    """Serve until a signal asks for the end; an unsafe way to start is refused with a safe one."""
+    door = Door(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
+    check_door(door)
+    token = ensure_token(settings.home)
+    with _listening(door) as listener:
+        door = replace(door, port=listener.getsockname()[1])
+        app = build_app(settings, project, environ, door, token, only_core=only_core)
+        _announce(door, token_path(settings.home))
+        _run(app, listener)
+    return 0
+
+
+def build_app(
+    settings: Settings,
+    project: str,
+    environ: Mapping[str, str],
+    door: Door,
+    token: str,
+    *,
+    only_core: bool = False,
+) -> Starlette:
+    """The ASGI application behind a door; there is none without a token."""
+    check_door(door)
+    _check_token(token, token_path(settings.home))
+    server = build_server(
+        settings,
+        project,
+        environ,
+        only_core=only_core,
+        must_name=True,
+        token_verifier=Bearer(token),
+        # No resource URL: it would send clients to an authorization server that is not there.
+        auth=AuthSettings(issuer_url=AnyHttpUrl(door.url), resource_server_url=None),
+    )
+    server.middleware.append(_refuse_long)
+    return server.streamable_http_app(
+        streamable_http_path=PATH,
+        host=door.host,
+        transport_security=transport_security(door),
+        max_request_body_size=MOST_BODY,
+        max_sessions=_MOST_CONNECTIONS,
+    )
+
+
+# Who may call
+
+
+def check_door(door: Door) -> None:
+    """Refuse what would let others in."""
+    if not 0 <= door.port <= 65535:
+        raise InputError(f"{door.port} is no port: pass one from 1 to 65535, or 0 for a free one.")
+    for name in door.allowed_hosts:
+        if _HOST.fullmatch(name) is None:
+            raise InputError(f"{name!r} is no host to allow: write it as box.lan or box.lan:8765.")
+    for origin in door.allowed_origins:
+        if _ORIGIN.fullmatch(origin) is None:
+            raise InputError(f"{origin!r} is no origin to allow: write it as https://box.lan.")
+    if not door.is_local and not (door.allow_remote and door.allowed_hosts):
+        raise SettingsError(
+            f"{door.host!r} can be reached from other machines. Leave the host at 127.0.0.1, or "
+            "pass --allow-remote together with --allowed-hosts and the names clients will use."
+        )
+
+
+def transport_security(door: Door) -> TransportSecuritySettings:
+    """The Host and Origin headers that are accepted: the door's own, and those asked for."""
+    names = _LOOPBACK if door.is_local else ()
+    own = [f"{name}:{door.port}" for name in names]
+    hosts = [name for asked in door.allowed_hosts for name in _spellings(asked, door.port)]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[*own, *hosts],
+        allowed_origins=[*(f"http://{name}" for name in own), *door.allowed_origins],
+    )
+
+
+def _spellings(host: str, port: int) -> tuple[str, ...]:
+    has_port = re.search(r":(?:\d+|\*)$", host) is not None
+    return (host,) if has_port else (host, f"{host}:{port}")
+
+
+async def _refuse_long(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    params = cast("dict[str, Any]", ctx.params or {})
+    given = params.get("arguments")
+    texts = {**(cast("dict[str, Any]", given) if isinstance(given, dict) else {})}
+    texts["uri"] = params.get("uri")
+    for name, text in texts.items():
+        if isinstance(text, str) and len(text) > MOST_CHARS:
+            said = (
+                f"{name[:80]}: {len(text):,} characters, over the limit of {MOST_CHARS:,}. "
+                "Nothing was done; shorten it, or record it with record_messages."
+            )
+            if ctx.method != "tools/call":
+                raise MCPError(INVALID_PARAMS, said)
+            return CallToolResult(content=[TextContent(type="text", text=said)], is_error=True)
+    return await call_next(ctx)
+
+
+# The token
+
+
+def token_path(home: Path) -> Path:
+    """Where the token is kept, for its owner's eyes only."""
+    return home / "token"
+
+
+def ensure_token(home: Path) -> str:
+    """The token, made on the first start; one that others may know is refused."""
+    path = token_path(home)
+    with store_errors(path):
+        make_folder(home)
+        if not os.path.lexists(path):
+            _make_token(path)
+        token = _read_token(path)
+    _check_token(token, path)
+    return token
+
+
+def _make_token(path: Path) -> None:
+    # Written under another name, then linked: whoever finds the file finds it whole.
+    fresh = path.with_name(f"{path.name}.new-{os.getpid()}-{secrets.token_hex(4)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            if sys.platform != "win32":
+                os.fchmod(descriptor, 0o600)
+            file.write(secrets.token_urlsafe(32) + "\n")
+        with suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        fresh.unlink()
+
+
+def _read_token(path: Path) -> str:
+    # Neither a link to another file nor a pipe that never answers.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise SettingsError(f"{path} is a link, not a token. {_anew(path)}") from None
+        raise
+    try:
+        _check_file(path, os.fstat(descriptor))
+        return os.read(descriptor, 4096).decode("utf-8", "replace").strip()
+    finally:
+        os.close(descriptor)
+
+
+def _check_file(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise SettingsError(f"{path} is not a file. {_anew(path)}")
+    if sys.platform == "win32":
+        return
+    if found.st_uid != os.geteuid():
+        raise SettingsError(f"{path} belongs to another user, who may know it. {_anew(path)}")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise SettingsError(
+            f"{path} can be read or changed by others (mode {mode:03o}). {_anew(path)} "
+            f"If nobody else can have read it, this is enough: chmod 600 {_quoted(path)}"
+        )
+
+
+def _check_token(token: str, path: Path) -> None:
+    if len(token) < SHORTEST_TOKEN:
+        what = (
+            f"{path} is shorter than {SHORTEST_TOKEN} characters" if token else f"{path} is empty"
+        )
+        raise SettingsError(f"{what}, which protects nothing. {_anew(path)}")
+    if _TOKEN.fullmatch(token) is None:
+        raise SettingsError(f"{path} holds signs that no header can carry. {_anew(path)}")
+
+
+def _anew(path: Path) -> str:
+    return f"Remove it and start again, a new one is made: rm {_quoted(path)}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
+# From start to end
+
+
+@contextmanager
+def _listening(door: Door) -> Generator[socket.socket]:
+    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+    try:
+        listener = socket.create_server((door.host, door.port), family=family)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {door.host}, port {door.port} ({error.strerror}): pass another "
+            "--port, or 0 for a free one."
+        ) from error
+    with listener:
+        yield listener
+
+
+def _announce(door: Door, path: Path) -> None:
+    lines = [
+        f"mcp-compaction serves {door.url}",
+        f'every request needs the header "Authorization: Bearer TOKEN"; the token is in {path}',
+    ]
+    if not door.is_local:
+        lines.append("what is said, the token too, can be read on the way: put TLS in front of it")
+    sys.stderr.write("\n".join([*lines, ""]))
+    sys.stderr.flush()
+
+
+def _run(app: Starlette, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_FINISHING,
+    )
+    with _ending_on_signals():
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+@contextmanager
+def _ending_on_signals() -> Generator[None]:
+    """A signal is how a server is asked to end; uvicorn raises it once more when all is closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
