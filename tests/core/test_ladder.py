@@ -275,7 +275,7 @@ def test_large_is_judged_by_tokens_or_by_characters() -> None:
 
 
 def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
-    lines = preview("one\ntwo three\n" * 50, "m1", 30)
+    lines = preview("one\ntwo three\n" * 50, "m1", 36)
     assert lines.split("\n")[0] == "one"
     assert lines.split("\n")[-2:] == ["two three", ""]
     words = preview("alpha beta " * 50, "m1", 30)

@@ -93,7 +93,7 @@ def test_the_larger_tail_takes_at_most_its_share_of_the_window() -> None:
 def test_the_work_since_the_newest_request_is_the_open_loop() -> None:
     work = [message for n in range(10) for message in used(f"{n}", "f", "x")]
     session = [user("go"), *chatter(4), user("newest"), *work]
-    assert guards(session, EXACT) == [None] * 4 + ["loop"] * 8 + ["tail"] * 3
+    assert guards(session, EXACT) == [None] * 4 + ["request"] + ["loop"] * 7 + ["tail"] * 3
     policy = EXACT.model_copy(update={"preserve_recent_turns": 30})
     assert guards(session, policy) == ["tail"] * 15
 

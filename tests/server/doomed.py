@@ -19,7 +19,8 @@ def main(way: str, life: int, lines: list[str]) -> None:
     server = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(life,)
     )
-    assert server.stdin and server.stdout
+    assert server.stdin
+    assert server.stdout
     sibling = 0
     if way == "leaked pipe":
         pipes = (server.stdin.fileno(), server.stdout.fileno())

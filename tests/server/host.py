@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ class Host:
     """One end of the pipes of a started toy."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         self.process = process
         self._in = process.stdin
         self._out = process.stdout.fileno()
@@ -82,7 +83,8 @@ class Host:
         deadline = time.monotonic() + seconds
         while b"\n" not in self._rest:
             left = deadline - time.monotonic()
-            assert left > 0 and select.select([self._out], [], [], left)[0], "no line in time"
+            ready, _, _ = select.select([self._out], [], [], max(left, 0))
+            assert ready, "no line in time"
             chunk = os.read(self._out, 1 << 20)
             assert chunk, "the toy closed its stdout"
             self._rest += chunk
@@ -128,7 +130,7 @@ def toy(
     env: dict[str, str] | None = None,
     stderr: int | None = subprocess.DEVNULL,
     pass_fds: tuple[int, ...] = (),
-) -> Iterator[Host]:
+) -> Generator[Host]:
     """A toy that is gone when the block ends, one way or the other."""
     process = subprocess.Popen(
         command,

@@ -78,7 +78,7 @@ def chatter() -> str:
     warnings.warn("noise: warning", stacklevel=1)
     child = "import os, sys; print('noise: child', repr(sys.stdin.read())); os.write(1, b'noise')"
     subprocess.run([sys.executable, "-c", child], check=True)
-    os.system("echo noise: shell")
+    subprocess.run("echo noise: shell", shell=True, check=True)
     return "said"
 
 

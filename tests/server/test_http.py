@@ -1,0 +1,636 @@
+"""The HTTP door: who gets in, who does not, and that it cannot be opened in an unsafe way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+
+from mcp_compaction.errors import InputError, SettingsError, StoreError
+from mcp_compaction.server.http import (
+    MOST_BODY,
+    MOST_CHARS,
+    Bearer,
+    Door,
+    build_app,
+    ensure_token,
+    serve_http,
+    token_path,
+)
+from mcp_compaction.settings import Settings, load_settings
+from tests.server.host import HELLO, META
+from tests.server.talking import ERAS, SMALL, Era, Talk
+from tests.strategies import coding_session
+
+both_eras = pytest.mark.parametrize("era", ERAS)
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners are POSIX")
+LONG = coding_session(40, 300)
+
+Headers = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server on a loopback port, and what opens it."""
+
+    port: int
+    home: Path
+    token: str
+
+    @property
+    def good(self) -> Headers:
+        """What a well-behaved client sends."""
+        return {
+            "Host": f"127.0.0.1:{self.port}",
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+
+
+def settings_of(home: Path) -> Settings:
+    return load_settings({"MCP_COMPACTION_HOME": str(home), **SMALL})
+
+
+@contextlib.contextmanager
+def serving(home: Path, project: str = "/one", only_core: bool = False) -> Iterator[Served]:
+    token = ensure_token(home)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port: int = listener.getsockname()[1]
+    app = build_app(settings_of(home), project, {}, Door(port=port), token, only_core=only_core)
+    server = uvicorn.Server(
+        uvicorn.Config(app, http="h11", log_config=None, timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield Served(port, home, token)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("http") / "home") as served:
+        yield served
+
+
+LEGACY = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+MODERN = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+MODERN_HEADERS = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
+
+
+def post(served: Served, change: dict[str, str | None], era: Era = "legacy") -> int:
+    """The status of an opening request whose good headers are changed or, by None, left out."""
+    body = LEGACY if era == "legacy" else MODERN
+    headers = served.good | (MODERN_HEADERS if era == "auto" else {})
+    wanted = {**{k: v for k, v in headers.items() if k not in change}, **change}
+    return send(served, "POST", json.dumps(body).encode(), wanted)[0]
+
+
+def send(
+    served: Served, method: str, body: bytes, headers: dict[str, str | None], path: str = "/mcp"
+) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    try:
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.putheader("Content-Length", str(len(body)))
+        # Who is refused before the body is read may find the connection closed.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.endheaders(body)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+# Who gets in
+
+
+@both_eras
+def test_who_holds_the_token_gets_in(served: Served, era: Era) -> None:
+    assert post(served, {}, era) == 200
+    assert post(served, {"Authorization": f"bearer {served.token}"}, era) == 200
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer  ",
+        "Bearer wrong",
+        "Bearer {token}x",
+        "Bearer x{token}",
+        "Bearer {token} {token}",
+        "Bearer {first}",
+        "Bearer {upper}",
+        "Bearer \u00e9\u00e9\u00e9",
+        "Basic {token}",
+        "{token}",
+        "Token {token}",
+    ],
+)
+def test_who_does_not_is_refused(served: Served, authorization: str | None, era: Era) -> None:
+    token = served.token
+    forms = {"token": token, "first": token[:-1], "upper": token.swapcase()}
+    sent = authorization and authorization.format(**forms)
+    assert post(served, {"Authorization": sent}, era) == 401
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT", "OPTIONS", "HEAD"])
+def test_no_method_works_without_the_token(served: Served, method: str) -> None:
+    wanted: dict[str, str | None] = {**served.good, "Authorization": None}
+    assert send(served, method, b"", wanted)[0] == 401
+
+
+@pytest.mark.parametrize("path", ["/", "/mcp?token={token}", "/mcp/../mcp", "/.well-known/x"])
+def test_nothing_is_served_beside_the_one_path(served: Served, path: str) -> None:
+    wanted: dict[str, str | None] = {**served.good, "Authorization": None}
+    status, said = send(served, "GET", b"", wanted, path.format(token=served.token))
+    assert status in (401, 404)
+    assert served.token not in said
+
+
+def test_a_refusal_does_not_send_clients_to_an_authorization_server(served: Served) -> None:
+    wanted: dict[str, str | None] = {**served.good, "Authorization": None}
+    for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/openid-configuration"):
+        assert send(served, "GET", b"", wanted, path)[0] == 404
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        "",
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "127.0.0.1.evil.example:{port}",
+        "localhost.evil.example:{port}",
+        "0.0.0.0:{port}",
+    ],
+)
+def test_another_name_for_the_server_is_refused(served: Served, host: str | None, era: Era) -> None:
+    sent = host and host.format(port=served.port)
+    # HTTP itself wants a Host: without any the request is malformed.
+    assert post(served, {"Host": sent}, era) == (400 if sent is None else 421)
+
+
+@both_eras
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"])
+def test_the_loopback_names_are_accepted(served: Served, host: str, era: Era) -> None:
+    own = host.format(port=served.port)
+    assert post(served, {"Host": own, "Origin": f"http://{own}"}, era) == 200
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "http://evil.example",
+        "http://localhost:1",
+        "http://localhost",
+        "https://localhost:{port}",
+        "http://localhost:{port}.evil.example",
+        "file://",
+    ],
+)
+def test_a_page_from_elsewhere_is_refused(served: Served, origin: str, era: Era) -> None:
+    assert post(served, {"Origin": origin.format(port=served.port)}, era) == 403
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_what_a_form_can_send_is_refused(served: Served, kind: str | None) -> None:
+    assert post(served, {"Content-Type": kind}) == 400
+    assert post(served, {"Content-Type": kind}, "auto") in (400, 415)
+
+
+# What is too much
+
+
+@both_eras
+def test_a_body_over_the_limit_is_refused(served: Served, era: Era) -> None:
+    extra = MODERN_HEADERS if era == "auto" else {}
+    wanted: dict[str, str | None] = {**served.good, **extra}
+    assert send(served, "POST", b" " * (MOST_BODY + 1), wanted)[0] == 413
+    assert send(served, "POST", b" " * MOST_BODY, wanted)[0] == 400  # not JSON, but read
+
+
+def test_a_body_in_chunks_is_counted_too(served: Served) -> None:
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    chunks = (b" " * 2**20 for _ in range(5))
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request("POST", "/mcp", chunks, served.good, encode_chunked=True)
+        assert connection.getresponse().status == 413
+    finally:
+        connection.close()
+
+
+def test_without_the_token_a_large_body_is_not_even_read(served: Served) -> None:
+    wanted: dict[str, str | None] = {**served.good, "Authorization": None}
+    assert send(served, "POST", b" " * (MOST_BODY + 1), wanted)[0] == 401
+
+
+def test_deep_nesting_is_answered(served: Served) -> None:
+    deep = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    wanted: dict[str, str | None] = {**served.good}
+    assert send(served, "POST", deep, wanted)[0] == 400
+
+
+# What a client can do
+
+
+def over_http(
+    served: Served, story: Callable[[Talk], Awaitable[None]], era: Era, token: str | None = None
+) -> None:
+    async def run() -> None:
+        headers = {"Authorization": f"Bearer {token or served.token}"}
+        async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+            url = f"http://127.0.0.1:{served.port}/mcp"
+            transport = streamable_http_client(url, http_client=http)
+            async with Client(transport, mode=era) as client:
+                await story(Talk(client))
+
+    asyncio.run(run())
+
+
+@both_eras
+def test_a_client_records_compresses_and_recalls(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        assert len((await chat.client.list_tools()).tools) == 7
+        said = await chat.say("record_messages", messages=LONG, session="loop")
+        assert f"recorded {len(LONG)} new" in said
+        receipt = await chat.say("compress_context", session="loop", reason="done")
+        assert receipt.startswith("c1 done: ")
+        assert "m1 user" in await chat.say("recall_archived", refs="m1", session="loop")
+        assert '"messages"' in await chat.read("loop/context")
+
+    with serving(tmp_path / "home") as served:
+        over_http(served, story, era)
+
+
+@both_eras
+def test_a_client_with_a_wrong_token_does_not_connect(served: Served, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        await chat.client.list_tools()
+
+    with pytest.raises((MCPError, ExceptionGroup, httpx2.HTTPError)):
+        over_http(served, story, era, token="wrong-" * 5)
+
+
+@both_eras
+def test_every_call_names_its_session(tmp_path: Path, era: Era) -> None:
+    calls: dict[str, dict[str, Any]] = {
+        "record_messages": {"messages": LONG[:2]},
+        "pin_constraint": {"text": "Never push."},
+        "compress_context": {"reason": "done"},
+        "context_stats": {},
+        "recall_archived": {"query": "push"},
+        "restore_context": {"ref": "c1"},
+        "unpin_constraint": {"ref": "p1"},
+    }
+
+    async def story(chat: Talk) -> None:
+        await chat.say("pin_constraint", text="Only staging.", session="mine")
+        for tool, arguments in calls.items():
+            assert 'pass session="NAME"' in await chat.fail(tool, **arguments), tool
+
+    with serving(tmp_path / "home") as served:
+        over_http(served, story, era)
+
+
+@both_eras
+def test_a_session_of_another_project_is_not_readable(tmp_path: Path, era: Era) -> None:
+    home = tmp_path / "home"
+
+    async def theirs(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG, session="secret")
+        await chat.say("pin_constraint", text="Canary-7 rule.", session="secret")
+        await chat.say("compress_context", reason="done", session="secret")
+
+    async def ours(chat: Talk) -> None:
+        for tool, arguments in {
+            "context_stats": {},
+            "recall_archived": {"query": "limiter"},
+            "compress_context": {"reason": "done"},
+            "restore_context": {"ref": "c1"},
+            "unpin_constraint": {"ref": "p1"},
+        }.items():
+            said = await chat.fail(tool, session="secret", **arguments)
+            assert "Canary-7" not in said
+        assert "secret" not in await chat.read("sessions")
+        for path in ("context", "pinned", "digests", "messages/m1", "receipts/c1"):
+            with pytest.raises(MCPError):
+                await chat.read(f"secret/{path}")
+        with pytest.raises(MCPError):
+            await chat.prompt("resume", session="secret")
+        await chat.say("pin_constraint", text="Ours.", session="secret")
+        assert "Canary-7" not in await chat.read("secret/pinned")
+
+    with serving(home, "/theirs") as served:
+        over_http(served, theirs, era)
+    with serving(home, "/ours") as served:
+        over_http(served, ours, era)
+
+
+@both_eras
+def test_an_argument_over_the_limit_is_refused_by_name(served: Served, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        said = await chat.fail("pin_constraint", text="x" * (MOST_CHARS + 1), session="long")
+        assert said.startswith("text: 65,537 characters, over the limit of 65,536.")
+        with pytest.raises(MCPError, match="focus: "):
+            await chat.prompt("compact", focus="x" * (MOST_CHARS + 1))
+        with pytest.raises(MCPError, match="uri: "):
+            await chat.read("x" * MOST_CHARS + "/pinned")
+
+    over_http(served, story, era)
+
+
+def test_the_four_core_tools_can_stand_alone(tmp_path: Path) -> None:
+    async def story(chat: Talk) -> None:
+        assert len((await chat.client.list_tools()).tools) == 4
+
+    with serving(tmp_path / "home", only_core=True) as served:
+        over_http(served, story, "auto")
+
+
+# It cannot be started unsafe
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "box.lan", "localhost.evil"])
+@pytest.mark.parametrize("more", [{}, {"allow_remote": True}, {"allowed_hosts": ("box.lan",)}])
+def test_other_machines_are_kept_out(tmp_path: Path, host: str, more: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="--allow-remote together with --allowed-hosts"):
+        serve_http(settings_of(tmp_path / "home"), "/one", {}, host=host, port=0, **more)
+    with pytest.raises(SettingsError):
+        build_app(settings_of(tmp_path / "home"), "/one", {}, Door(host=host, **more), "t" * 43)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("name", ["*", "", "http://box.lan", "box.lan/x", "a b", "*:80", "box:x"])
+def test_a_host_to_allow_is_a_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"write it as box\.lan"):
+        serve_http(settings_of(tmp_path), "/one", {}, host="0.0.0.0", allowed_hosts=[name])
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "", "box.lan", "https://*", "https://box.lan/"])
+def test_an_origin_to_allow_is_an_address(tmp_path: Path, origin: str) -> None:
+    with pytest.raises(InputError, match=r"write it as https://box\.lan"):
+        serve_http(settings_of(tmp_path), "/one", {}, allowed_origins=[origin])
+
+
+def test_the_names_asked_for_are_accepted_and_no_others(tmp_path: Path) -> None:
+    door = Door("0.0.0.0", 80, ("box.lan", "box:1"), ("https://box.lan",), allow_remote=True)
+    app = build_app(settings_of(tmp_path), "/one", {}, door, "t" * 43)
+
+    async def status(host: str, origin: str = "") -> int:
+        transport = httpx2.ASGITransport(app)
+        headers = {"Host": host, "Authorization": "Bearer " + "t" * 43, **MODERN_HEADERS}
+        headers |= {"Accept": "application/json, text/event-stream"}
+        if origin:
+            headers["Origin"] = origin
+        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
+            return (await http.post("/mcp", json=MODERN, headers=headers)).status_code
+
+    async def story() -> None:
+        async with app.router.lifespan_context(app):
+            for host in ("box.lan", "box.lan:80", "box:1"):
+                assert await status(host) == 200
+            for host in ("127.0.0.1:80", "localhost", "box", "box.lan:81", "0.0.0.0"):
+                assert await status(host) == 421
+            assert await status("box.lan", "https://box.lan") == 200
+            assert await status("box.lan", "http://box.lan") == 403
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("token", ["", "short", "x" * 15])
+def test_there_is_no_server_without_a_token(tmp_path: Path, token: str) -> None:
+    with pytest.raises(SettingsError, match="protects nothing"):
+        build_app(settings_of(tmp_path), "/one", {}, Door(), token)
+
+
+def test_a_port_in_use_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=r"pass another --port, or 0"):
+            serve_http(settings_of(tmp_path), "/one", {}, port=port)
+    with pytest.raises(InputError, match="is no port"):
+        serve_http(settings_of(tmp_path), "/one", {}, port=70_000)
+
+
+# The token's file
+
+
+@posix
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_the_owner_can_read_what_is_made(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        home = tmp_path / "deep" / "home"
+
+        async def story(chat: Talk) -> None:
+            await chat.say("record_messages", messages=LONG, session="loop")
+
+        with serving(home) as served:
+            over_http(served, story, "auto")
+            found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
+            assert {"token", "store.db", "store.db-wal"} <= found.keys()
+            assert set(found.values()) == {0o600}, found
+            assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
+
+
+def test_the_token_is_made_once_and_kept(tmp_path: Path) -> None:
+    first = ensure_token(tmp_path)
+    assert len(first) >= 43
+    assert ensure_token(tmp_path) == first
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["token"]
+
+
+def test_two_first_starts_agree_on_one_token(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: ensure_token(tmp_path), range(32)))
+    assert len(found) == 1
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o602, 0o666, 0o777, 0o610])
+def test_a_token_others_may_know_is_refused(tmp_path: Path, mode: int) -> None:
+    ensure_token(tmp_path)
+    token_path(tmp_path).chmod(mode)
+    with pytest.raises(SettingsError, match=rf"mode {mode:03o}.* chmod 600 .*/token$"):
+        ensure_token(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "\n", "   \n", "x" * 15, "x" * 15 + "\n"])
+def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, content: str) -> None:
+    ensure_token(tmp_path)
+    token_path(tmp_path).write_text(content)
+    with pytest.raises(SettingsError, match=r"protects nothing.*: rm .*/token$"):
+        ensure_token(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["two words of a token", "é" * 20, "a" * 20 + "\nb"])
+def test_a_token_no_header_can_carry_is_refused(tmp_path: Path, content: str) -> None:
+    ensure_token(tmp_path)
+    token_path(tmp_path).write_text(content, encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"no header can carry.*: rm .*/token$"):
+        ensure_token(tmp_path)
+
+
+@posix
+def test_a_token_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_token(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(SettingsError, match=r"belongs to another user.*: rm .*/token$"):
+        ensure_token(tmp_path)
+
+
+@posix
+def test_only_a_plain_file_is_a_token(tmp_path: Path) -> None:
+    path = token_path(tmp_path)
+    (tmp_path / "elsewhere").write_text("t" * 43)
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SettingsError, match="is a link"):
+        ensure_token(tmp_path)
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SettingsError, match="is a link"):
+        ensure_token(tmp_path)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    with pytest.raises(SettingsError, match="is not a file"):
+        ensure_token(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SettingsError, match="is not a file"):
+        ensure_token(tmp_path)
+
+
+def test_a_home_that_is_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    with pytest.raises(StoreError, match="MCP_COMPACTION_HOME"):
+        ensure_token(tmp_path / "home")
+
+
+def test_the_token_is_not_in_what_a_bearer_shows() -> None:
+    bearer = Bearer("t" * 43)
+    assert "ttt" not in repr(bearer)
+    owner = asyncio.run(bearer.verify_token("t" * 43))
+    assert owner is not None
+    assert "ttt" not in repr(owner)
+
+
+# The process
+
+PROCESS = """
+import logging, os, sys
+from mcp_compaction.server.http import serve_http
+from mcp_compaction.settings import load_settings
+logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+code = serve_http(load_settings(os.environ), "/one", os.environ, port=0)
+sys.stderr.write(f"ended with {code}\\n")
+raise SystemExit(code)
+"""
+
+
+@contextlib.contextmanager
+def process(home: Path) -> Iterator[tuple[subprocess.Popen[str], Served]]:
+    environ = {"MCP_COMPACTION_HOME": str(home), "PATH": os.environ["PATH"], **SMALL}
+    running = subprocess.Popen(
+        [sys.executable, "-c", PROCESS],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    assert running.stdout is not None
+    try:
+        port = _port(running)
+        yield running, Served(port, home, token_path(home).read_text().strip())
+    finally:
+        running.kill()
+        running.wait(10)
+        running.stderr.close()
+        running.stdout.close()
+
+
+def _port(running: subprocess.Popen[str]) -> int:
+    assert running.stderr is not None
+    for line in running.stderr:
+        if line.startswith("mcp-compaction serves http://127.0.0.1:"):
+            return int(line.rsplit(":", 1)[1].split("/")[0])
+    raise AssertionError("it never said where it serves")
+
+
+@posix
+@pytest.mark.parametrize("ask", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_the_token_is_never_said(
+    tmp_path: Path, ask: signal.Signals
+) -> None:
+    home = tmp_path / "home"
+
+    async def story(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG, session="loop")
+        # The stream a client of the handshake era holds open must not hold up the end.
+        running.send_signal(ask)
+        await asyncio.to_thread(running.wait, 10)
+
+    with process(home) as (running, served):
+        post(served, {"Authorization": "Bearer wrong"})
+        post(served, {"Origin": "null"})
+        started = time.monotonic()
+        with contextlib.suppress(MCPError, ExceptionGroup, httpx2.HTTPError):
+            over_http(served, story, "legacy")
+        assert running.wait(10) == 0
+        assert time.monotonic() - started < 15
+        assert running.stderr is not None
+        assert running.stdout is not None
+        said = running.stderr.read() + running.stdout.read()
+    assert "ended with 0" in said
+    assert "Traceback" not in said
+    assert served.token not in said
+    assert "Bearer wrong" not in said
+    # A closed store has folded its log in.
+    assert not (home / "store.db-wal").exists()

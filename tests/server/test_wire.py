@@ -1,0 +1,343 @@
+"""What is done with a line before the SDK sees it, and how lines are read and written."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from threading import Event
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+
+from mcp_compaction.server.mend import DEEPEST, INVALID_REQUEST, PARSE_ERROR, Answer, Good, mend
+from mcp_compaction.server.wire import Splitter, TooLong, Wire
+
+REQUEST = b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":%s}}'
+
+
+def refused(line: bytes) -> list[tuple[Any, int]]:
+    """The ids and codes of the answer to a line that cannot be served."""
+    verdict = mend(line)
+    assert isinstance(verdict, Answer), verdict
+    errors = [json.loads(text) for text in verdict.text.split("\n")]
+    assert all(JSONRPCError.model_validate(error) for error in errors)
+    return [(error["id"], error["error"]["code"]) for error in errors]
+
+
+def served(line: bytes) -> Any:
+    """The line as the SDK reads it."""
+    verdict = mend(line)
+    assert isinstance(verdict, Good), verdict
+    return jsonrpc_message_adapter.validate_json(verdict.text, by_name=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'"half',
+        b"NaN",
+        b"-Infinity",
+        b"01",
+        b"9" * 5_000,
+        b"'x'",
+        b'"\x00"',
+        b'"\\x"',
+        b'"\\ud8zz"',
+    ],
+)
+def test_what_is_not_json_is_a_parse_error_with_its_id(value: bytes) -> None:
+    assert refused(REQUEST % value) == [(7, PARSE_ERROR)]
+
+
+@pytest.mark.parametrize("depth", [DEEPEST, 1_000, 100_000])
+@pytest.mark.parametrize("line", [REQUEST, b'{"method":"x","params":{"a":%s},"id":7}'])
+def test_what_is_too_deep_is_a_parse_error_with_its_id(depth: int, line: bytes) -> None:
+    assert refused(line % (b"[" * depth + b"]" * depth)) == [(7, PARSE_ERROR)]
+
+
+def test_what_is_just_not_too_deep_is_served() -> None:
+    depth = DEEPEST - 2
+    assert isinstance(served(REQUEST % (b"[" * depth + b"]" * depth)), JSONRPCRequest)
+    brackets = json.dumps("[{" * DEEPEST).encode()
+    assert isinstance(served(REQUEST % brackets), JSONRPCRequest)
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b'{"id":"a\\"b","method":', 'a"b'),
+        (b'{"params":{"id":1},"id":2,"method":', 2),
+        (b'{"method":"id","params":{"text":"\\"id\\":3"},"id":-4,', -4),
+        (b'{"params":{"id":1},"method":', None),
+        (b'noise {"jsonrpc":"2.0","id":5,"method":"ping"}', 5),
+        (b'{"id":1.5,"method":', None),
+        (b'{"id":"\\x","method":', None),
+        (b'{"id":6,"result":{', 6),
+        (b'{"result":{},"id":6', None),
+        (b"", None),
+        (b'{"a":"' + b'\\"' * 50_000 + b'"id":7', None),
+        (b'{"params":"' + b"x" * 50_000 + b'\\q","id":8,"jsonrpc":"2.0"}', 8),
+        (b'{"params":{"id":9},"a":"' + b"x" * 50_000 + b'\\q"}', None),
+    ],
+)
+def test_the_id_is_found_in_broken_text(line: bytes, id: Any) -> None:
+    assert refused(line) == [(id, PARSE_ERROR)]
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":[],"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 1.5),
+        (b'{"jsonrpc":"2.0","id":1}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":2}', 1),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 1),
+        (b'{"id":1,"method":"ping"}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}', 1),
+        (b"{}", None),
+        (b"7", None),
+        (b'"text"', None),
+        (b"null", None),
+    ],
+)
+def test_json_that_is_no_request_is_an_invalid_request(line: bytes, id: Any) -> None:
+    if id == 1.5:
+        verdict = mend(line)
+        assert isinstance(verdict, Answer)
+        assert json.loads(verdict.text)["id"] == id
+    else:
+        assert refused(line) == [(id, INVALID_REQUEST)]
+
+
+def test_a_batch_is_refused_once_for_each_request() -> None:
+    batch = b'[{"id":1,"method":"a"},{"id":"b"},{"id":3,"result":{}},{"method":"n"},7,{"id":null}]'
+    assert refused(batch) == [(1, INVALID_REQUEST), ("b", INVALID_REQUEST)]
+    assert refused(b"[]") == [(None, INVALID_REQUEST)]
+
+
+@pytest.mark.parametrize(
+    ("escape", "text"),
+    [
+        (b"\\ud83d", "\ufffd"),
+        (b"\\uDE00x", "\ufffdx"),
+        (b"\\ud83d\\ud83d\\ude00", "\ufffd\U0001f600"),
+        (b"\\ud83d\\n\\ude00", "\ufffd\n\ufffd"),
+        (b"\\\\ud83d", "\\ud83d"),
+        (b"\\\\\\ud83d", "\\\ufffd"),
+        (b"\\ud7ff\\ue000", "\ud7ff\ue000"),
+        (b"\xff\xed\xa0\x80", "\ufffd" * 4),
+        (b"\xe2\x80\xa8\\u2028", "\u2028\u2028"),
+    ],
+)
+def test_text_that_cannot_be_is_repaired_and_served(escape: bytes, text: str) -> None:
+    assert served(REQUEST % (b'"' + escape + b'"')).params == {"a": text}
+
+
+def test_a_good_line_is_passed_on_as_it_is() -> None:
+    line = REQUEST % b'"\\ud83d\\ude00 1e5"  '
+    assert mend(line) == Good(line.decode())
+    assert mend(b"\xef\xbb\xbf" + line + b"\r") == Good(line.decode())
+
+
+def test_replies_are_passed_on_and_never_answered() -> None:
+    assert isinstance(mend(b'{"id":null,"error":"?"}'), Good)
+    assert isinstance(mend(b'{"jsonrpc":"2.0","id":4,"result":[]}'), Good)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+field_names = st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"])
+messages = st.dictionaries(
+    field_names | st.text(max_size=2), st.sampled_from(["2.0", "ping", 1, {}]) | json_values
+)
+loose_json = st.builds(
+    lambda value, ascii: json.dumps(value, ensure_ascii=ascii).encode("utf-8", "surrogatepass"),
+    messages | json_values | st.lists(messages, max_size=3),
+    st.booleans(),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """JSON with a piece of it cut out and something else put in."""
+    line = draw(loose_json)
+    start = draw(st.integers(0, len(line)))
+    end = draw(st.integers(start, len(line)))
+    return line[:start] + draw(st.binary(max_size=6)) + line[end:]
+
+
+@settings(max_examples=3_000)
+@given(st.binary() | loose_json | damaged())
+@example(b'{"jsonrpc":"2.0","id":' + b"9" * 4_000 + b',"method":""}')
+def test_every_line_is_served_or_answered(line: bytes) -> None:
+    verdict = mend(line)
+    if isinstance(verdict, Answer):
+        answers = verdict.text.split("\n")
+        assert all("error" in json.loads(text) for text in answers)
+        return
+    fields = json.loads(verdict.text)
+    if "method" in fields:
+        # With an id it must not pass for a notification, which is never answered.
+        kind = JSONRPCRequest if "id" in fields else JSONRPCNotification
+        assert type(jsonrpc_message_adapter.validate_json(verdict.text, by_name=False)) is kind
+    else:
+        assert "result" in fields or "error" in fields
+
+
+@given(json_values, st.integers() | st.text())
+def test_every_proper_request_is_served(value: Any, id: int | str) -> None:
+    text = json.dumps({"jsonrpc": "2.0", "id": id, "method": "m", "params": {"v": value}})
+    verdict = mend(text.encode())
+    if any(name in text for name in ("NaN", "Infinity")):
+        return
+    assert isinstance(verdict, Good)
+
+
+@given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
+def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -> None:
+    lines = [line.replace(b"\n", b"") for line in lines]
+    stream = b"\n".join(lines)
+    splitter = Splitter()
+    found: list[bytes | TooLong] = []
+    for at in range(0, len(stream), size):
+        found += splitter.feed(stream[at : at + size])
+    assert [*found, splitter.rest()] == (lines or [b""])
+
+
+def test_only_the_ends_of_a_long_line_are_kept() -> None:
+    splitter = Splitter(longest=50_000)
+    long = b"<" + b"x" * 200_000 + b">"
+    found = list(splitter.feed(b"a\n"))
+    for at in range(0, len(long), 999):
+        found += splitter.feed(long[at : at + 999])
+    found += splitter.feed(b"\nb\n")
+    _, kept, after = found
+    assert isinstance(kept, TooLong)
+    assert (kept.head[:2], kept.tail[-2:], after) == (b"<x", b"x>", b"b")
+    assert len(kept.head) + len(kept.tail) < 40_000
+
+
+class Ends:
+    """The host's ends of a wire's pipes."""
+
+    def __init__(self, longest: int) -> None:
+        source, self.stdin = os.pipe()
+        self.stdout, sink = os.pipe()
+        self.rung = Event()
+        self.own = (source, sink)
+        self.wire = Wire(source, sink, self.rung.set, longest)
+
+    def answer(self) -> dict[str, Any]:
+        assert select.select([self.stdout], [], [], 2)[0]
+        return json.loads(os.read(self.stdout, 65_536))
+
+
+@contextmanager
+def opened(longest: int = 1_000) -> Generator[Ends]:
+    ends = Ends(longest)
+    try:
+        yield ends
+    finally:
+        for fd in (ends.stdin, ends.stdout):
+            with suppress(OSError):
+                os.close(fd)
+
+
+def test_a_wire_hands_on_good_lines_and_answers_the_others() -> None:
+    with opened() as ends:
+        ends.wire.open()
+        os.write(ends.stdin, b"\n \r\n" + REQUEST % b"1" + b"\n" + b"{\n" + REQUEST % b"2")
+        assert ends.answer()["error"]["code"] == PARSE_ERROR
+        assert not ends.rung.is_set()
+        os.close(ends.stdin)
+        assert ends.wire.readline() == (REQUEST % b"1").decode()
+        assert ends.wire.readline() == (REQUEST % b"2").decode()
+        assert ends.wire.readline() == ""
+        assert ends.wire.readline() == ""
+        assert ends.rung.wait(2)
+        assert not ends.wire.over
+
+
+def test_a_wire_refuses_a_long_line_by_its_id() -> None:
+    with opened() as ends:
+        ends.wire.open()
+        os.write(ends.stdin, REQUEST % (b'"' + b"x" * 2_000 + b'"') + b"\n")
+        answer = ends.answer()
+        assert answer["id"] == 7
+        assert "1000 bytes" in answer["error"]["message"]
+
+
+def test_the_end_waits_for_lines_that_nobody_has_read_yet() -> None:
+    with opened() as ends:
+        ends.wire.open()
+        os.write(ends.stdin, REQUEST % b"1" + b"\n{\n")
+        ends.answer()
+        os.close(ends.stdin)
+        assert not ends.rung.wait(0.05)
+        assert ends.wire.readline()
+        assert ends.wire.readline() == ""
+        assert ends.rung.is_set()
+
+
+def test_the_end_is_told_at_once_where_nothing_waits() -> None:
+    with opened() as ends:
+        ends.wire.open()
+        os.close(ends.stdin)
+        assert ends.rung.wait(2)
+
+
+def test_a_stopped_wire_gives_nothing_more() -> None:
+    with opened() as ends:
+        ends.wire.open()
+        os.write(ends.stdin, REQUEST % b"1" + b"\n{\n")
+        ends.answer()
+        ends.wire.stop()
+        assert ends.wire.over
+        assert ends.wire.readline() == ""
+        assert ends.rung.is_set()
+
+
+def test_a_host_that_does_not_read_stops_the_wire() -> None:
+    with opened() as ends:
+        os.close(ends.stdout)
+        ends.wire.send("{}")
+        ends.wire.send("{}")
+        assert ends.wire.over
+
+
+def test_a_long_line_is_written_whole_where_writes_are_short_or_would_block() -> None:
+    with opened() as ends:
+        for fd in ends.own:
+            os.set_blocking(fd, False)
+        ends.wire.open()
+        text = "é" * 300_000
+        script = "import sys; sys.exit(len(sys.stdin.buffer.readline()) != 600_001)"
+        reader = subprocess.Popen([sys.executable, "-c", script], stdin=ends.stdout)
+        ends.wire.send(text)
+        assert reader.wait(10) == 0
+        os.write(ends.stdin, REQUEST % b"1" + b"\n")
+        assert ends.wire.readline()
+
+
+def test_the_wire_needs_nothing_but_the_standard_library() -> None:
+    script = (
+        "import sys, mcp_compaction.server.wire as _;"
+        "print([name for name in ('mcp', 'anyio', 'pydantic', 'asyncio') if name in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert loaded.stdout.strip() == b"[]"
