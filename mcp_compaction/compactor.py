@@ -477,6 +477,10 @@ class Compactor:
         """Look the store over."""
         return await self._store.health()
 
+    async def repair(self) -> None:
+        """Build the store's search index anew."""
+        await self._store.repair()
+
     async def close(self) -> None:
         """Let go of the store."""
         await self._store.close()

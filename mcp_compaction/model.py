@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -114,6 +114,13 @@ class Message(Value):
         return self.role == "user" and not self.results
 
 
+class Spoken(NamedTuple):
+    """A piece of a message that a search can find, and whose words it is."""
+
+    by: Role
+    text: str
+
+
 class NewMessage(Value):
     """A message on its way into the log: parsed, masked and counted, not yet numbered."""
 
@@ -122,7 +129,7 @@ class NewMessage(Value):
     shape: Shape
     raw: str
     normal: str  # the JSON that identity is judged by: canonical, without cache marks
-    passages: tuple[str, ...] = ()  # what the search will find it by
+    passages: tuple[Spoken, ...] = ()  # what the search will find it by
     host_id: str | None = None
     at: datetime | None = None
     tokens: int = 0

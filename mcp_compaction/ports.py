@@ -119,6 +119,7 @@ class Health(Value):
     sessions: int
     messages: int
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what is worth knowing but does no harm here
 
 
 class Store(Protocol):
@@ -212,6 +213,10 @@ class Store(Protocol):
 
     async def health(self) -> Health:
         """Look the store over without changing it."""
+        ...
+
+    async def repair(self) -> None:
+        """Build the search index anew from its texts."""
         ...
 
     async def close(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.arguments import add_place
 from mcp_compaction.cli.invocation import Invocation
@@ -14,17 +15,21 @@ from mcp_compaction.cli.opening import flags_of, has_store, opened, project_of, 
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import columns, counted
 from mcp_compaction.core.policy import PRESETS, Policy
-from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.settings import NAMES, Settings
-from mcp_compaction.store.health import sqlite_problem
+from mcp_compaction.wiring import counter_of
+
+if TYPE_CHECKING:
+    from mcp_compaction.server.probe import Checked
 
 DESCRIPTION = """\
-Look over the store, the token counter and the settings, and say in words what is wrong.
+Look over the store, the token counter and the settings, start the server as a host would, and say
+in words what is wrong.
 Changes: nothing; ends with code 1 when a problem is found."""
-EXAMPLES = ("doctor", "doctor --json", "doctor --home /srv/agents/compaction")
+EXAMPLES = ("doctor", "doctor --no-server --json", "doctor --home /srv/agents/compaction")
 
+_PATIENCE_MS = 3_000
 _COUNTERS = {
     "exact": "exact for models that count in o200k",
     "scaled": "scaled by what the provider reported",
@@ -44,6 +49,8 @@ class Setting(Value):
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare what may be typed."""
     add_place(parser)
+    parser.add_argument("--no-server", action="store_true", help="do not start the server")
+    parser.add_argument("--fix", action="store_true", help="build the search index anew first")
 
 
 async def run(call: Invocation) -> int:
@@ -54,21 +61,27 @@ async def run(call: Invocation) -> int:
     if not call.args.json:
         _say_settings(call.screen, listed, project)
     health = await _health(call, settings)
-    notes = [note for note in [sqlite_problem(sqlite3.sqlite_version_info)] if note]
-    problems = [line for line in health.problems if line not in notes] if health else []
+    notes = list(health.notes) if health else []
+    problems = list(health.problems) if health else []
+    checks = () if call.args.no_server else await _server(call.environ)
+    problems += _faults(checks)
+    notes += _slowness(checks)
+    counter = counter_of(settings)
     if call.args.json:
         call.screen.write_json(
             {
                 "store": health.model_dump(mode="json") if health else None,
                 "problems": problems,
                 "notes": notes,
-                "counter": {"id": best_counter().id, "precision": best_counter().precision},
+                "counter": {"id": counter.id, "precision": counter.precision},
+                "server": [check.model_dump(mode="json") for check in checks],
                 "project": project,
                 "settings": [setting.model_dump(mode="json") for setting in listed],
             }
         )
     else:
         _say_store(call.screen, settings, health)
+        _say_server(call.screen, checks)
         _say_verdict(call.screen, problems, notes)
     return 1 if problems else 0
 
@@ -77,7 +90,44 @@ async def _health(call: Invocation, settings: Settings) -> Health | None:
     if not has_store(settings):
         return None
     async with opened(call) as place:
+        if call.args.fix:
+            await place.compactor.repair()
         return await place.compactor.health()
+
+
+async def _server(environ: Mapping[str, str]) -> tuple[Checked, ...]:
+    """The server as the user's settings make it, but on a store of its own that is then gone."""
+    # The SDK takes longer to load than all else: only who asks for the server waits for it.
+    from mcp_compaction.server.probe import look_over
+
+    with TemporaryDirectory(prefix="mcp-compaction-") as folder:
+        own = {"MCP_COMPACTION_HOME": folder, "MCP_COMPACTION_PROJECT": folder}
+        return await look_over({**environ, **own, "MCP_COMPACTION_RECORD": "true"})
+
+
+def _faults(checks: Iterable[Checked]) -> list[str]:
+    """What is wrong with the server, each thing once with the protocols it shows in."""
+    found: dict[str, list[str]] = {}
+    for check in checks:
+        for problem in check.problems:
+            found.setdefault(problem, []).append(check.protocol)
+    return [f"{problem} (protocol {', '.join(eras)})" for problem, eras in found.items()]
+
+
+def _slowness(checks: Iterable[Checked]) -> list[str]:
+    slowest = max((check.first_answer_ms or 0 for check in checks), default=0)
+    if slowest <= _PATIENCE_MS:
+        return []
+    return [f"the server took {slowest:,} ms to its first answer; some hosts wait no longer"]
+
+
+def _say_server(screen: Screen, checks: Iterable[Checked]) -> None:
+    for check in checks:
+        if check.first_answer_ms is None:
+            continue
+        what = f"{counted(len(check.tools), 'tool')}, {counted(check.calls, 'call')} made"
+        when = f"first answer after {check.first_answer_ms:,} ms"
+        screen.say(f"{screen.bold('server')} over MCP {check.protocol}: {when}, {what}")
 
 
 def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:
@@ -92,7 +142,7 @@ def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> 
 
 
 def _say_store(screen: Screen, settings: Settings, health: Health | None) -> None:
-    counter = best_counter()
+    counter = counter_of(settings)
     screen.say(f"{screen.bold('token counter')} {counter.id}: {_COUNTERS[counter.precision]}")
     screen.say(screen.bold("store"))
     if health is None:

@@ -31,6 +31,8 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Mapping[str, Listed] = {
+    "serve": Listed("mcp_compaction.cli.serve", "serve the tools to a host, over MCP"),
+    "demo": Listed("mcp_compaction.cli.demo", "play a long session and show what comes of it"),
     "record": Listed("mcp_compaction.cli.record", "keep messages from a file or stdin"),
     "sessions": Listed("mcp_compaction.cli.sessions", "list what is recorded"),
     "stats": Listed("mcp_compaction.cli.stats", "say how full the window is and what would help"),
@@ -44,16 +46,25 @@ COMMANDS: Mapping[str, Listed] = {
     "forget": Listed("mcp_compaction.cli.forget", "remove a message, session or project for good"),
     "export": Listed("mcp_compaction.cli.export", "write a session as JSON lines"),
     "backup": Listed("mcp_compaction.cli.backup", "copy the whole store to a new file"),
-    "doctor": Listed("mcp_compaction.cli.doctor", "look the store and the settings over"),
+    "doctor": Listed(
+        "mcp_compaction.cli.doctor", "look the store, the settings and the server over"
+    ),
 }
 
 _SUMMARY = """\
 mcp-compaction keeps all that was said to an agent, and decides what of it the model still sees.
 
-usage: mcp-compaction COMMAND [options]"""
+usage: mcp-compaction COMMAND [options]
+       mcp-compaction            where a host starts it: serves the tools on stdio"""
 
 _START = """\
+plug it into a host:
+  claude mcp add --scope user compaction -- uvx mcp-compaction
+  codex mcp add compaction -- uvx mcp-compaction
+  others: {"mcpServers": {"compaction": {"command": "uvx", "args": ["mcp-compaction"]}}}
+
 start here:
+  mcp-compaction demo
   mcp-compaction record chat.jsonl --session tax-2026
   mcp-compaction stats --session tax-2026
   mcp-compaction compress --session tax-2026 --dry-run"""
@@ -126,10 +137,10 @@ def overview() -> str:
 def _dispatch(
     argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]
 ) -> int:
-    if not argv:
+    if not argv and stdin.isatty():
         screen.say(f"{overview()}\n\nMore: mcp-compaction --help")
         return DONE
-    name, *rest = argv
+    name, *rest = argv or ("serve",)
     if name in ("-h", "--help", "help"):
         screen.say(help_text())
         return DONE
@@ -138,6 +149,11 @@ def _dispatch(
         return DONE
     if name not in COMMANDS:
         raise InputError(_unknown(name))
+    if name == "serve":
+        # It takes stdin and stdout for the protocol first, and has an event loop of its own.
+        from mcp_compaction.cli.serve import start
+
+        return start(rest, screen, stdin, environ)
     # Parsing may need pydantic and running needs asyncio: neither is loaded for the overview.
     from mcp_compaction.cli.invocation import invoke
 

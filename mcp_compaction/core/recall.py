@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from mcp_compaction.core.parts import Count, words_of
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Hit, Part, Value
+from mcp_compaction.model import Hit, Part, Role, Spoken, ToolResult, Value
 
 _MOST_CHARS = 600  # about eighty words
 _MOST_TERMS = 64
@@ -63,9 +63,13 @@ def read_query(text: str) -> Question:
     )
 
 
-def passages(parts: Iterable[Part]) -> tuple[str, ...]:
-    """What a search finds a message by: its words in pieces of about eighty."""
-    return tuple(piece for part in parts for piece in _pieces(words_of(part)))
+def passages(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
+    """What a search finds a message by: its words in pieces of about eighty, and whose they are."""
+    return tuple(
+        Spoken("tool" if isinstance(part, ToolResult) else role, piece)
+        for part in parts
+        for piece in _pieces(words_of(part))
+    )
 
 
 def rank(hits: Sequence[Hit]) -> tuple[Hit, ...]:

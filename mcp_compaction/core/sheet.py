@@ -230,7 +230,7 @@ def _guards(blocks: Sequence[StepBlock], policy: Policy) -> list[Guard | None]:
     for number in range(least, len(blocks)):
         guards[number] = "tail"
     request = _newest_request(blocks)
-    if request is not None and guards[request] != "tail":
+    if request is not None:
         guards[request] = "request"
     if blocks and blocks[-1].step.is_open:
         guards[-1] = "open"

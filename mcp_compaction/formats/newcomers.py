@@ -26,7 +26,7 @@ def newcomer(message: IncomingMessage, count: Count, mask: bool) -> NewMessage:
         shape=message.shape,
         raw=raw,
         normal=normalize(original),
-        passages=passages(parts),
+        passages=passages(role, parts),
         host_id=message.host_id,
         at=message.at,
         tokens=tokens_of(parts, count),

@@ -167,11 +167,11 @@ def _id_in(text: str, tail: str) -> RequestId | None:
 
 
 def _id_near_start(head: str) -> str | None:
-    depth = 0
+    depth, found = 0, None
     for token in _TOKEN.finditer(head):
         depth += bool(token["open"]) - bool(token["close"])
         if depth <= 1 and token["reply"]:
             return None
-        if depth <= 1 and token["id"]:
-            return token["id"]
-    return None
+        if depth <= 1 and found is None:
+            found = token["id"]
+    return found

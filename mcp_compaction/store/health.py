@@ -27,11 +27,12 @@ def health(connection: sqlite3.Connection, path: Path) -> Health:
         sessions=sessions,
         messages=messages,
         problems=tuple(_problems(connection, path)),
+        notes=tuple(note for note in [sqlite_note(sqlite3.sqlite_version_info)] if note),
     )
 
 
-def sqlite_problem(version: tuple[int, ...]) -> str | None:
-    """What is wrong with a version of SQLite."""
+def sqlite_note(version: tuple[int, ...]) -> str | None:
+    """What to know about a version of SQLite."""
     series, patch = version[:2], version[2]
     fixed = {(3, 44): 6, (3, 50): 7, (3, 51): 3}
     if series > (3, 51) or patch >= fixed.get((series[0], series[1]), 10**6):
@@ -53,8 +54,6 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
             "Forgotten text may still be in the files; "
             "close all programs that use the store, then open it once."
         )
-    if problem := sqlite_problem(sqlite3.sqlite_version_info):
-        yield problem
 
 
 def _page_problems(connection: sqlite3.Connection) -> Iterator[str]:

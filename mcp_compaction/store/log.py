@@ -116,9 +116,9 @@ class _Log:
         self._insert(message, _Link(self._seq, follows, content, self._chain))
         tools = self._tools(message)
         at = self._now if message.at is None else stamp(message.at)
-        for ordinal, text in enumerate(message.passages):
+        for ordinal, (by, text) in enumerate(message.passages):
             row = Passage(
-                self._session, self._project, "m", self._seq, ordinal, message.role, at, tools, text
+                self._session, self._project, "m", self._seq, ordinal, by, at, tools, text
             )
             passages.insert(self._connection, row)
 

@@ -61,6 +61,11 @@ def optimize(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO passage_index (passage_index) VALUES ('optimize')")
 
 
+def rebuild(connection: sqlite3.Connection) -> None:
+    """Build the index anew from the texts."""
+    connection.execute("INSERT INTO passage_index (passage_index) VALUES ('rebuild')")
+
+
 def insert_digest(
     connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
 ) -> None:

@@ -37,7 +37,7 @@ from mcp_compaction.ports import (
     SearchQuery,
     SessionKey,
 )
-from mcp_compaction.store import forget, log, pins, search, sessions, views
+from mcp_compaction.store import forget, log, passages, pins, search, sessions, views
 from mcp_compaction.store.connect import make_folder, open_file, store_errors
 from mcp_compaction.store.database import (
     Database,
@@ -213,6 +213,10 @@ class SqliteStore:
     async def backup(self, target: Path) -> None:
         """Write a sound copy of the store to a new file."""
         await self._reading.run(lambda c: _back_up(c, target))
+
+    async def repair(self) -> None:
+        """Build the search index anew from its texts."""
+        await self._write(passages.rebuild)
 
     async def health(self) -> Health:
         """Look the store over without changing it."""

@@ -125,7 +125,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.fixture(scope="session")
-def template(estimated: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with one long session, one compaction and one pin, to be copied."""
     made = Shell(tmp_path_factory.mktemp("template"))
     environ = {"MCP_COMPACTION_PROJECT": "/test/project"}

@@ -77,6 +77,4 @@ def planned(id: str, *tasks: tuple[str, str]) -> list[Json]:
 
 def chatter(number: int, start: int = 0) -> list[Json]:
     """Turns of a user and an assistant who say nothing worth keeping; each about 60 tokens."""
-    return [
-        (user if n % 2 else assistant)(f"{start + n} {WORDS}") for n in range(1, number + 1)
-    ]
+    return [(user if n % 2 else assistant)(f"{start + n} {WORDS}") for n in range(1, number + 1)]

@@ -55,7 +55,10 @@ def made(name: str, **arguments: Any) -> ToolCall:
             made("str_replace_based_edit_tool", command="create", path="a.py"),
             Deed(act="write", target="a.py"),
         ),
-        (made("str_replace_editor", command="insert", path="a.py"), Deed(act="edit", target="a.py")),
+        (
+            made("str_replace_editor", command="insert", path="a.py"),
+            Deed(act="edit", target="a.py"),
+        ),
         (made("Write", file_path="a.py", content="x"), Deed(act="write", target="a.py")),
         (made("functions.apply_patch", input="x"), Deed(act="edit")),
         (made("Bash", command="ls"), Deed(act="run", target="ls")),

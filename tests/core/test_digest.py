@@ -166,7 +166,10 @@ def test_fitting_keeps_order_and_size_and_never_drops_what_must_stay(
 
 def test_joining_says_each_thing_once() -> None:
     first: Sections = (("FACTS", lines("The limit is 5.")),)
-    second: Sections = (("FACTS", lines("the  limit is 5", "new")), ("OPEN", lines("the limit is 5")))
+    second: Sections = (
+        ("FACTS", lines("the  limit is 5", "new")),
+        ("OPEN", lines("the limit is 5")),
+    )
     assert join(first, second) == (("FACTS", lines("The limit is 5.", "new")),)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
 
 def test_force_overrides_the_gate_but_not_what_there_is() -> None:
     short = session_of([user("go"), *used("1", "f", LARGE), *chatter(30)])
-    policy = Policy(window_tokens=100_000)
+    policy = Policy(window_tokens=100_000, preserve_recent_percent=None)
     assert compress(short, policy).kind == "refusal"
     assert compress(short, policy, force=True).kind == "compaction"
     three = session_of([user("go"), *chatter(2)])
@@ -157,7 +158,9 @@ def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
     session = session_of([user("go"), *chatter(40)], section_tokens=1_500)
     receipt = done(compress(session, SMALL)).receipt
     assert receipt.shortfall is not None
-    assert receipt.shortfall.startswith(f"{kilo(receipt.after)} is above the target of 1.2k: held by")
+    assert receipt.shortfall.startswith(
+        f"{kilo(receipt.after)} is above the target of 1.2k: held by"
+    )
     assert "system, tools and pins 1.5k" in receipt.shortfall
     assert "digests" in receipt.shortfall
     assert "The fixed sections alone take 1.5k of 2.0k" in receipt.shortfall
@@ -177,9 +180,7 @@ def test_one_request_and_400_steps_reach_the_release_mark() -> None:
 
 
 def test_what_can_be_freed_gently_is_not_summarized() -> None:
-    session = session_of(
-        [user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)]
-    )
+    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
     policy = Policy(window_tokens=6_000)
     outside = Outside(session.messages)
     receipt = done(compress(session, policy, outside)).receipt
@@ -194,7 +195,7 @@ def test_what_the_gentle_rungs_free_is_not_lost_to_a_digest_that_does_not_pay() 
     )
     policy = Policy(window_tokens=6_000, preserve_recent_turns=1, preserve_recent_percent=None)
     receipt = done(compress(session, policy)).receipt
-    assert [rung for rung, _ in receipt.freed][0] == "shrink"
+    assert receipt.freed[0][0] == "shrink"
     assert receipt.before - receipt.after > 1_000
 
 
@@ -226,13 +227,13 @@ def test_a_dry_run_asks_nothing_and_says_what_would_come_of_it() -> None:
 
 
 def test_a_span_takes_exactly_the_whole_steps_inside_it() -> None:
-    session = session_of([user("go"), *working(30), user("newest"), assistant("so")])
-    outcome = done(compress(session, Policy(), span=(3, 20)))
+    session = session_of([user("go"), *working(40), user("newest"), assistant("so")])
+    outcome = done(compress(session, Policy(), span=(3, 50)))
     (replaced,) = outcome.receipt.replaced
-    assert (replaced.first, replaced.last) == (4, 19)
+    assert (replaced.first, replaced.last) == (4, 49)
     assert outcome.receipt.target is None
     assert outcome.receipt.shortfall is None
-    assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [2, 3, *range(20, 64)]
+    assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [2, 3, *range(50, 84)]
 
 
 def test_a_span_takes_neither_the_newest_request_nor_an_open_step() -> None:
@@ -329,11 +330,13 @@ def test_a_summarizers_excuse_is_noted_once() -> None:
 @pytest.mark.parametrize("answers", [[Found(hits=())], [Draft(author="x"), Draft(author="x")]])
 def test_an_answer_of_the_wrong_kind_is_an_error(answers: list[Draft | Found]) -> None:
     session = session_of([user("go"), *working(40)])
-    running = flow(session, SMALL, Ask(reason="x", force=True), NOW, lambda text: len(text) // 4)
+    policy = Policy(window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1)
+    running = flow(session, policy, Ask(reason="x", force=True), NOW, estimate)
     next(running)
+    for answer in answers[:-1]:
+        running.send(answer)
     with pytest.raises(TypeError, match="is answered by"):
-        for answer in [*answers, *answers, *answers]:
-            running.send(answer)
+        running.send(answers[-1])
 
 
 # A digest alone
@@ -459,8 +462,10 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
 
 def test_a_preview_that_hides_what_no_search_finds_is_undone() -> None:
     hidden = LARGE + "the build is 7f3a91c2\n" + LARGE
-    session = session_of([user("go"), *used("1", "f", hidden), *used("2", "f", LARGE), *chatter(20)])
-    policy = Policy(window_tokens=12_000, recall_max_tokens=1)
+    session = session_of(
+        [user("go"), *used("1", "f", hidden), *used("2", "f", LARGE), *chatter(20)]
+    )
+    policy = Policy(window_tokens=6_000, recall_max_tokens=1)
     found = done(compress(session, policy))
     assert any(isinstance(e, Trimmed) and e.seq == 3 for e in found.view.body)
     unfound = done(compress(session, policy, Hostile(())))
@@ -546,7 +551,7 @@ def test_twenty_compactions_in_one_run_stay_coherent() -> None:
     session = session_of(originals, [pin(1, "Ask before you deploy.")])
     archive = list(session.messages)
     for round in range(20):
-        more = [user(f"Now part {round}: only touch src/part{round}.py."), *working(20, 20 * round)]
+        more = [user(f"Now part {round}: only touch src/part{round}.py."), *working(40, 40 * round)]
         known = len(archive)
         session = said(session, more, known)
         archive = [*archive, *session.messages[-len(more) :]]
@@ -557,7 +562,7 @@ def test_twenty_compactions_in_one_run_stay_coherent() -> None:
         assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
         session = after(session, outcome)
         assert session.view.head == (Kept(seq=1),)
-        shown = records(session, policy)
+        shown = "\n".join([records(session, policy), *(m.text for m in session.messages)])
         assert rule in shown
         assert "Ask before you deploy." in shown
         newest = f"Now part {round}: only touch src/part{round}.py."
@@ -567,9 +572,34 @@ def test_twenty_compactions_in_one_run_stay_coherent() -> None:
         numbers = [digest.number for digest in session.digests]
         assert len(numbers) == len(set(numbers))
         covered = sorted((digest.first, digest.last) for digest in session.digests)
-        assert all(a[1] < b[0] for a, b in zip(covered, covered[1:], strict=False))
+        assert all(a[1] < b[0] for a, b in pairwise(covered))
 
 
 def test_a_session_of_results_only_can_be_compacted() -> None:
     session = session_of([results((f"{n}", f"{n} {WORDS}")) for n in range(40)])
     assert done(compress(session, SMALL)).receipt.after <= SMALL.release_tokens
+
+
+def test_a_summarizer_that_always_writes_too_much_is_asked_a_few_times_only() -> None:
+    session = session_of([user("go"), *chatter(400)])
+    policy = Policy(window_tokens=20_000, digest_max_tokens=100, index_max_tokens=1)
+    lines = tuple(
+        Item(text=f"an open task that nobody has done yet, number {n}") for n in range(60)
+    )
+    outside = Hostile(session.messages, Draft(author="verbose", sections=(("OPEN", lines),)))
+    outcome = done(compress(session, policy, outside))
+    assert len(outside.summaries) == 6
+    assert outcome.receipt.shortfall is not None
+
+
+def test_only_the_digest_of_the_span_that_lost_something_is_patched() -> None:
+    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
+    session = session_of(
+        [user("go"), assistant("build 7f3a91c2"), *chatter(30), user("Newest request."), *work]
+    )
+    policy = Policy(window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1)
+    outcome = done(compress(session, policy, Hostile((), Draft(author="empty"))))
+    assert [[i.text for i in digest.items("FACTS")] for digest in outcome.digests] == [
+        ["7f3a91c2"],
+        [],
+    ]

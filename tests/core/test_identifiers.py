@@ -19,13 +19,13 @@ from mcp_compaction.model import IndexItem, Thinking, ToolCall, ToolResult
 from tests.core.saying import assistant, call, failed, ran, read, results, used, user
 from tests.sessions import messages_of
 
-PYTHON = '''Traceback (most recent call last):
+PYTHON = """Traceback (most recent call last):
   File "/srv/app/jobs/nightly.py", line 88, in <module>
     run(tenant)
   File "/srv/app/core/run.py", line 12, in run
     return table[tenant]
 KeyError: 'tenant_id'
-'''
+"""
 RUST = """error[E0382]: borrow of moved value: `session`
   --> src/store/sqlite.rs:41:17
    |
@@ -143,7 +143,10 @@ def test_each_thing_is_found_once_and_in_order() -> None:
 
 
 def test_an_error_line_is_given_once_and_not_endless() -> None:
-    assert list(error_lines("x: error: a error: b\nFAILED c")) == ["x: error: a error: b", "FAILED c"]
+    assert list(error_lines("x: error: a error: b\nFAILED c")) == [
+        "x: error: a error: b",
+        "FAILED c",
+    ]
     assert [len(line) for line in error_lines("error: " + "x" * 1_000)] == [300]
 
 

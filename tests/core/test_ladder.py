@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_compaction.core.digest import render_digest, sized
+from mcp_compaction.core.digest import Sections, render_digest, sized
 from mcp_compaction.core.ladder.deduplicate import deduplicate
 from mcp_compaction.core.ladder.merge import merge
 from mcp_compaction.core.ladder.shrink import shrink
@@ -279,7 +279,7 @@ def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
     assert lines.split("\n")[0] == "one"
     assert lines.split("\n")[-2:] == ["two three", ""]
     words = preview("alpha beta " * 50, "m1", 30)
-    assert words.startswith("alpha beta\n[... 1 lines, 550 characters;")
+    assert words.startswith("alpha beta alpha\n[... 1 lines, 550 characters;")
     assert words.endswith("]\nbeta ")
     assert preview("x" * 90, "m1", 30).split("\n") == [
         "x" * 20,
@@ -346,10 +346,11 @@ def lines(count: int, kind: str) -> tuple[Item, ...]:
 
 
 def a_digest(number: int, facts: int = 20, rules: int = 2) -> Digest:
-    sections = (("FACTS", lines(facts, "a fact")), ("CONSTRAINTS", lines(rules, f"never {number}")))
-    made = Digest(
-        number=number, first=number, last=number, messages=1, sections=sections
+    sections: Sections = (
+        ("FACTS", lines(facts, "a fact")),
+        ("CONSTRAINTS", lines(rules, f"never {number}")),
     )
+    made = Digest(number=number, first=number, last=number, messages=1, sections=sections)
     return sized(made, estimate)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.recall import Answered, Question, choose, passages, rank, read_query
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Hit, Media, Text, ToolCall
+from mcp_compaction.model import Hit, Media, Part, Text, ToolCall, ToolResult
 
 
 def hit(ref: str, score: float = 1.0, role: str = "assistant", text: str = "x") -> Hit:
@@ -59,26 +59,38 @@ def test_a_qualifier_without_a_meaning_is_refused_with_an_example(query: str) ->
         read_query(query)
 
 
+def said(parts: list[Part]) -> tuple[str, ...]:
+    """The texts of an assistant's passages."""
+    found = passages("assistant", parts)
+    assert all(piece.by == "assistant" for piece in found)
+    return tuple(piece.text for piece in found)
+
+
+def test_what_a_tool_answered_is_not_the_users_word() -> None:
+    parts: list[Part] = [ToolResult(call="a", text="listing"), Text(text="go on")]
+    assert passages("user", parts) == (("tool", "listing"), ("user", "go on"))
+
+
 def test_passages_are_cut_at_lines_sentences_or_words() -> None:
     line, sentence = "a" * 400 + "\n", "b" * 400 + ". "
-    assert passages([Text(text=line + "c" * 400)]) == ("a" * 400, "c" * 400)
-    assert passages([Text(text=sentence + "c" * 400)]) == ("b" * 400 + ".", "c" * 400)
-    assert passages([Text(text="d" * 700)]) == ("d" * 600, "d" * 100)
+    assert said([Text(text=line + "c" * 400)]) == ("a" * 400, "c" * 400)
+    assert said([Text(text=sentence + "c" * 400)]) == ("b" * 400 + ".", "c" * 400)
+    assert said([Text(text="d" * 700)]) == ("d" * 600, "d" * 100)
 
 
 def test_blank_parts_have_no_passages() -> None:
-    assert passages([Text(text=" \n"), Text(text=" " * 2_000), Media(media_type="image/png")]) == ()
-    assert passages([Text(text="x" + " " * 2_000)]) == ("x",)
+    assert said([Text(text=" \n"), Text(text=" " * 2_000), Media(media_type="image/png")]) == ()
+    assert said([Text(text="x" + " " * 2_000)]) == ("x",)
 
 
 def test_a_call_is_found_by_its_name_and_the_words_of_its_arguments() -> None:
     call = ToolCall(id="a", name="Bash", arguments={"command": "set -e\nsrc/run.sh"})
-    assert passages([call]) == ('Bash {"command":"set -e\nsrc/run.sh"}',)
+    assert said([call]) == ('Bash {"command":"set -e\nsrc/run.sh"}',)
 
 
 @given(st.lists(st.text("abc.\u00e9中", min_size=1, max_size=90), max_size=300))
 def test_passages_hold_every_word_in_order_and_none_is_long(words: list[str]) -> None:
-    found = passages([Text(text=" ".join(words))])
+    found = said([Text(text=" ".join(words))])
     assert all(0 < len(passage) <= 600 for passage in found)
     assert " ".join(found).split() == words
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.core.digest import Sections as DigestSections
 from mcp_compaction.core.digest import render_digest, sized
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
@@ -40,7 +41,10 @@ from tests.sessions import messages_of, pin, session_of
 
 
 def digest(number: int, *index: IndexItem, last: int = 0) -> Digest:
-    facts = (("FACTS", (Item(text=f"fact {number}"),)), ("OPEN", (Item(text="task"),)))
+    facts: DigestSections = (
+        ("FACTS", (Item(text=f"fact {number}"),)),
+        ("OPEN", (Item(text="task"),)),
+    )
     made = Digest(
         number=number, first=1, last=last or number, messages=1, sections=facts, index=index
     )
@@ -217,9 +221,7 @@ def test_an_overfull_window_has_no_room() -> None:
 
 
 def filled(percent: int) -> Fill:
-    return Fill(
-        parts=(("messages", percent),), by_role=(), window=100, ratio=1, precision="exact"
-    )
+    return Fill(parts=(("messages", percent),), by_role=(), window=100, ratio=1, precision="exact")
 
 
 @pytest.mark.parametrize(

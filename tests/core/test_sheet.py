@@ -54,7 +54,7 @@ def spans(session: Session, policy: Policy, **ask: Any) -> list[tuple[int, int]]
 
 def test_the_newest_turns_of_two_messages_each_are_the_tail() -> None:
     found = guards([user("go"), *chatter(20)], EXACT)
-    assert found == [None] * 14 + ["tail"] * 6
+    assert found == [None] * 14 + ["tail"] * 4 + ["request", "tail"]
 
 
 def test_a_tail_holds_whole_steps() -> None:
@@ -77,7 +77,8 @@ def test_the_percentage_keeps_more_turns_where_the_average_turn_is_small() -> No
     average = 2 * sum(block.tokens for block in drawn.blocks) / 40
     turns = int(10_000 * 10 / 100 / average)
     assert turns > 3
-    expected = [None] * (40 - 2 * turns) + ["loop"] * (2 * turns - 6) + ["tail"] * 6
+    expected = [None] * (40 - 2 * turns) + ["loop"] * (2 * turns - 6)
+    expected += ["tail"] * 4 + ["request", "tail"]
     assert guards(session, policy) == expected
 
 
@@ -95,7 +96,7 @@ def test_the_work_since_the_newest_request_is_the_open_loop() -> None:
     session = [user("go"), *chatter(4), user("newest"), *work]
     assert guards(session, EXACT) == [None] * 4 + ["request"] + ["loop"] * 7 + ["tail"] * 3
     policy = EXACT.model_copy(update={"preserve_recent_turns": 30})
-    assert guards(session, policy) == ["tail"] * 15
+    assert guards(session, policy) == ["tail"] * 4 + ["request"] + ["tail"] * 10
 
 
 def test_the_newest_request_is_kept_though_300_steps_follow_it() -> None:
@@ -128,7 +129,7 @@ def test_every_call_of_an_open_batch_stays_however_it_was_logged() -> None:
 
 def test_so_many_newest_messages_stay_when_that_is_set() -> None:
     policy = EXACT.model_copy(update={"preserve_recent_messages": 3})
-    assert guards([user("go"), *chatter(9)], policy) == [None] * 6 + ["tail"] * 3
+    assert guards([user("go"), *chatter(9)], policy) == [None] * 6 + ["tail", "tail", "request"]
 
 
 @pytest.mark.parametrize(("ratio", "last"), [(0.5, 5), (0.8, 8), (0.2, 2)])
@@ -174,7 +175,7 @@ def test_the_lab_keeps_the_first_request_and_the_last_six() -> None:
 def test_under_budget_pressure_one_turn_less_stays() -> None:
     policy = under_pressure(EXACT.model_copy(update={"budget_pressure": True}))
     found = guards([user("go"), *chatter(20)], policy)
-    assert found == [None] * 16 + ["tail"] * 4
+    assert found == [None] * 16 + ["tail"] * 2 + ["request", "tail"]
 
 
 def test_the_head_is_found_once_and_stays() -> None:

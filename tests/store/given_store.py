@@ -24,6 +24,7 @@ from mcp_compaction.model import (
     NewMessage,
     Receipt,
     Role,
+    Spoken,
     Text,
     ToolCall,
     ToolResult,
@@ -52,7 +53,7 @@ def said(text: str, role: Role = "user", host_id: str | None = None) -> NewMessa
         shape="anthropic",
         raw=raw,
         normal=raw,
-        passages=(text,),
+        passages=(Spoken(role, text),),
         host_id=host_id,
         tokens=len(text),
     )
@@ -68,7 +69,7 @@ def called(call: str, tool: str, arguments: JsonObject) -> NewMessage:
         shape="anthropic",
         raw=raw,
         normal=raw,
-        passages=(json.dumps(arguments),),
+        passages=(Spoken("assistant", json.dumps(arguments)),),
         tokens=20,
     )
 
@@ -83,7 +84,7 @@ def answered(call: str, text: str) -> NewMessage:
         shape="anthropic",
         raw=raw,
         normal=raw,
-        passages=(text,),
+        passages=(Spoken("tool", text),),
         tokens=len(text),
     )
 
@@ -198,7 +199,7 @@ def state(path: Path) -> str:
 def damage(path: Path) -> list[str]:
     """What is wrong with a store, but for the version of SQLite it is read with."""
     with closing(connect(path, deadline=5, newest=99)) as connection:
-        return [line for line in health(connection, path).problems if "WAL-reset" not in line]
+        return list(health(connection, path).problems)
 
 
 def rows(path: Path, sql: str, *parameters: str | int) -> list[tuple[object, ...]]:

@@ -28,7 +28,7 @@ from given_store import (
 
 from mcp_compaction import formats
 from mcp_compaction.errors import InputError, StoreBusy, UnknownRef, UnknownSession
-from mcp_compaction.model import Event, Kept, NewMessage, Sections, Shape
+from mcp_compaction.model import Event, Kept, NewMessage, Sections, Shape, Spoken
 from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -201,7 +201,9 @@ def test_what_stands_for_a_message_keeps_its_pairing(
 ) -> None:
     raw = json.dumps(value)
     role, parts = formats.read(shape, raw)
-    message = NewMessage(role=role, parts=parts, shape=shape, raw=raw, normal=raw, passages=(raw,))
+    message = NewMessage(
+        role=role, parts=parts, shape=shape, raw=raw, normal=raw, passages=(Spoken(role, raw),)
+    )
 
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)

@@ -1,0 +1,233 @@
+"""Plays the story against the real server, and gathers what came of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.render import PINNED_LABEL
+from mcp_compaction.demo.story import (
+    DETAIL,
+    NAME,
+    PROJECT,
+    QUERY,
+    RULE,
+    WINDOW,
+    Act,
+    Message,
+    body,
+    story,
+)
+from mcp_compaction.formats import validate
+from mcp_compaction.model import Receipt, Value
+from mcp_compaction.server.probe import Answer, Server, ServerError, started
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
+
+Tell = Callable[[str], None]
+
+_PASSAGE = re.compile(
+    r"^<archived \w+> \[(?P<ref>m\d+) [^]]*\]\n(?P<text>.*?)\n</archived", re.M | re.S
+)
+
+
+class Recollection(Value):
+    """A detail that was asked of the archive."""
+
+    query: str
+    detail: str
+    in_window: bool
+    ref: str | None  # the message it was found in
+    passage: str
+
+
+class Figures(Value):
+    """What the session was and what became of it; everything here is measured."""
+
+    session: str
+    project: str
+    messages: int
+    calls: int
+    largest_batch: int
+    receipt: Receipt
+    answer: str  # what the agent was told
+    rule: str
+    rule_message: str
+    rule_bytes: int
+    rule_in_window: bool
+    rule_message_in_window: bool
+    recollection: Recollection
+    shown_messages: int
+    provider_faults: tuple[str, ...]
+    archive_faults: tuple[str, ...]
+    first_answer_ms: int
+    seconds: float
+
+    def promises(self) -> tuple[tuple[str, bool], ...]:
+        """What mcp-compaction promises, and whether it held."""
+        lost = sum(tally.lost for tally in self.receipt.tallies)
+        found = self.recollection.ref is not None and not self.recollection.in_window
+        return (
+            ("the window is smaller", self.receipt.after < self.receipt.before),
+            ("the rule is in it byte for byte", self.rule_in_window),
+            ("nothing is lost", lost == 0 and bool(self.receipt.tallies)),
+            ("what left the window is recalled", found),
+            ("a provider accepts the context", not self.provider_faults),
+            ("the archive has every message as it was said", not self.archive_faults),
+        )
+
+
+@dataclass(slots=True)
+class _Loop:
+    """An agent's own loop: it records what is said, and calls the tools."""
+
+    server: Server
+    tell: Tell
+    said: list[Message] = field(default_factory=list[Message])
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+
+    async def record(self, messages: list[Message]) -> None:
+        """Append what was just said."""
+        known = len(self.said)
+        what = {"messages": messages, "after": f"m{known}"} if known else {}
+        await self._call("record_messages", what or {"messages": body(messages)})
+        self.said += messages
+
+    async def act(self, act: Act) -> None:
+        """Do what the agent decided, between its words and the answer it gets."""
+        id = f"toolu_own_{len(self.said)}"
+        call = {"type": "tool_use", "id": id, "name": act.tool, "input": act.arguments}
+        words = {"type": "text", "text": act.words}
+        await self.record([{"role": "assistant", "content": [words, call]}])
+        self.tell(f"agent: {act.words}")
+        answer = await self._call(act.tool, act.arguments)
+        self.answers[act.tool] = answer
+        result = {"type": "tool_result", "tool_use_id": id, "content": answer.text}
+        await self.record([{"role": "user", "content": [result]}])
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> Answer:
+        answer = await self.server.call(tool, {**arguments, "session": NAME}, self.tell)
+        if answer.is_error:
+            raise ServerError(f"{tool} was refused: {answer.text}")
+        return answer
+
+
+async def play(home: Path, tell: Tell) -> Figures:
+    """The whole session, on a store in that folder."""
+    began = time.monotonic()
+    environ = {
+        "MCP_COMPACTION_HOME": str(home),
+        "MCP_COMPACTION_PROJECT": PROJECT,
+        "MCP_COMPACTION_WINDOW_TOKENS": str(WINDOW),
+        # A user's own settings would change the figures.
+        "XDG_CONFIG_HOME": str(home),
+    }
+    tell("starting the server, as a host would")
+    async with started(environ) as server:
+        loop = _Loop(server, tell)
+        window: dict[str, Any] = {}
+        for beat in story():
+            if isinstance(beat, Act):
+                if beat.tool == "recall_archived":
+                    window = json.loads(await server.read(f"compaction://{NAME}/context"))
+                await loop.act(beat)
+            else:
+                await loop.record(beat)
+                tell(f"{len(loop.said)} messages recorded")
+        compactor = await open_compactor(load_settings(environ))
+        try:
+            seconds = time.monotonic() - began
+            return await _figures(loop, window, compactor, seconds)
+        finally:
+            await compactor.close()
+
+
+async def _figures(
+    loop: _Loop, window: dict[str, Any], compactor: Compactor, seconds: float
+) -> Figures:
+    info = await compactor.find(PROJECT, NAME)
+    receipts = await compactor.receipts(info)
+    if not receipts:
+        raise ServerError(f"no compaction came of it: {loop.answers['compress_context'].text}")
+    batches = [_calls_in(message) for message in loop.said]
+    texts = list(_texts(window["messages"]))
+    pinned = [text for text in texts if text.startswith(PINNED_LABEL)]
+    directive = loop.answers["compress_context"].meta
+    original = next(n for n, message in enumerate(loop.said, 1) if RULE in str(message["content"]))
+    return Figures(
+        session=NAME,
+        project=PROJECT,
+        messages=len(loop.said),
+        calls=sum(batches),
+        largest_batch=max(batches),
+        receipt=receipts[-1],
+        answer=loop.answers["compress_context"].text,
+        rule=RULE,
+        rule_message=f"m{original}",
+        rule_bytes=len(RULE.encode()),
+        rule_in_window=any(RULE.encode() in block.encode() for block in pinned),
+        rule_message_in_window=f"m{original}" in directive.get("keep", ()),
+        recollection=_recollection(loop.answers["recall_archived"].text, texts),
+        shown_messages=len(window["messages"]),
+        provider_faults=validate(window["messages"], "anthropic"),
+        archive_faults=tuple([fault async for fault in _archive_faults(loop.said, compactor)]),
+        first_answer_ms=loop.server.first_answer_ms,
+        seconds=round(seconds, 2),
+    )
+
+
+def _recollection(answer: str, window: Sequence[str]) -> Recollection:
+    found = next((p for p in _PASSAGE.finditer(answer) if DETAIL in p["text"]), None)
+    return Recollection(
+        query=QUERY,
+        detail=DETAIL,
+        in_window=any(DETAIL in text for text in window),
+        ref=found["ref"] if found else None,
+        passage=found["text"] if found else "",
+    )
+
+
+async def _archive_faults(said: Sequence[Message], compactor: Compactor) -> AsyncIterator[str]:
+    """The messages that the archive no longer has as they were said."""
+    info = await compactor.find(PROJECT, NAME)
+    kept = await compactor.originals(info, f"m1..m{len(said)}")
+    for original, message in zip(kept, said, strict=True):
+        if json.loads(original.message.raw) != message:
+            yield original.message.ref
+
+
+def _texts(messages: Sequence[Message]) -> Iterator[str]:
+    """All that a model reads in these messages."""
+    for message in messages:
+        content = message["content"]
+        if isinstance(content, str):
+            yield content
+        else:
+            yield from _texts_of(cast("list[dict[str, Any]]", content))
+
+
+def _texts_of(blocks: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for block in blocks:
+        match block:
+            case {"text": str(text)}:
+                yield text
+            case {"input": arguments}:
+                yield json.dumps(arguments, ensure_ascii=False)
+            case {"content": str(text)}:
+                yield text
+            case {"content": list(inner)}:
+                yield from _texts_of(cast("list[dict[str, Any]]", inner))
+            case _:
+                pass
+
+
+def _calls_in(message: Message) -> int:
+    content = message["content"]
+    blocks = [] if isinstance(content, str) else cast("list[dict[str, Any]]", content)
+    return sum(block["type"] == "tool_use" for block in blocks)

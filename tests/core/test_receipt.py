@@ -1,0 +1,165 @@
+"""Outcomes in words and numbers, as a model and a person read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.apply import apply
+from mcp_compaction.core.outcomes import freed_by_rung, restoration
+from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.receipt import outcome_text, projection_text, receipt_text
+from mcp_compaction.core.sheet import Sheet, SpanBlock
+from mcp_compaction.core.steps import steps
+from mcp_compaction.model import (
+    Compaction,
+    Failed,
+    Kept,
+    NothingToDo,
+    Projection,
+    Receipt,
+    Refusal,
+    Replaced,
+    Tally,
+    View,
+)
+from tests.core.saying import user
+from tests.sessions import NOW, pin, session_of
+
+
+def fill(tokens: int, ratio: float = 1.0) -> Fill:
+    return Fill(
+        parts=(("messages", tokens),), by_role=(), window=200_000, ratio=ratio, precision="scaled"
+    )
+
+
+def receipt(**fields: Any) -> Receipt:
+    known: dict[str, Any] = {
+        "compaction": 4,
+        "reason": "done",
+        "at": NOW,
+        "before": 148_000,
+        "after": 61_000,
+        "window": 200_000,
+        "precision": "scaled",
+    }
+    return Receipt(**{**known, **fields})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [(0, "0"), (812, "812"), (1_000, "1.0k"), (6_149, "6.1k"), (10_000, "10k"), (148_400, "148k")],
+)
+def test_tokens_are_told_as_a_person_reads_them(tokens: int, text: str) -> None:
+    assert kilo(tokens) == text
+
+
+def test_a_receipt_is_told_in_short_lines() -> None:
+    told = receipt(
+        replaced=(Replaced(first=12, last=225, digest=3),),
+        freed=(("deduplicate", 9_000), ("shrink", 52_000), ("merge", 0), ("summarize", 26_000)),
+        tallies=(
+            Tally(kind="rules", retained=3),
+            Tally(kind="paths", retained=41, recoverable=17),
+        ),
+        shortfall="61k is above the target of 50k: held by recent steps 40k",
+        notes=("the model was down; extracted instead",),
+    )
+    assert receipt_text(told) == (
+        "c4 done: 148k -> 61k of 200k tokens (scaled). m12..m225 is now d3.\n"
+        "freed: duplicates 9.0k, old tool results 52k, old steps 26k\n"
+        "checked: rules 3/3 in view; paths 41 in view, 17 by recall; lost 0\n"
+        "shortfall: 61k is above the target of 50k: held by recent steps 40k\n"
+        "note: the model was down; extracted instead\n"
+        "window: smaller from your next step. undo: restore_context c4"
+    )
+
+
+def test_a_bare_receipt_is_two_lines_and_honest_about_the_window() -> None:
+    assert receipt_text(receipt(), owns_window=False) == (
+        "c4 done: 148k -> 61k of 200k tokens (scaled).\n"
+        "window: unchanged until the host compacts. undo: restore_context c4"
+    )
+
+
+def test_a_digest_alone_is_told_as_unchecked() -> None:
+    told = receipt(kind="digest", replaced=(Replaced(first=0, last=0, digest=1),))
+    assert receipt_text(told) == (
+        "c4 saved: your digest is kept as d1. Nothing was recorded, so it is unchecked."
+    )
+
+
+def test_a_step_back_is_a_receipt_of_its_own() -> None:
+    session = session_of([user("go")], [pin(1, "Never push.")], view=View(version=3))
+    session = session.model_copy(update={"next_compaction": 5})
+    old = View(version=1, compaction=2, head=(Kept(seq=1),), upto=1)
+    back = restoration(session, old, ("c3", "c4"), (fill(500), fill(900)), NOW)
+    assert back == Compaction(
+        base_version=3,
+        view=old.model_copy(update={"version": 4, "compaction": 5}),
+        digests=(),
+        receipt=receipt(
+            compaction=5,
+            kind="restore",
+            reason="undo c3, c4",
+            before=500,
+            after=900,
+            pins=1,
+            notes=("undone: c3, c4",),
+        ),
+    )
+    assert outcome_text(back).split("\n")[-1] == "window: as it was, with everything said since."
+
+
+def test_a_dry_run_says_that_nothing_was_changed() -> None:
+    told = Projection(
+        before=148_000,
+        after=61_000,
+        window=200_000,
+        precision="exact",
+        freed=(("shrink", 87_000),),
+        spans=((12, 40), (50, 90)),
+        shortfall="too much",
+    )
+    assert projection_text(told) == outcome_text(told)
+    assert outcome_text(told) == (
+        "dry run: 148k -> at most 61k of 200k tokens (exact). Nothing was changed.\n"
+        "would free: old tool results 87k\n"
+        "would become a digest: m12..m40, m50..m90\n"
+        "shortfall: too much"
+    )
+    bare = Projection(before=10, after=5, window=100, precision="exact")
+    assert "\n" not in projection_text(bare)
+
+
+@pytest.mark.parametrize("kind", [Refusal, NothingToDo, Failed])
+def test_other_outcomes_say_their_text(
+    kind: type[Refusal] | type[NothingToDo] | type[Failed],
+) -> None:
+    assert outcome_text(kind(text="go on.")) == "go on."
+
+
+def test_a_compaction_is_told_by_its_receipt() -> None:
+    done = Compaction(base_version=0, view=View(), digests=(), receipt=receipt())
+    assert outcome_text(done, owns_window=False) == receipt_text(receipt(), owns_window=False)
+
+
+def test_what_a_shorter_digest_frees_more_counts_for_its_rung() -> None:
+    freed = freed_by_rung((("shrink", 100), ("summarize", 50), ("shrink", 10)), fill(0, 2.0), 200)
+    assert freed == (("shrink", 220), ("summarize", 180))
+    freed = freed_by_rung((("summarize", 50), ("merge", 10), ("truncate", 5)), fill(0), 70)
+    assert freed == (("summarize", 50), ("merge", 15), ("truncate", 5))
+    assert freed_by_rung((("shrink", 90), ("truncate", 5)), fill(0), 90) == (
+        ("shrink", 90),
+        ("truncate", 0),
+    )
+
+
+def test_a_planned_digest_that_was_never_written_is_an_error() -> None:
+    session = session_of([user("go")])
+    span = SpanBlock(steps=steps(session.messages), replaced=1, limit=1, tokens=1)
+    sheet = Sheet(head=(), head_messages=(), head_tokens=0, fixed=0, index=0, blocks=(span,))
+    with pytest.raises(ValueError, match="never written"):
+        apply(session, sheet, {}, None)
