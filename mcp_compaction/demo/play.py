@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, cast
 
 from mcp_compaction.compactor import Compactor
@@ -32,6 +33,8 @@ from mcp_compaction.wiring import open_compactor
 
 Tell = Callable[[str], None]
 
+_LINE = 70
+_GOOD_MOMENT = "a good moment to compress"
 _PASSAGE = re.compile(
     r"^<archived \w+> \[(?P<ref>m\d+) [^]]*\]\n(?P<text>.*?)\n</archived", re.M | re.S
 )
@@ -56,7 +59,7 @@ class Figures(Value):
     calls: int
     largest_batch: int
     receipt: Receipt
-    answer: str  # what the agent was told
+    advice: str | None  # what made it a good moment
     rule: str
     rule_message: str
     rule_bytes: int
@@ -139,7 +142,7 @@ async def play(home: Path, tell: Tell) -> Figures:
                 await loop.act(beat)
             else:
                 await loop.record(beat)
-                tell(f"{len(loop.said)} messages recorded")
+                tell(f"{_opening(beat[0])} (up to m{len(loop.said)})")
         compactor = await open_compactor(load_settings(environ))
         try:
             seconds = time.monotonic() - began
@@ -167,7 +170,7 @@ async def _figures(
         calls=sum(batches),
         largest_batch=max(batches),
         receipt=receipts[-1],
-        answer=loop.answers["compress_context"].text,
+        advice=_advice(loop.answers["context_stats"].text),
         rule=RULE,
         rule_message=f"m{original}",
         rule_bytes=len(RULE.encode()),
@@ -180,6 +183,15 @@ async def _figures(
         first_answer_ms=loop.server.first_answer_ms,
         seconds=round(seconds, 2),
     )
+
+
+def _opening(message: Message) -> str:
+    who = "agent" if message["role"] == "assistant" else "user"
+    return f"{who}: {shorten(next(_texts([message])), _LINE, placeholder=' …')}"
+
+
+def _advice(stats: str) -> str | None:
+    return next((line for line in stats.split("\n") if line.endswith(_GOOD_MOMENT)), None)
 
 
 def _recollection(answer: str, window: Sequence[str]) -> Recollection:
@@ -221,8 +233,8 @@ def _texts_of(blocks: Sequence[dict[str, Any]]) -> Iterator[str]:
                 yield json.dumps(arguments, ensure_ascii=False)
             case {"content": str(text)}:
                 yield text
-            case {"content": list(inner)}:
-                yield from _texts_of(cast("list[dict[str, Any]]", inner))
+            case {"content": [*_]}:
+                yield from _texts_of(block["content"])
             case _:
                 pass
 

@@ -46,12 +46,8 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def serve_stdio(wire: Wire, build: Callable[[], MCPServer[Any]]) -> int:
     """Serve until the host leaves or asks for the end; the exit code of an orderly end is 0."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    try:
-        if not wire.over:
-            asyncio.run(_serve(wire, build()))
-    finally:
-        # Whatever still runs now, in a thread or at exit, runs against the clock.
-        wire.stop()
+    if not wire.over:
+        asyncio.run(_serve(wire, build()))
     return 0
 
 
@@ -118,8 +114,11 @@ async def _carry(wire: Wire, loop: Callable[..., Any], ended: asyncio.Event) -> 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_receive, wire, to_server, unanswered, ended)
         tasks.start_soon(_send, wire, to_host, unanswered)
-        await loop(from_host, from_server)
-        wire.stop()
+        try:
+            await loop(from_host, from_server)
+        finally:
+            # Frees the thread that reads; whatever runs from now on runs against the clock.
+            wire.stop()
 
 
 async def _receive(

@@ -16,6 +16,7 @@ from mcp_compaction.cli.reading import read_text
 from mcp_compaction.errors import InputError, SummarizerError
 from tests.cli.conftest import CHAT, Shell, Stream
 
+STARTING = ("record", "sessions", "doctor", "serve", "demo")  # these need no store
 HELLO = b'{"role":"user","content":"Hello"}\n'
 
 BAD_ARGUMENTS = [
@@ -110,7 +111,7 @@ def test_messages_of_another_shape_are_refused(shell: Shell) -> None:
     assert not shell.home.exists()
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in ("record", "sessions", "doctor")])
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in STARTING])
 def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     words = {
         "restore": ["c1"],

@@ -29,6 +29,7 @@ def loaded_after(argv: list[str]) -> list[str]:
     code = (
         "import os, sys\n"
         "from mcp_compaction.cli.main import main\n"
+        "sys.stdin.isatty = lambda: True\n"  # where it is none, a host calls
         f"assert main({argv!r}, open(os.devnull, 'w'), sys.stderr, sys.stdin, {{}}) == 0\n"
         "print(*sys.modules, sep='\\n')"
     )
@@ -49,7 +50,7 @@ def test_a_command_loads_no_other_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_stands_in_the_overview(name: str, shell: Shell) -> None:
-    assert f"  {name} " in shell.bare().out
+    assert f"  {name} " in shell.at_terminal().bare().out
     assert f"  {name} " in shell.bare("--help").out
 
 

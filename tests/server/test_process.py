@@ -13,13 +13,15 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
+from mcp_compaction.server.stdio import serve_stdio
+from mcp_compaction.server.wire import Wire
 from tests.server.host import (
     ROOT,
     START,
@@ -111,6 +113,13 @@ def test_it_cleans_up_and_leaves_when_its_host_is_killed(
         # Whoever holds the other end of this pipe is a server that is still there.
         assert select.select([life], [], [], GONE)[0]
         assert os.read(life, 1) == b""
+    assert marks["TOY_CLOSED"].exists()
+
+
+def test_it_leaves_when_only_its_broken_stdout_tells_of_the_end(marks: dict[str, Path]) -> None:
+    with doomed("sh wrapper, leaked pipe", None) as (host, life):
+        host.kill()
+        assert select.select([life], [], [], GONE)[0]
     assert marks["TOY_CLOSED"].exists()
 
 
@@ -313,6 +322,19 @@ def test_every_line_is_answered_and_the_server_lives(era: str) -> None:
             assert "result" in reply or reply["error"]["message"]
         host.send(dress(request("list", "tools/list")))
         assert len(host.reply_to("list")["result"]["tools"]) == 6
+
+
+def test_a_server_that_cannot_be_built_says_so() -> None:
+    def build() -> NoReturn:
+        raise LookupError("no such store")
+
+    source, sink = os.pipe()
+    wire = Wire(source, sink, lambda: None)
+    with pytest.raises(LookupError, match="no such store"):
+        serve_stdio(wire, build)
+    assert not wire.over
+    os.close(source)
+    os.close(sink)
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])

@@ -1,0 +1,109 @@
+"""Tells what a played session came to: before and after, what was freed, what still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import indent, wrap
+
+from mcp_compaction.core.plan import kilo
+from mcp_compaction.demo.play import Figures
+from mcp_compaction.model import Receipt, RungName, Tally
+
+_WIDTH = 40
+_SMALL = 20
+_TEXT = 92
+_RUNGS: dict[RungName, str] = {
+    "deduplicate": "what stood there twice",
+    "shrink": "long old tool results",
+    "summarize": "old steps, now a digest",
+    "merge": "old digests, merged",
+    "truncate": "digests, made thin",
+}
+
+
+def tell(figures: Figures) -> Iterator[list[str]]:
+    """The telling in paragraphs, each a heading and its lines."""
+    yield list(_window(figures))
+    yield list(_freed(figures.receipt))
+    yield list(_checked(figures.receipt.tallies))
+    yield list(_rule(figures))
+    yield list(_recalled(figures))
+    yield list(_sound(figures))
+
+
+def broken(figures: Figures) -> list[str]:
+    """The promises that did not hold."""
+    return [promise for promise, holds in figures.promises() if not holds]
+
+
+def _window(figures: Figures) -> Iterator[str]:
+    receipt = figures.receipt
+    said = f"{figures.messages} messages, {figures.calls} tool calls"
+    yield f"a coding session of {said}, up to {figures.largest_batch} calls at once"
+    if figures.advice:
+        yield f"  context_stats said: {figures.advice}"
+    for name, tokens in (("before", receipt.before), ("after", receipt.after)):
+        percent = 100 * tokens / receipt.window
+        size = f"{tokens:,} of {receipt.window:,} tokens ({receipt.precision})"
+        yield f"  {name:6} {bar(percent, _WIDTH)} {percent:3.0f} %  {size}"
+    spans = [f"m{r.first}..m{r.last} is now the digest d{r.digest}" for r in receipt.replaced]
+    yield f"  compaction {receipt.ref}: {'; '.join(spans) or 'no digest was needed'}"
+    if receipt.shortfall:
+        yield f"  shortfall: {receipt.shortfall}"
+
+
+def _freed(receipt: Receipt) -> Iterator[str]:
+    freed = [freed for freed in receipt.freed if freed[1] > 0]
+    most = max((tokens for _, tokens in freed), default=1)
+    yield "what each rung freed, gentlest first"
+    for rung, tokens in freed:
+        yield f"  {_RUNGS[rung]:24} {bar(100 * tokens / most, _SMALL)} {tokens:7,}"
+    back = sum(tokens for _, tokens in freed) - (receipt.before - receipt.after)
+    if back > 0:
+        yield f"  {'put back by the check':24} {' ' * (_SMALL + 2)} {-back:7,}"
+
+
+def _checked(tallies: tuple[Tally, ...]) -> Iterator[str]:
+    yield "checked before it counted    in the window   by recall   lost"
+    for tally in tallies:
+        numbers = f"{tally.retained:13,}   {tally.recoverable:9,}   {tally.lost:4,}"
+        yield f"  {tally.kind:26} {numbers}"
+
+
+def _rule(figures: Figures) -> Iterator[str]:
+    yield "the rule, word for word"
+    yield indent(figures.rule, "  | ")
+    left = "still stands in the window" if figures.rule_message_in_window else "left the window"
+    yield f"  said once, in {figures.rule_message}, which {left}; pinned by the agent at once"
+    verdict = "the same" if figures.rule_in_window else "NOT all the same"
+    yield f"  its {figures.rule_bytes} bytes against the context a model is sent: {verdict}"
+
+
+def _recalled(figures: Figures) -> Iterator[str]:
+    asked = figures.recollection
+    yield f"a detail that is {'STILL' if asked.in_window else 'no longer'} in the window, recalled"
+    yield f'  recall_archived "{asked.query}"'
+    if asked.ref is None:
+        yield f"  NOT found: {asked.detail}"
+        return
+    for line in wrap(f"{asked.ref}: {asked.passage}", _TEXT):
+        yield f"  | {line}"
+
+
+def _sound(figures: Figures) -> Iterator[str]:
+    yield "and besides"
+    shown = f"{figures.shown_messages} messages to send"
+    faults = "; ".join(figures.provider_faults)
+    yield f"  {shown}: {f'NOT valid: {faults}' if faults else 'valid for the Messages API'}"
+    missing = ", ".join(figures.archive_faults)
+    kept = f"NOT as they were said: {missing}" if missing else "as they were said, all of them"
+    yield f"  {figures.messages} messages in the archive: {kept}"
+    yield f"  undo: restore_context {figures.receipt.ref} gives the window back as it was"
+    saved = kilo(figures.receipt.before - figures.receipt.after)
+    yield f"  {saved} tokens less in every request from here on; no model, no key, no network"
+
+
+def bar(percent: float, width: int) -> str:
+    """A bar that is full at 100 percent."""
+    full = min(width, round(width * percent / 100))
+    return f"[{'#' * full}{'.' * (width - full)}]"

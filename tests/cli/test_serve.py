@@ -1,0 +1,362 @@
+"""The server as a host starts it: the installed script, a pipe on each side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.server import probe
+from mcp_compaction.server.probe import Era, Server, ServerError, started
+from tests.cli.conftest import Shell
+
+SCRIPT = str(Path(sys.executable).with_name("mcp-compaction"))
+ALL = {
+    "compress_context",
+    "pin_constraint",
+    "recall_archived",
+    "context_stats",
+    "unpin_constraint",
+    "restore_context",
+    "record_messages",
+}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "0"},
+    },
+}
+SEVEN_LINES = "tools/list"
+
+
+def environ_of(shell: Shell, **extra: str) -> dict[str, str]:
+    """An environment for a process of its own, with a store of the test's."""
+    own = {"PATH": os.environ["PATH"], "MCP_COMPACTION_HOME": str(shell.home)}
+    return {**shell.environ, **own, **extra}
+
+
+def asked(
+    environ: Mapping[str, str],
+    ask: Callable[[Server], Coroutine[Any, Any, Any]],
+    *argv: str,
+    era: Era = "auto",
+) -> Any:
+    """What a server answers that was started with these words."""
+
+    async def talk() -> Any:
+        async with started(environ, era, (SCRIPT, *argv)) as server:
+            return await ask(server)
+
+    return asyncio.run(talk())
+
+
+def spoken(
+    shell: Shell, *argv: str, cwd: Path | None = None, **extra: str
+) -> tuple[int, list[dict[str, Any]], str]:
+    """A conversation by hand: the exit code, the answers in order, and what was on stderr."""
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    lines = [json.dumps(line) for line in (INITIALIZE, initialized, listing)]
+    environ = environ_of(shell, **extra)
+    with subprocess.Popen(
+        [SCRIPT, *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+        cwd=cwd,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("\n".join(lines) + "\n")
+        process.stdin.flush()
+        answers = [process.stdout.readline(), process.stdout.readline()]
+        rest, errors = process.communicate(timeout=60)
+    said = [*answers, *rest.splitlines()]
+    return process.returncode, [json.loads(line) for line in said if line], errors
+
+
+@pytest.mark.parametrize("argv", [[], ["serve"]])
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_a_host_is_served_in_both_eras(argv: list[str], era: Era, shell: Shell) -> None:
+    async def ask(server: Server) -> Any:
+        version = server.client.protocol_version
+        stats = await server.call("context_stats", {"session": "nobody"})
+        return version, set(await server.tools()), stats
+
+    version, tools, stats = asked(environ_of(shell), ask, *argv, era=era)
+    assert version == ("2026-07-28" if era == "auto" else "2025-11-25")
+    assert tools == ALL
+    assert stats.is_error
+    assert "no session" in stats.text
+
+
+def test_the_core_tools_can_be_had_alone(shell: Shell) -> None:
+    async def ask(server: Server) -> Any:
+        return await server.tools()
+
+    tools = asked(environ_of(shell), ask, "serve", "--tools", "core")
+    assert tools == ("compress_context", "pin_constraint", "recall_archived", "context_stats")
+
+
+def project_of(environ: dict[str, str], *argv: str) -> str:
+    """The project a server works in."""
+
+    async def ask(server: Server) -> Any:
+        await server.call("pin_constraint", {"text": "Only on Fridays.", "session": "s"})
+        return json.loads(await server.read("compaction://sessions"))[0]["project"]
+
+    return asked(environ, ask, "serve", *argv)
+
+
+def test_the_project_is_typed_or_set_or_the_hosts_word(shell: Shell) -> None:
+    for name in ("typed", "set", "told"):
+        (shell.folder / name).mkdir()
+    typed, set_here, told = (str(shell.folder / name) for name in ("typed", "set", "told"))
+    environ = environ_of(shell, MCP_COMPACTION_PROJECT=set_here, CLAUDE_PROJECT_DIR=told)
+    assert project_of({**environ, "MCP_COMPACTION_HOME": typed}, "--project", typed) == typed
+    assert project_of({**environ, "MCP_COMPACTION_HOME": set_here}) == set_here
+    del environ["MCP_COMPACTION_PROJECT"]
+    assert project_of({**environ, "MCP_COMPACTION_HOME": told}) == told
+
+
+def test_nothing_but_the_protocol_reaches_stdout(shell: Shell) -> None:
+    """Every import of something heavy prints; none of it may come before the claim."""
+    loud = shell.folder / "loud"
+    loud.mkdir()
+    (loud / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "class Loud:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('mcp', 'pydantic', 'anyio', 'sqlite3', 'mcp_compaction.settings'):\n"
+        "            os.write(1, f'noise of {name}\\n'.encode())\n"
+        "            print('more noise')\n"
+        "sys.meta_path.insert(0, Loud())\n"
+    )
+    code, answers, errors = spoken(shell, PYTHONPATH=str(loud), PYTHONUNBUFFERED="1")
+    assert code == 0
+    assert [answer["id"] for answer in answers] == [1, 2]
+    for name in ("mcp", "pydantic", "anyio", "mcp_compaction.settings"):
+        assert f"noise of {name}\n" in errors
+
+
+def test_nothing_is_imported_from_the_working_directory(shell: Shell) -> None:
+    hostile = shell.folder / "a 'hostile' dir ü"
+    hostile.mkdir()
+    mark = shell.folder / "was-here"
+    names = ("secrets", "json", "sqlite3", "sitecustomize", "usercustomize", "mcp", "pydantic")
+    for name in names:
+        (hostile / f"{name}.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    for argv in ([], ["serve"]):
+        code, answers, errors = spoken(shell, *argv, cwd=hostile)
+        assert (code, errors) == (0, "")
+        assert {tool["name"] for tool in answers[1]["result"]["tools"]} == ALL
+    ran = subprocess.run(
+        [SCRIPT, "doctor"], cwd=hostile, env=environ_of(shell), capture_output=True, check=False
+    )
+    assert ran.returncode == 0
+    assert not mark.exists()
+
+
+def test_bad_settings_are_said_on_stderr(shell: Shell) -> None:
+    ran = subprocess.run(
+        [SCRIPT],
+        stdin=subprocess.DEVNULL,
+        env=environ_of(shell, MCP_COMPACTION_WINDOW="9"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "did you mean MCP_COMPACTION_WINDOW_TOKENS?" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "argv", [["--tool", "core"], ["--tools", "none"], ["--http", "--port", "x"]]
+)
+def test_a_bad_option_is_said_on_stderr(argv: list[str], shell: Shell) -> None:
+    ran = subprocess.run(
+        [SCRIPT, "serve", *argv],
+        stdin=subprocess.DEVNULL,
+        env=environ_of(shell),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.endswith("see: mcp-compaction serve --help\n")
+
+
+def at_terminal(shell: Shell, *argv: str, typed: bytes = b"") -> tuple[int, str, str]:
+    """Run the script with a terminal for stdin, where someone types and then leaves."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [SCRIPT, *argv],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ_of(shell),
+            text=True,
+        ) as process:
+            os.write(ours, typed)
+            out, err = process.communicate(timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return process.returncode, out, err
+
+
+def test_in_a_terminal_the_program_explains_itself(shell: Shell) -> None:
+    code, out, err = at_terminal(shell)
+    assert (code, err) == (0, "")
+    assert "plug it into a host:\n  claude mcp add " in out
+    assert '{"command": "uvx", "args": ["mcp-compaction"]}' in out
+    assert "More: mcp-compaction --help" in out
+
+
+def test_in_a_terminal_serving_says_what_it_is(shell: Shell) -> None:
+    code, out, err = at_terminal(shell, "serve", typed=b"\x04")
+    assert (code, out) == (0, "")
+    assert "for a host to start; Ctrl-D ends it" in err
+
+
+def test_over_http_a_token_is_asked_for(shell: Shell) -> None:
+    words = [SCRIPT, "serve", "--http", "--port", "0"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ_of(shell), text=True
+    ) as process:
+        assert process.stderr
+        said = ""
+        while "http://127.0.0.1:" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        url = next(word for word in said.split() if word.startswith("http://127.0.0.1:"))
+        with pytest.raises(HTTPError) as refused:
+            urlopen(url.rstrip(".,;"), timeout=30)
+        assert refused.value.code == 401
+        refused.value.close()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+
+
+def test_other_machines_are_let_in_only_by_name(shell: Shell) -> None:
+    ran = subprocess.run(
+        [SCRIPT, "serve", "--http", "--host", "0.0.0.0", "--allow-remote"],
+        env=environ_of(shell),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "--allow-remote" in ran.stderr
+
+
+# The doctor, who starts it too
+
+
+def test_doctor_starts_the_server_in_both_eras(recorded: Shell) -> None:
+    before = recorded.dump()
+    told = recorded("doctor", "--json").json()
+    assert [check["protocol"] for check in told["server"]] == ["2026-07-28", "2025-11-25"]
+    for check in told["server"]:
+        assert set(check["tools"]) == ALL
+        assert check["first_answer_ms"] > 0
+        assert (check["calls"], check["problems"]) == (5, [])
+    assert recorded.dump() == before
+
+
+def test_doctor_can_leave_the_server_alone(
+    recorded: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "command", lambda: ("/nowhere/mcp-compaction",))
+    assert "server over MCP" not in recorded.done("doctor", "--no-server")
+    assert recorded("doctor", "--no-server", "--json").json()["server"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("/nowhere/mcp-compaction",), "No such file"),
+        (("/bin/sh", "-c", "echo the disk is full >&2; exit 3"), "  the disk is full"),
+        (("/bin/false",), "it said nothing"),
+    ],
+)
+def test_doctor_says_why_the_server_did_not_start(
+    words: tuple[str, ...], told: str, recorded: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "command", lambda: words)
+    ran = recorded("doctor")
+    assert (ran.code, ran.err) == (1, "")
+    assert ran.out.count("problem: the server did not start") == 1
+    assert told in ran.out
+    assert "(protocol 2026-07-28, 2025-11-25)" in ran.out
+
+
+def test_doctor_misses_tools_and_answers(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "command", lambda: (SCRIPT, "serve", "--tools", "core", "--preset"))
+    monkeypatch.setattr(probe, "_SERVE", "default")
+    ran = recorded("doctor")
+    assert ran.code == 1
+    assert "problem: tools are missing: unpin_constraint, " in ran.out
+    assert "problem: record_messages failed: " in ran.out
+
+
+def test_a_slow_start_is_noted(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = probe.Checked(protocol="2026-07-28", first_answer_ms=12_345)
+
+    async def look_over(environ: Mapping[str, str]) -> tuple[probe.Checked, ...]:
+        return (slow,)
+
+    monkeypatch.setattr(probe, "look_over", look_over)
+    out = recorded.done("doctor")
+    assert "note: the server took 12,345 ms to its first answer" in out
+
+
+# The probe itself
+
+
+def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell) -> None:
+    async def ask(server: Server) -> Any:
+        os.kill(int((await server.call("context_stats", {"session": "x"})).text or 0), 0)
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        asked(environ_of(shell), ask, "serve")
+
+
+def test_an_error_of_the_caller_comes_through_as_it_is(shell: Shell) -> None:
+    async def ask(server: Server) -> Any:
+        raise InputError("not like this.")
+
+    with pytest.raises(InputError, match=r"not like this\."):
+        asked(environ_of(shell), ask, "serve")
+
+
+def test_a_server_error_is_a_compaction_error() -> None:
+    assert issubclass(ServerError, CompactionError)
+
+
+def test_the_command_is_the_script_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/elsewhere/pytest"])
+    assert probe.command() == (SCRIPT,)
+    monkeypatch.setattr(sys, "executable", "/elsewhere/python")
+    assert probe.command()[:3] == ("/elsewhere/python", "-P", "-c")

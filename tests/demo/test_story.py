@@ -1,0 +1,90 @@
+"""The session that the demo plays: long, the same every time, and like real work."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.demo.material import material
+from mcp_compaction.demo.story import DETAIL, RULE, Act, Message, body, story
+from mcp_compaction.formats import incoming, validate
+
+
+def messages() -> list[Message]:
+    """All that is said in the story, without the calls of our own tools."""
+    return [message for beat in story() if isinstance(beat, list) for message in beat]
+
+
+def blocks_of(message: Message) -> list[dict[str, Any]]:
+    """The blocks of a message; none where it is only text."""
+    return [] if isinstance(message["content"], str) else message["content"]
+
+
+def blocks(kind: str) -> list[dict[str, Any]]:
+    """All blocks of one kind."""
+    return [b for message in messages() for b in blocks_of(message) if b["type"] == kind]
+
+
+def test_it_is_the_same_every_time() -> None:
+    assert list(story()) == list(story())
+
+
+def test_it_is_long() -> None:
+    assert estimate(str(messages())) > 60_000
+
+
+def test_a_provider_accepts_it_as_it_is() -> None:
+    said = messages()
+    assert validate(said, "anthropic") == ()
+    assert len(incoming(body(said)).messages) == len(said)
+
+
+def test_every_call_has_its_own_id_and_its_answer() -> None:
+    ids = [block["id"] for block in blocks("tool_use")]
+    assert len(set(ids)) == len(ids)
+    assert ids == [block["tool_use_id"] for block in blocks("tool_result")]
+
+
+def test_calls_are_made_in_parallel() -> None:
+    batches = [sum(b["type"] == "tool_use" for b in blocks_of(m)) for m in messages()]
+    assert max(batches) >= 4
+    assert sum(size > 1 for size in batches) > 10
+
+
+@pytest.mark.parametrize("words", [RULE, DETAIL])
+def test_the_rule_and_the_detail_are_said_once_by_the_user(words: str) -> None:
+    said = [json.dumps(message["content"], ensure_ascii=False) for message in messages()]
+    wanted = json.dumps(words, ensure_ascii=False)[1:-1]
+    places = [number for number, text in enumerate(said) if wanted in text]
+    assert len(places) == 1
+    assert places[0] < 10
+    assert messages()[places[0]]["role"] == "user"
+
+
+def test_the_rule_has_odd_bytes() -> None:
+    assert "\n\t" in RULE
+    assert {'"', "'", "—", "\u00a0", "\\", "“"}.issubset(RULE)
+
+
+def test_the_agent_pins_looks_compresses_and_recalls_in_this_order() -> None:
+    acts = [beat.tool for beat in story() if isinstance(beat, Act)]
+    assert acts == ["pin_constraint", "context_stats", "compress_context", "recall_archived"]
+
+
+def test_files_are_read_again_and_a_test_fails() -> None:
+    paths = [b["input"]["file_path"] for b in blocks("tool_use") if b["name"] == "Read"]
+    assert len(paths) > len(set(paths))
+    assert sum(block.get("is_error", False) for block in blocks("tool_result")) == 1
+
+
+def test_tasks_are_open_at_the_end() -> None:
+    plan = [b["input"]["todos"] for b in blocks("tool_use") if b["name"] == "TodoWrite"][-1]
+    assert [task["status"] for task in plan] == [*["completed"] * 4, "in_progress", "pending"]
+
+
+def test_words_of_no_kind_are_the_answer_themselves() -> None:
+    assert material("no matches") == "no matches"
+    assert material("tests 1").endswith("=== 32 passed in 11.14s ===")
