@@ -207,6 +207,7 @@ class Item(Value):
     refs: tuple[str, ...] = ()
     provenance: Provenance = "extracted"
     superseded: bool = False
+    must_stay: bool = False  # no search would give it back
 
 
 IndexKind = Literal["file", "command", "url", "id", "error", "number"]

@@ -31,8 +31,6 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Mapping[str, Listed] = {
-    "serve": Listed("mcp_compaction.cli.serve", "serve the tools to a host, over MCP"),
-    "demo": Listed("mcp_compaction.cli.demo", "play a long session and show what comes of it"),
     "record": Listed("mcp_compaction.cli.record", "keep messages from a file or stdin"),
     "sessions": Listed("mcp_compaction.cli.sessions", "list what is recorded"),
     "stats": Listed("mcp_compaction.cli.stats", "say how full the window is and what would help"),
@@ -49,6 +47,8 @@ COMMANDS: Mapping[str, Listed] = {
     "doctor": Listed(
         "mcp_compaction.cli.doctor", "look the store, the settings and the server over"
     ),
+    "demo": Listed("mcp_compaction.cli.demo", "play a long session and show what comes of it"),
+    "serve": Listed("mcp_compaction.cli.serve", "serve the tools to a host, over MCP"),
 }
 
 _SUMMARY = """\

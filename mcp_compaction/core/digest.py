@@ -48,10 +48,9 @@ def label(digest: Digest) -> str:
 
 def render_digest(digest: Digest, thin: bool = False) -> str:
     """The text that stands for the span; thin: only what must stay."""
-    names = MUST_STAY if thin else SECTION_NAMES
     lines = [label(digest)]
-    for name in names:
-        items = digest.items(name)
+    for name in SECTION_NAMES:
+        items = [item for item in digest.items(name) if not thin or must_stay(name, item)]
         if items:
             lines += [name, *(render_item(item) for item in items)]
     return "\n".join(lines)
@@ -62,6 +61,11 @@ def render_item(item: Item) -> str:
     text = f'"{item.text}"' if item.provenance == "verbatim" else item.text
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
     return f"- {text}{refs}{' [superseded]' if item.superseded else ''}"
+
+
+def must_stay(section: SectionName, item: Item) -> bool:
+    """Whether no size is small enough to leave an item out."""
+    return section in MUST_STAY or item.must_stay
 
 
 def parse_digest(text: str, author: str) -> Draft:
@@ -87,11 +91,14 @@ def fit(sections: Sections, limit: int, count: Count) -> Sections:
     by_name = dict(sections)
     kept: dict[SectionName, list[Item]] = {}
     used = 0
-    for name in MUST_STAY:
-        kept[name] = list(by_name.get(name, ()))
-        used += sum(_cost(item, count) for item in kept[name])
-        used += _heading_cost(name, count) if kept[name] else 0
-    queues: dict[SectionName, list[Item]] = {n: list(by_name.get(n, ())) for n in _WORTH}
+    queues: dict[SectionName, list[Item]] = {}
+    for name in (*MUST_STAY, *_WORTH):
+        items = by_name.get(name, ())
+        must = [item for item in items if must_stay(name, item)]
+        queues[name] = [item for item in items if not must_stay(name, item)]
+        if must:
+            kept[name] = must
+            used += _heading_cost(name, count) + sum(_cost(item, count) for item in must)
     # One of each section in turn, so that no section crowds out the others.
     while any(queues.values()):
         for name, queue in queues.items():

@@ -245,8 +245,7 @@ def _patched(
             if home is None:
                 whole.add(message.seq)
             else:
-                item = Item(text=finding.text, refs=(message.ref,), provenance="verbatim")
-                lines.setdefault(home.number, []).append(item)
+                lines.setdefault(home.number, []).append(_put_back(finding, message))
             wanted.discard(finding)
     digests = {d.number: _with_facts(d, lines.get(d.number, []), terms.count) for d in spans}
     view = work.session.view
@@ -262,6 +261,10 @@ def _patched(
     )
     made = tuple(digests.get(d.number, d) for d in work.digests)
     return replace(work, session=session, digests=made)
+
+
+def _put_back(finding: Finding, message: Message) -> Item:
+    return Item(text=finding.text, refs=(message.ref,), provenance="verbatim", must_stay=True)
 
 
 def _with_facts(digest: Digest, facts: Sequence[Item], count: Count) -> Digest:

@@ -18,11 +18,10 @@ def freed_by_rung(freed: Freed, fill: Fill, total: int) -> Freed:
     by_rung: dict[RungName, int] = {}
     for rung, tokens in freed:
         by_rung[rung] = by_rung.get(rung, 0) + tokens
-    foreseen: tuple[RungName, ...] = ("merge", "summarize", next(reversed(by_rung)))
-    for rung in foreseen:
-        if rung in by_rung:
-            by_rung[rung] += total - sum(by_rung.values())
-            break
+    newest: RungName = "merge" if "merge" in by_rung else "summarize"
+    if newest not in by_rung:
+        newest = freed[-1][0]
+    by_rung[newest] += total - sum(by_rung.values())
     return tuple((rung, fill.scaled(tokens)) for rung, tokens in by_rung.items())
 
 

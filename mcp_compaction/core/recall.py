@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from mcp_compaction.core.parts import Count, words_of
 from mcp_compaction.errors import InputError
@@ -59,7 +59,7 @@ def read_query(text: str) -> Question:
         role=role,
         tool=found.get("tool"),
         since=_day(found.get("since")),
-        until=_day(found.get("until")),
+        until=_end_of(found.get("until")),
     )
 
 
@@ -114,6 +114,13 @@ def _joint(text: str, start: int, end: int) -> int:
         if position > 0:
             return position + len(joint)
     return end
+
+
+def _end_of(text: str | None) -> datetime | None:
+    """A moment, or the end of a day that was named without a time."""
+    moment = _day(text)
+    named_day = text is not None and len(text) <= len("2026-11-01")
+    return moment + timedelta(days=1) if moment is not None and named_day else moment
 
 
 def _day(text: str | None) -> datetime | None:

@@ -165,7 +165,7 @@ def check_door(door: Door) -> None:
     if not door.is_local and not (door.allow_remote and door.allowed_hosts):
         raise SettingsError(
             f"{door.host!r} can be reached from other machines. Leave the host at 127.0.0.1, or "
-            "pass --allow-remote together with --allowed-hosts and the names clients will use."
+            "pass --allow-remote together with --allowed-host NAME, the name clients will use."
         )
 
 

@@ -26,6 +26,7 @@ Era = Literal["auto", "legacy"]
 Progress = Callable[[str], None]
 
 PATIENCE_SECONDS = 30.0
+_SCRIPT = "mcp-compaction"
 _MOST_LINES = 8
 _SESSION = "doctor"
 _MODES: tuple[Era, ...] = ("auto", "legacy")
@@ -89,11 +90,12 @@ class Server:
 
 def command() -> tuple[str, ...]:
     """The console script of this very installation, as a host's settings would name it."""
-    beside = Path(sys.executable).parent
-    for folder in (Path(sys.argv[0]).absolute().parent, beside):
-        for name in ("mcp-compaction", "mcp-compaction.exe"):
-            if (folder / name).is_file():
-                return (str(folder / name),)
+    running = Path(sys.argv[0])
+    beside = [Path(sys.executable).with_name(f"{_SCRIPT}{end}") for end in ("", ".exe")]
+    for script in (running, *beside):
+        # A relative one could be anybody's: it is looked for in the working directory.
+        if script.stem == _SCRIPT and script.is_absolute() and script.is_file():
+            return (str(script),)
     # -P: nothing is imported from the working directory.
     return (sys.executable, "-P", "-c", "from mcp_compaction.cli.main import run; run()")
 

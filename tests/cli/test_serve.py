@@ -42,7 +42,6 @@ INITIALIZE = {
         "clientInfo": {"name": "test", "version": "0"},
     },
 }
-SEVEN_LINES = "tools/list"
 
 
 def environ_of(shell: Shell, **extra: str) -> dict[str, str]:
@@ -175,33 +174,39 @@ def test_nothing_is_imported_from_the_working_directory(shell: Shell) -> None:
     assert not mark.exists()
 
 
-def test_bad_settings_are_said_on_stderr(shell: Shell) -> None:
-    ran = subprocess.run(
-        [SCRIPT],
-        stdin=subprocess.DEVNULL,
-        env=environ_of(shell, MCP_COMPACTION_WINDOW="9"),
-        capture_output=True,
+def refused(environ: dict[str, str], *argv: str) -> str:
+    """What a server says that ends with code 2 while its host still listens."""
+    with subprocess.Popen(
+        [SCRIPT, *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
         text=True,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert "did you mean MCP_COMPACTION_WINDOW_TOKENS?" in ran.stderr
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        said = process.stderr.read()
+        assert (process.wait(60), process.stdout.read()) == (2, "")
+    return said
+
+
+def test_bad_settings_are_said_on_stderr(shell: Shell) -> None:
+    said = refused(environ_of(shell, MCP_COMPACTION_WINDOW="9"))
+    assert "did you mean MCP_COMPACTION_WINDOW_TOKENS?" in said
 
 
 @pytest.mark.parametrize(
     "argv", [["--tool", "core"], ["--tools", "none"], ["--http", "--port", "x"]]
 )
 def test_a_bad_option_is_said_on_stderr(argv: list[str], shell: Shell) -> None:
-    ran = subprocess.run(
-        [SCRIPT, "serve", *argv],
-        stdin=subprocess.DEVNULL,
-        env=environ_of(shell),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.endswith("see: mcp-compaction serve --help\n")
+    said = refused(environ_of(shell), "serve", *argv)
+    assert said.endswith("see: mcp-compaction serve --help\n")
+
+
+def test_other_machines_are_let_in_only_by_name(shell: Shell) -> None:
+    words = ("serve", "--http", "--host", "0.0.0.0", "--allow-remote")
+    assert "--allowed-host" in refused(environ_of(shell), *words)
 
 
 def at_terminal(shell: Shell, *argv: str, typed: bytes = b"") -> tuple[int, str, str]:
@@ -259,18 +264,6 @@ def test_over_http_a_token_is_asked_for(shell: Shell) -> None:
     assert (process.returncode, out) == (0, "")
 
 
-def test_other_machines_are_let_in_only_by_name(shell: Shell) -> None:
-    ran = subprocess.run(
-        [SCRIPT, "serve", "--http", "--host", "0.0.0.0", "--allow-remote"],
-        env=environ_of(shell),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert "--allow-remote" in ran.stderr
-
-
 # The doctor, who starts it too
 
 
@@ -313,8 +306,8 @@ def test_doctor_says_why_the_server_did_not_start(
 
 
 def test_doctor_misses_tools_and_answers(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "command", lambda: (SCRIPT, "serve", "--tools", "core", "--preset"))
-    monkeypatch.setattr(probe, "_SERVE", "default")
+    only_core = ("/bin/sh", "-c", f"exec '{SCRIPT}' serve --tools core")
+    monkeypatch.setattr(probe, "command", lambda: only_core)
     ran = recorded("doctor")
     assert ran.code == 1
     assert "problem: tools are missing: unpin_constraint, " in ran.out
@@ -335,12 +328,25 @@ def test_a_slow_start_is_noted(recorded: Shell, monkeypatch: pytest.MonkeyPatch)
 # The probe itself
 
 
-def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell) -> None:
-    async def ask(server: Server) -> Any:
-        os.kill(int((await server.call("context_stats", {"session": "x"})).text or 0), 0)
+SHORT_LIVED = """
+import json, sys
+asked = json.loads(sys.stdin.readline())
+info = {"name": "short", "version": "0"}
+result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info}
+print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+sys.stdin.readline()
+sys.exit("the store is gone")
+"""
 
-    with pytest.raises(ValueError, match="invalid literal"):
-        asked(environ_of(shell), ask, "serve")
+
+def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell) -> None:
+    async def talk() -> None:
+        words = (sys.executable, "-c", SHORT_LIVED)
+        async with started(environ_of(shell), "legacy", words) as server:
+            await server.call("context_stats", {})
+
+    with pytest.raises(ServerError, match=r"the server broke off .*\n  the store is gone"):
+        asyncio.run(talk())
 
 
 def test_an_error_of_the_caller_comes_through_as_it_is(shell: Shell) -> None:
@@ -355,8 +361,13 @@ def test_a_server_error_is_a_compaction_error() -> None:
     assert issubclass(ServerError, CompactionError)
 
 
-def test_the_command_is_the_script_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/elsewhere/pytest"])
-    assert probe.command() == (SCRIPT,)
+def test_the_command_is_the_script_of_this_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mcp-compaction").touch()
+    monkeypatch.chdir(tmp_path)  # where a script of that name is not ours
+    for name in ("/elsewhere/mcp-compaction", "mcp-compaction", "-c"):
+        monkeypatch.setattr(sys, "argv", [name])
+        assert probe.command() == (SCRIPT,)
     monkeypatch.setattr(sys, "executable", "/elsewhere/python")
     assert probe.command()[:3] == ("/elsewhere/python", "-P", "-c")

@@ -19,7 +19,7 @@ from tests.strategies import sessions
 
 SHAPES: tuple[Shape, ...] = ("anthropic", "openai", "responses")
 PINS = (
-    pin(1, "Never touch the production database.\n  Not even to read; \"SELECT\" included."),
+    pin(1, 'Never touch the production database.\n  Not even to read; "SELECT" included.'),
     pin(2, "Leave src/legacy/ alone — 绝不 touch it.", kind="constraint"),
     pin(3, "finish the migration", kind="open_task"),
 )
@@ -144,7 +144,7 @@ def test_compressing_twice_changes_nothing(
 def test_the_same_input_gives_the_same_bytes(
     given_session: tuple[Shape, list[dict[str, Any]]], policy: Policy, ask: dict[str, Any]
 ) -> None:
-    shape, originals = given_session
+    _, originals = given_session
     first = compress(session_of(originals, PINS), policy, **ask)
     second = compress(session_of(originals, PINS), policy, **ask)
     assert first.model_dump_json() == second.model_dump_json()

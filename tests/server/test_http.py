@@ -238,6 +238,11 @@ def test_what_a_form_can_send_is_refused(served: Served, kind: str | None) -> No
     assert post(served, {"Content-Type": kind}, "auto") == 400
 
 
+@pytest.mark.parametrize("session", ["0" * 32, "..", "x" * 500])
+def test_a_made_up_session_id_opens_nothing(served: Served, session: str) -> None:
+    assert post(served, {"Mcp-Session-Id": session}) == 404
+
+
 # What is too much
 
 
@@ -394,7 +399,7 @@ def test_the_four_core_tools_can_stand_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "box.lan", "localhost.evil"])
 @pytest.mark.parametrize("more", [{}, {"allow_remote": True}, {"allowed_hosts": ("box.lan",)}])
 def test_other_machines_are_kept_out(tmp_path: Path, host: str, more: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="--allow-remote together with --allowed-hosts"):
+    with pytest.raises(SettingsError, match="--allow-remote together with --allowed-host NAME"):
         serve_http(settings_of(tmp_path / "data"), "/one", {}, host=host, port=0, **more)
     with pytest.raises(SettingsError):
         build_app(settings_of(tmp_path / "data"), "/one", {}, Door(host=host, **more), "t" * 43)

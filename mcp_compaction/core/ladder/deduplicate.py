@@ -40,10 +40,9 @@ def deduplicate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     for block, message, cut in _old_plans(sheet):
         _add(cuts, block, message.seq, cut)
     blocks = list(sheet.blocks)
-    for number, by_message in cuts.items():
-        block = blocks[number]
-        if isinstance(block, StepBlock):
-            blocks[number] = trim(block, by_message, count)
+    for number, block in enumerate(blocks):
+        if isinstance(block, StepBlock) and number in cuts:
+            blocks[number] = trim(block, cuts[number], count)
     return sheet.after("deduplicate", blocks=tuple(blocks))
 
 
