@@ -362,9 +362,9 @@ def _moment(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError):  # the year 1 has no local time
         raise InputError(f"{text!r} is no time; write it as 2026-11-30T18:00.") from None
-    return moment if moment.tzinfo else moment.astimezone()
 
 
 CORE = (compress_context, pin_constraint, recall_archived, context_stats)
