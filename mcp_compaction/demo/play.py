@@ -97,9 +97,11 @@ class _Loop:
 
     async def record(self, messages: list[Message]) -> None:
         """Append what was just said."""
-        known = len(self.said)
-        what = {"messages": messages, "after": f"m{known}"} if known else {}
-        await self._call("record_messages", what or {"messages": body(messages)})
+        if self.said:
+            what = {"messages": messages, "after": f"m{len(self.said)}"}
+        else:
+            what = {"messages": body(messages)}
+        await self._call("record_messages", what)
         self.said += messages
 
     async def act(self, act: Act) -> None:

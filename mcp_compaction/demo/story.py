@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from mcp_compaction.demo.material import material
@@ -169,7 +170,7 @@ def body(messages: list[Message]) -> dict[str, Any]:
 def story() -> Iterator[Beat]:
     """Everything that happens, in order: what is said, and what the agent asks of the server."""
     for number, scene in enumerate(_scenes(), 1):
-        lines = _unfolded(scene)
+        lines = scene.replace("\n  ", " ").split("\n")
         if lines[-1].startswith("! "):
             tool, arguments = lines[-1][2:].split(" ", 1)
             yield Act(_words(lines[0]), tool, json.loads(arguments, object_hook=_filled))
@@ -186,10 +187,6 @@ def _scenes() -> Iterator[str]:
             yield scene
 
 
-def _unfolded(scene: str) -> list[str]:
-    return scene.replace("\n  ", " ").split("\n")
-
-
 def _words(line: str) -> str:
     return line.partition(": ")[2]
 
@@ -202,7 +199,7 @@ def _filled(arguments: dict[str, str]) -> dict[str, str]:
 def _messages(lines: list[str], scene: int) -> Iterator[Message]:
     while lines:
         words = _words(lines[0]).replace("RULE", f"\n\n{RULE}\n\nOtherwise go ahead.")
-        calls = [line[2:] for line in _calls(lines[1:])]
+        calls = list(takewhile(lambda line: line.startswith("- "), lines[1:]))
         number = f"toolu_{scene:02}{len(lines):02}"
         if lines[0].startswith("user"):
             yield {"role": "user", "content": words}
@@ -213,19 +210,12 @@ def _messages(lines: list[str], scene: int) -> Iterator[Message]:
         lines = lines[1 + len(calls) :]
 
 
-def _calls(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        if not line.startswith("- "):
-            return
-        yield line
-
-
 def _step(words: str, lines: list[str], number: str) -> Iterator[Message]:
     """One message with all calls of a batch, and one with all their answers."""
     calls: list[Message] = [{"type": "text", "text": words}]
     answers: list[Message] = []
     for place, line in enumerate(lines, 1):
-        asked, _, given = line.partition(" => ")
+        asked, _, given = line.removeprefix("- ").partition(" => ")
         tool, argument = asked.split(" ", 1)
         id = f"{number}{place}"
         calls.append(
