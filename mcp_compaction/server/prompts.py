@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Annotated, Any, ParamSpec
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.types import Completion, PromptReference, ResourceTemplateReference
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 from pydantic import Field
 
+from mcp_compaction.errors import CompactionError
 from mcp_compaction.server import answers
-from mcp_compaction.server.state import State, answering, state_of
+from mcp_compaction.server.state import State, state_of
 
 Ctx = Context[State]
+P = ParamSpec("P")
 
 _MOST_NAMES = 100
 
@@ -37,6 +42,19 @@ def register(server: MCPServer[State], state: State) -> None:
         return Completion(values=names, total=len(names), has_more=False)
 
 
+def _telling(prompt: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
+    """A prompt whose expected errors reach the user; the SDK lets only MCPError through."""
+
+    @wraps(prompt)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return await prompt(*args, **kwargs)
+        except CompactionError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+
+    return answer
+
+
 async def compact(
     focus: Annotated[str, Field(description="What matters most next.")] = "",
 ) -> str:
@@ -49,7 +67,7 @@ async def compact(
     )
 
 
-@answering
+@_telling
 async def resume(
     ctx: Ctx, session: Annotated[str, Field(description="The session to go on with.")]
 ) -> str:
@@ -61,7 +79,7 @@ async def resume(
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 
-@answering
+@_telling
 async def pin(
     ctx: Ctx,
     text: Annotated[str, Field(description="The rule, word for word.")],

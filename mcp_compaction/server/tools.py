@@ -200,6 +200,8 @@ async def recall_archived(
     if query is None and refs is None:
         return await _resume(ctx, session, nonce)
     info, _ = await state.session(ctx, session, "look")
+    if scope == "all" and state.whose.must_name:
+        raise InputError('scope="all" is for the user of this machine; pass scope="project".')
     if refs is not None:
         found = await compactor.originals(info, refs)
         text = answers.originals(found, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
@@ -308,7 +310,7 @@ async def record_messages(
 async def _resume(ctx: Ctx, name: str | None, nonce: str) -> CallToolResult:
     state = state_of(ctx)
     compactor = await state.compactor()
-    if name is None and not state.host(ctx).tells:
+    if name is None and not state.whose.must_name and not state.host(ctx).tells:
         found = await compactor.sessions(state.whose.project, 5)
         if not found:
             raise InputError("nothing is kept for this project yet; pin or compress starts it.")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction.counters.o200k import best_counter
@@ -252,7 +253,10 @@ def test_a_host_that_tells_its_session_needs_no_name(tmp_path: Path) -> None:
 def test_over_http_every_call_names_its_session(tmp_path: Path) -> None:
     async def story(chat: Talk) -> None:
         assert "names its session" in await chat.fail("pin_constraint", text="Be kind.")
+        assert "names its session" in await chat.fail("recall_archived")
         await chat.say("pin_constraint", text="Be kind.", session="named")
+        far = await chat.fail("recall_archived", query="kind", scope="all", session="named")
+        assert 'pass scope="project"' in far
 
     talk(tmp_path, story, must_name=True)
 
@@ -398,6 +402,17 @@ def test_prompts_compact_resume_and_pin_for_the_user(tmp_path: Path, era: Era) -
         assert "Never push to main." in await chat.prompt("resume", session="mine")
         names = {p.name for p in (await chat.client.list_prompts()).prompts}
         assert names == {"compact", "resume", "pin"}
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_a_prompt_that_cannot_be_answered_says_why(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        with pytest.raises(MCPError, match="no session is recorded"):
+            await chat.prompt("resume", session="nobody")
+        with pytest.raises(MCPError, match="the text is blank"):
+            await chat.prompt("pin", text="  ", session="mine")
 
     talk(tmp_path, story, era)
 
