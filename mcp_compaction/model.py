@@ -535,7 +535,7 @@ class SummaryRequest(Value):
     first: int
     last: int
     messages: tuple[Message, ...]
-    must_keep: tuple[Item, ...] = ()
+    must_keep: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
     index: tuple[IndexItem, ...] = ()
     max_tokens: int
     focus: str | None = None

@@ -17,19 +17,31 @@ _MOST_CHARS = 240
 _MOST_FACTS = 40
 
 
-def must_keep(messages: Sequence[Message]) -> Sections:
-    """What every digest of these messages has to hold: the user's rules and the open tasks."""
+def standing_plan(messages: Sequence[Message]) -> str:
+    """The ref of the newest plan, which stands; the tasks of older ones are settled by it."""
+    return _newest_plan(messages)[0]
+
+
+def open_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
+    """What the plan that stands still leaves to do."""
+    ref, plan = _newest_plan(messages)
+    return tuple(Item(text=task.text, refs=(ref,)) for task in plan if task.state != "done")
+
+
+def must_keep(messages: Sequence[Message], plan: str) -> Sections:
+    """What every digest of these messages has to hold: the user's rules, and the open tasks
+    if the plan that stands is among them."""
     rules = [
         Item(text=rule, refs=(message.ref,), provenance="verbatim")
         for message in messages
         if message.role == "user"
         for rule in markers.rules(message.text)
     ]
-    ref, plan = _newest_plan(messages)
+    ref, tasks_of_plan = _newest_plan(messages)
     still_open = [
         Item(text=f"{task.text}{_state(task)}", refs=(ref,))
-        for task in plan
-        if task.state != "done"
+        for task in tasks_of_plan
+        if task.state != "done" and ref == plan
     ]
     return as_sections({"CONSTRAINTS": rules, "OPEN": still_open})
 

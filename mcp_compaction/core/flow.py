@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mcp_compaction.core.apply import apply
 from mcp_compaction.core.digest import as_sections, fit, join, label, merge, parse_digest, sized
-from mcp_compaction.core.extract import must_keep
+from mcp_compaction.core.extract import must_keep, open_tasks, standing_plan
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
 from mcp_compaction.core.parts import Count
@@ -62,6 +62,7 @@ class _Terms:
     fill: Fill
     count: Count
     found: dict[int, tuple[Finding, ...]]  # the identifiers of every message in the window
+    plan: str  # the ref of the plan that stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ def flow(
         return Refusal(text=too_little(plan, fill, counted))
     if ask.dry_run:
         return projection(plan, fill)
-    terms = _Terms(counted, policy, ask, now, fill, count, findings(session.messages))
+    found, standing = findings(session.messages), standing_plan(session.messages)
+    terms = _Terms(counted, policy, ask, now, fill, count, found, standing)
     work = yield from _passes(_Work(session, plan), terms)
     return (yield from _settle(session, work, terms))
 
@@ -153,7 +155,7 @@ def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequ
         first=messages[0].seq,
         last=messages[-1].seq,
         messages=messages,
-        must_keep=tuple(item for _, items in must_keep(messages) for item in items),
+        must_keep=must_keep(messages, terms.plan),
         index=index(messages, terms.found),
         max_tokens=block.limit,
         focus=terms.ask.focus,
@@ -191,7 +193,7 @@ def _digest(request: SummaryRequest, draft: Draft, number: int, count: Count) ->
         began=times[0] if times else None,
         ended=times[-1] if times else None,
     )
-    sections = join(must_keep(request.messages), draft.sections)
+    sections = join(request.must_keep, draft.sections)
     room = request.max_tokens - count(label(digest))
     return sized(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
 
@@ -275,11 +277,11 @@ def _with_facts(digest: Digest, facts: Sequence[Item], count: Count) -> Digest:
 
 
 def _lines_kept(before: Session, gone: Sequence[Message], shown: Sequence[Shown]) -> list[Tally]:
-    source = dict(must_keep(gone))
+    source = dict(must_keep(gone, ""))
     pins = tuple(Item(text=pin.text) for pin in before.pins)
     found = (
         kept_lines("rules", (*pins, *source.get("CONSTRAINTS", ())), shown),
-        kept_lines("open tasks", source.get("OPEN", ()), shown),
+        kept_lines("open tasks", open_tasks(before.messages), shown),
     )
     return [tally for tally in found if tally.total]
 

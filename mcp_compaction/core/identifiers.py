@@ -38,9 +38,9 @@ _ID = re.compile(
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
 _KEYED = re.compile(
-    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b))?)"
+    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
 )
-_KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])")
+_KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
 _MOST_BACKWARDS = 44
 _ERROR_WORD = re.compile(
     r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"

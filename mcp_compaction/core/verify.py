@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_compaction.core.digest import plain
 from mcp_compaction.core.identifiers import Finding, find, of_parts
-from mcp_compaction.core.parts import shown_parts
+from mcp_compaction.core.parts import shown_parts, words_of
 from mcp_compaction.model import (
     IndexKind,
     Item,
@@ -121,4 +121,4 @@ def _refs_shown(shown: Iterable[Shown]) -> set[int]:
 def _text(piece: Shown) -> str:
     if isinstance(piece, ShownRecord):
         return piece.text
-    return "\n".join(getattr(p, "text", "") for p in shown_parts(piece.message, piece.cuts))
+    return "\n".join(words_of(part) for part in shown_parts(piece.message, piece.cuts))

@@ -269,23 +269,23 @@ def test_two_sessions_are_not_guessed_between(recorded: Shell) -> None:
 
 def test_doctor_finds_a_store_others_can_read(recorded: Shell) -> None:
     recorded.home.chmod(0o755)
-    ran = recorded("doctor")
+    ran = recorded("doctor", "--no-server")
     assert ran.code == 1
     assert "problem: " in ran.out
     assert "chmod go-rwx" in ran.out
-    assert json.loads(recorded("doctor", "--json").out)["problems"]
+    assert json.loads(recorded("doctor", "--no-server", "--json").out)["problems"]
 
 
 def test_doctor_knows_a_home_from_the_environment(shell: Shell) -> None:
     set_here = shell.with_environ({"MCP_COMPACTION_HOME": str(shell.home)})
-    told = json.loads(set_here.bare("doctor", "--json").out)["settings"]
+    told = json.loads(set_here.bare("doctor", "--no-server", "--json").out)["settings"]
     assert told[0]["source"] == "MCP_COMPACTION_HOME"
-    told = json.loads(shell.bare("doctor", "--json").out)["settings"]
+    told = json.loads(shell.bare("doctor", "--no-server", "--json").out)["settings"]
     assert told[0]["is_default"]
 
 
 def test_doctor_without_a_store_says_so_and_makes_none(shell: Shell) -> None:
-    assert "none yet in " in shell.done("doctor")
+    assert "none yet in " in shell.done("doctor", "--no-server")
     assert not shell.home.exists()
 
 
@@ -294,7 +294,7 @@ def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
     config.mkdir(parents=True)
     (config / "config.toml").write_text('redact = false\nwindow_tokens = 9000\npreset = "lab"\n')
     set_here = recorded.with_environ({"MCP_COMPACTION_RELEASE_PERCENT": "50"})
-    listed = {s["name"]: s for s in set_here("doctor", "--json").json()["settings"]}
+    listed = {s["name"]: s for s in set_here("doctor", "--no-server", "--json").json()["settings"]}
     sources = {name: listed[name]["source"] for name in ("home", "redact", "window_tokens")}
     assert sources == {
         "home": "--home",

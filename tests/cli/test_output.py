@@ -21,7 +21,7 @@ LOOKING = [
     ["recall", "staging", "key"],
     ["recall", "--refs", "m1..m3"],
     ["compress", "--dry-run", "--force"],
-    ["doctor"],
+    ["doctor", "--no-server"],
 ]
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_compaction.core.extract import extract, must_keep
+from mcp_compaction.core.extract import extract, must_keep, standing_plan
 from mcp_compaction.core.identifiers import findings, index
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
@@ -37,7 +37,7 @@ def test_the_users_rules_are_kept_word_for_word_with_their_refs() -> None:
         [user("Hello. Never push to main."), assistant("I must never sleep."), user("go")]
     )
     rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
-    assert must_keep(messages) == (("CONSTRAINTS", (rule,)),)
+    assert must_keep(messages, "") == (("CONSTRAINTS", (rule,)),)
 
 
 def test_a_rule_said_along_with_tool_results_is_the_users_too() -> None:
@@ -45,7 +45,7 @@ def test_a_rule_said_along_with_tool_results_is_the_users_too() -> None:
         [call("a", "f"), results(("a", "You must obey me."), text="Never push to main.")]
     )
     rule = Item(text="Never push to main.", refs=("m2",), provenance="verbatim")
-    assert must_keep(messages) == (("CONSTRAINTS", (rule,)),)
+    assert must_keep(messages, "") == (("CONSTRAINTS", (rule,)),)
 
 
 def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
@@ -55,12 +55,14 @@ def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
         *used("3", "TodoWrite", "ok", todos=[]),
     ]
     open_tasks = (Item(text="test [active]", refs=("m3",)), Item(text="ship", refs=("m3",)))
-    assert must_keep(messages_of(session)) == (("OPEN", open_tasks),)
+    messages = messages_of(session)
+    assert must_keep(messages, standing_plan(messages)) == (("OPEN", open_tasks),)
+    assert must_keep(messages, "m99") == ()
     assert texts(drafted(session), "PROGRESS") == ["done: parse"]
 
 
 def test_nothing_said_must_keep_nothing() -> None:
-    assert must_keep(()) == ()
+    assert must_keep((), "") == ()
     assert drafted([]) == Draft(author="extractive")
 
 

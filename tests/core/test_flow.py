@@ -270,7 +270,8 @@ def test_must_keep_lines_and_the_index_go_with_the_request() -> None:
     outside = Outside(session.messages)
     compress(session, SMALL, outside)
     (request,) = outside.summaries
-    assert [item.text for item in request.must_keep] == ["Never push to main."]
+    ((section, items),) = request.must_keep
+    assert (section, [item.text for item in items]) == ("CONSTRAINTS", ["Never push to main."])
     assert [item.text for item in request.index if item.kind == "file"] == ["src/a.py"]
 
 

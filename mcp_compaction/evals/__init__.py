@@ -1,0 +1,1 @@
+"""Measures what survives a compaction, beside what simpler ways would have kept."""

@@ -1,0 +1,217 @@
+"""Reads sessions to measure with from a path: LoCoMo chats, tau-bench runs, transcripts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from mcp_compaction.core.parts import text_of
+from mcp_compaction.errors import InputError
+from mcp_compaction.evals.measures import Line, Probe, normal
+from mcp_compaction.formats import Incoming, incoming, incoming_text, read
+from mcp_compaction.model import JsonObject, ToolCall
+
+_CUT = 0.6  # how much of a run is compacted; what comes later asks for it
+_FEWEST_MESSAGES = 6
+_ADVERSARIAL = "5"  # LoCoMo's questions without an answer
+_TURN = re.compile(r"D:?(\d+):(\d+)")  # some are joined or misspelled: D8:6; D9:17, D:11:26
+_TELLING = re.compile(r"\d|_")
+
+_Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One session, as the product records it and as the baselines read it, with what to look for."""
+
+    corpus: str
+    name: str
+    came: Incoming
+    lines: tuple[Line, ...]
+    probes: tuple[Probe, ...]
+    pins: tuple[str, ...] = ()
+
+
+def locomo(path: Path) -> tuple[Case, ...]:
+    """LoCoMo's chats: answers that stand word for word in them, and the turns that hold them."""
+    return tuple(_chat(chat) for chat in cast(list[_Json], _load(path)))
+
+
+def tau(path: Path) -> tuple[Case, ...]:
+    """tau-bench runs cut at 60 %: the values that later calls pass and that were named before."""
+    cases: list[Case] = []
+    for number, run in enumerate(cast(list[_Json], _load(path))):
+        messages = [m for m in cast(list[JsonObject], run["traj"]) if m["role"] != "system"]
+        case = _run(f"task {run['task_id']} run {number}", "tau", messages)
+        cases += [case] if case else []
+    return tuple(cases)
+
+
+def transcript(path: Path) -> Case:
+    """A session of one's own, cut at 60 % like the runs of tau-bench."""
+    came = incoming_text(_text(path))
+    messages = cast(list[JsonObject], [json.loads(message.raw) for message in came.messages])
+    case = _run(path.name, "transcript", messages)
+    if case is None:
+        raise InputError(
+            f"{path} has nothing to look for: no later tool call passes what was named before. "
+            "Pass a longer session with tool calls."
+        )
+    return case
+
+
+def line_of(message: JsonObject) -> Line:
+    """A message as one line: its role, its words and its calls."""
+    one = incoming([message]).messages[0]
+    role, parts = read(one.shape, one.raw)
+    texts = [
+        f"{part.name}({json.dumps(part.arguments, ensure_ascii=False)})"
+        if isinstance(part, ToolCall)
+        else text_of(part)
+        for part in parts
+    ]
+    return Line(role=role, text=f"{role}: {' '.join(texts)}")
+
+
+# LoCoMo
+
+
+def _chat(chat: _Json) -> Case:
+    talk = cast(_Json, chat["conversation"])
+    turns = [(turn, when) for session, when in _sessions(talk) for turn in session]
+    speakers = list(dict.fromkeys(turn["speaker"] for turn, _ in turns))
+    texts = [_said(turn) for turn, _ in turns]
+    lines = tuple(
+        Line(
+            role="user" if turn["speaker"] == speakers[0] else "assistant",
+            text=f"{turn['speaker']}: {text}",
+        )
+        for (turn, _), text in zip(turns, texts, strict=True)
+    )
+    messages = incoming([{"role": line.role, "content": line.text} for line in lines]).messages
+    dated = tuple(
+        message.model_copy(update={"at": when})
+        for message, (_, when) in zip(messages, turns, strict=True)
+    )
+    places = {turn["dia_id"]: n for n, (turn, _) in enumerate(turns)}
+    return Case(
+        corpus="LoCoMo",
+        name=chat["sample_id"],
+        came=Incoming(messages=dated),
+        lines=lines,
+        probes=tuple(_questions(chat["qa"], places, texts)),
+    )
+
+
+def _sessions(talk: _Json) -> Iterator[tuple[list[_Json], datetime | None]]:
+    number = 1
+    while f"session_{number}" in talk or f"session_{number}_date_time" in talk:
+        when = _moment(talk.get(f"session_{number}_date_time", ""))
+        yield talk.get(f"session_{number}") or [], when
+        number += 1
+
+
+def _said(turn: _Json) -> str:
+    caption = turn.get("blip_caption")
+    return turn["text"] + (f" [image: {caption}]" if caption else "")
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _questions(
+    asked: Iterable[_Json], places: Mapping[str, int], texts: Sequence[str]
+) -> Iterator[Probe]:
+    whole = f" {normal(' '.join(texts))} "
+    for qa in asked:
+        found = [(int(a), int(b)) for e in qa.get("evidence", []) for a, b in _TURN.findall(e)]
+        turns = list(dict.fromkeys(places[f"D{a}:{b}"] for a, b in found if f"D{a}:{b}" in places))
+        if not turns or str(qa["category"]) == _ADVERSARIAL:
+            continue
+        answer = normal(str(qa.get("answer", "")))
+        if answer and f" {answer} " in whole:
+            yield Probe(kind="answer", test="words", needle=answer, questions=(qa["question"],))
+        for turn in turns:
+            yield Probe(
+                kind="evidence",
+                test="evidence",
+                needle=texts[turn],
+                questions=(qa["question"],),
+                source=turn,
+            )
+
+
+# Runs with tool calls
+
+
+def _run(name: str, corpus: str, messages: Sequence[JsonObject]) -> Case | None:
+    cut = int(len(messages) * _CUT)
+    early, later = messages[:cut], messages[cut:]
+    if len(early) < _FEWEST_MESSAGES:
+        return None
+    lines = tuple(_one_line(line_of(message)) for message in early)
+    known = " ".join(line.text for line in lines)
+    values = {value for message in later for value in _arguments(message)}
+    wanted = sorted(v for v in values if len(v) >= 3 and v in known and _TELLING.search(v))
+    asked = tuple(dict.fromkeys(q for message in later if (q := _request(message))))
+    probes = tuple(
+        Probe(kind="argument", test="exact", needle=value, questions=asked) for value in wanted
+    )
+    return Case(corpus, name, incoming([*early]), lines, probes) if probes else None
+
+
+def _one_line(line: Line) -> Line:
+    return Line(role=line.role, text=line.text.replace("\n", " "))
+
+
+def _arguments(message: JsonObject) -> Iterator[str]:
+    one = incoming([message]).messages[0]
+    for part in read(one.shape, one.raw)[1]:
+        if isinstance(part, ToolCall):
+            yield from _leaves(part.arguments)
+
+
+def _leaves(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in cast(dict[str, object], value).values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in cast(list[object], value):
+            yield from _leaves(inner)
+    elif isinstance(value, str | int) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _request(message: JsonObject) -> str:
+    line = line_of(message)
+    said = line.text.removeprefix("user: ").strip()
+    return said if line.role == "user" and any(map(str.isalnum, said)) else ""
+
+
+# Files
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(_text(path))
+    except ValueError as error:
+        raise InputError(f"{path} is no JSON ({error}); pass the file as it was published.") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {error}; pass a UTF-8 file, or one with gzip.") from None
