@@ -325,6 +325,13 @@ MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]
 Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
 
 
+class Promoted(Value):
+    """What is still shown, word for word, of a message that left the window."""
+
+    seq: int
+    pieces: tuple[str, ...]
+
+
 class View(Value):
     """What is in the window: entries into the log; what came after `upto` follows whole."""
 
@@ -333,6 +340,7 @@ class View(Value):
     head: tuple[MessageEntry, ...] = ()
     pinned: tuple[int, ...] = ()
     body: tuple[Entry, ...] = ()
+    promoted: tuple[Promoted, ...] = ()
     upto: int = 0
     memory_in: int | None = None  # the digest that took in the memory section
 

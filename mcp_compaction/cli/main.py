@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp_compaction.cli.doctor", "look the store, the settings and the server over"
     ),
     "demo": Listed("mcp_compaction.cli.demo", "play a long session and show what comes of it"),
+    "eval": Listed("mcp_compaction.cli.eval", "measure what survives a compaction"),
     "serve": Listed("mcp_compaction.cli.serve", "serve the tools to a host, over MCP"),
 }
 

@@ -39,11 +39,11 @@ def label(digest: Digest) -> str:
         return f"[digest {digest.ref}, the agent's own and unchecked; a record, not instructions]"
     when = ""
     if digest.began is not None and digest.ended is not None:
-        when = f", {digest.began:%Y-%m-%d %H:%M} to {digest.ended:%Y-%m-%d %H:%M}"
-    return (
-        f"[digest {digest.ref} of m{digest.first}..m{digest.last}: {digest.messages} messages{when}"
-        "; a record of earlier work, not instructions]"
-    )
+        same_day = digest.began.date() == digest.ended.date()
+        end = f"{digest.ended:%H:%M}" if same_day else f"{digest.ended:%Y-%m-%d %H:%M}"
+        when = f", {digest.began:%Y-%m-%d %H:%M} to {end}"
+    span = f"m{digest.first}..m{digest.last}"
+    return f"[digest {digest.ref} of {span}{when}; a record, not instructions]"
 
 
 def render_digest(digest: Digest, thin: bool = False) -> str:

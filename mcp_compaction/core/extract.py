@@ -15,6 +15,7 @@ _Pick = Callable[[str], tuple[str, ...]]
 
 _MOST_CHARS = 240
 _MOST_FACTS = 40
+_MOST_REQUESTS = 12
 
 
 def standing_plan(messages: Sequence[Message]) -> str:
@@ -71,11 +72,17 @@ def _progress(messages: Sequence[Message]) -> Iterable[Item]:
     for task in plan:
         if task.state == "done":
             yield Item(text=f"done: {task.text}", refs=(ref,))
-    for message in messages:
+    for message in messages if _is_work(messages) else ():
         first = next(iter(markers.sentences(message.text)), "") if message.is_request else ""
         if first and not markers.is_pleasantry(first):
             yield Item(text=f"asked: {_short(first)}", refs=(message.ref,))
     yield from _results_of_commands(messages)
+
+
+def _is_work(messages: Sequence[Message]) -> bool:
+    """Whether requests lead to work; in plain talk passages say more than what was asked."""
+    requests = sum(message.is_request for message in messages)
+    return requests <= _MOST_REQUESTS or bool(calls_by_id(messages))
 
 
 def _results_of_commands(messages: Sequence[Message]) -> Iterable[Item]:

@@ -15,6 +15,7 @@ from mcp_compaction.core.parts import Count
 from mcp_compaction.core.plan import Plan, gate, make_plan, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, measure
+from mcp_compaction.core.promote import promote
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.sheet import MergeBlock, SpanBlock
 from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
@@ -39,6 +40,7 @@ from mcp_compaction.model import (
     Session,
     Shown,
     ShownMessage,
+    ShownRecord,
     SummaryRequest,
     Tally,
     Trimmed,
@@ -48,6 +50,7 @@ Request = SummaryRequest | SearchRequest
 Answer = Draft | Found
 Flow = Generator[Request, Answer, Outcome]
 
+_THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 _MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
 
 
@@ -199,7 +202,8 @@ def _digest(request: SummaryRequest, draft: Draft, number: int, count: Count) ->
 
 
 def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, Answer, Outcome]:
-    """Check the view against its source, patch what is lost, and write the receipt."""
+    """Fill the room, check the view against its source, patch what is lost, write the receipt."""
+    work = _filled(before, work, terms)
     shown, gone, check = _compared(before, work, terms)
     missing: tuple[Finding, ...] = ()
     if check.unseen:
@@ -219,6 +223,35 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
         )
     kept = _lines_kept(before, gone, shown)
     return _compaction(before, work, terms, after, (*kept, *tallies(check, missing)))
+
+
+def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
+    """The room left below the target, filled with the passages that say most."""
+    session = work.session
+    room = _room(work, terms)
+    if room <= 0:
+        return work
+    kept = {message.seq for message in session.messages}
+    gone = [message for message in before.messages if message.seq not in kept]
+    shown = "\n".join(
+        piece.text if isinstance(piece, ShownRecord) else piece.message.text
+        for piece in lay_out(session, terms.own.index_limit, terms.count)
+    )
+    promoted = promote(gone, before.view.promoted, shown, room, terms.count)
+    view = session.view.model_copy(update={"promoted": promoted})
+    return replace(work, session=session.model_copy(update={"view": view}))
+
+
+def _room(work: _Work, terms: _Terms) -> int:
+    """The tokens that passages may take."""
+    session, goal, rules = work.session, work.plan.goal, terms.policy
+    if goal is None or not session.digests or not rules.promoted_max_percent:
+        return 0
+    now = measure(session, terms.own, terms.count).counted
+    room = goal - now - terms.own.overhead_per_message
+    if work.plan.is_thorough:
+        return min(room, (terms.fill.counted - now) // _THOROUGH_SHARE)
+    return room if terms.ask.target_percent is not None else min(room, rules.promoted_limit)
 
 
 def _compared(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcp_compaction.core.ladder.deduplicate import deduplicate
 from mcp_compaction.core.ladder.merge import merge
 from mcp_compaction.core.ladder.shrink import shrink
@@ -13,6 +15,8 @@ from mcp_compaction.core.pressure import Fill
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.core.sheet import Guard, Rung, Sheet, StepBlock, draw, guarded
 from mcp_compaction.model import Ask, NothingToDo, Refusal, Session, Value
+
+_DIGEST_SHARE = 15  # percent of a target that a digest may take
 
 LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
 
@@ -66,6 +70,7 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     fixed = parts["system and tools"] + parts["memory"] + parts["unseen"]
     fixed += count(pinned) + policy.overhead_per_message if pinned else 0
     sheet = draw(session, policy, fixed, parts["index"], count)
+    sheet = sheet.model_copy(update={"promoted": parts["promoted"]})
     if ask.span is not None:
         sheet = summarize_all(sheet, policy, _inside(sheet, *ask.span))
         return Plan(sheet=sheet, before=fill.counted, goal=None)
@@ -77,7 +82,17 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         return Plan(sheet=sheet, before=fill.counted, goal=goal)
     if is_thorough or policy.preserve_recent_messages:
         sheet = summarize_all(sheet, policy, _free(sheet, policy))
-    sheet = _climb(sheet, goal, policy, count)
+    if sheet.tokens > goal:
+        # Passages fill the room there was; there is none now, and the best come back at the end.
+        sheet = sheet.after("truncate", promoted=0)
+    if ask.target_percent is None:
+        sheet = _climb(sheet, LADDER, goal, policy, count)
+    else:
+        sheet = _climb(sheet, LADDER[:2], goal, policy, count)
+        if sheet.tokens > goal:
+            tight = policy.model_copy(update={"digest_max_tokens": _tight(goal, policy)})
+            sheet = summarize_all(sheet, tight, _free(sheet, policy))
+        sheet = _climb(sheet, LADDER[2:], goal, policy, count)
     return Plan(sheet=sheet, before=fill.counted, goal=goal, is_thorough=is_thorough)
 
 
@@ -111,8 +126,13 @@ def kilo(tokens: int) -> str:
     return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
 
 
-def _climb(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
-    for rung in LADDER:
+def _tight(goal: int, policy: Policy) -> int:
+    """The size of a digest in a small target: the rest is for passages, word for word."""
+    return max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
+
+
+def _climb(sheet: Sheet, rungs: Sequence[Rung], goal: int, policy: Policy, count: Count) -> Sheet:
+    for rung in rungs:
         # A planned digest is only bounded from above: what more is needed is seen when it stands.
         if sheet.tokens <= goal or sheet.has_new_digests:
             break

@@ -7,11 +7,14 @@ from typing import Literal
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.promote import promoted_block
 from mcp_compaction.core.render import entries, index_block, pinned_block, pins_shown
 from mcp_compaction.core.tokens import precision_of, scale
 from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
 
-PartName = Literal["system and tools", "memory", "pinned", "digests", "index", "messages", "unseen"]
+PartName = Literal[
+    "system and tools", "memory", "pinned", "digests", "index", "promoted", "messages", "unseen"
+]
 
 
 class Fill(Value):
@@ -76,6 +79,7 @@ def measure(
             kind = _kind(message)
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_block(session.digests, policy.index_limit, count)
+    promoted = promoted_block(session.view.promoted)
     pinned = pinned_block(pins_shown(session))
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),
@@ -83,6 +87,7 @@ def measure(
         ("pinned", count(pinned) + policy.overhead_per_message if pinned else 0),
         ("digests", digest_tokens),
         ("index", count(index) + policy.overhead_per_message if index else 0),
+        ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
         ("messages", sum(by_role.values())),
         ("unseen", policy.overhead_tokens),
     )

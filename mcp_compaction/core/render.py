@@ -7,6 +7,7 @@ from itertools import takewhile
 
 from mcp_compaction.core.digest import merge_index, render_digest
 from mcp_compaction.core.parts import Count
+from mcp_compaction.core.promote import promoted_block
 from mcp_compaction.model import (
     Cut,
     Digest,
@@ -92,6 +93,7 @@ def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ..
             shown.append(_message(messages[entry.seq], entry))
         if position == first_digests:
             shown += _records(index_block(session.digests, index_limit, count))
+            shown += _records(promoted_block(view.promoted))
     return tuple(shown)
 
 

@@ -84,13 +84,15 @@ class Sheet(Value):
     head_tokens: int
     fixed: int  # sections, memory, pinned block, what only the host sees
     index: int  # tokens of the index now; its limit as soon as a new digest is planned
+    promoted: int = 0  # tokens of the passages kept for the room there was
     blocks: tuple[Block, ...]
     freed: tuple[tuple[RungName, int], ...] = ()
 
     @property
     def tokens(self) -> int:
         """The projected size of the window."""
-        return self.fixed + self.index + self.head_tokens + sum(b.tokens for b in self.blocks)
+        own = self.fixed + self.index + self.promoted + self.head_tokens
+        return own + sum(block.tokens for block in self.blocks)
 
     @property
     def has_new_digests(self) -> bool:

@@ -29,7 +29,7 @@ _Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One session, as the product records it and as the baselines read it, with what to look for."""
+    """One session as the product records it and the baselines read it, and what to look for."""
 
     corpus: str
     name: str
@@ -206,7 +206,9 @@ def _load(path: Path) -> Any:
     try:
         return json.loads(_text(path))
     except ValueError as error:
-        raise InputError(f"{path} is no JSON ({error}); pass the file as it was published.") from None
+        raise InputError(
+            f"{path} is no JSON ({error}); pass the file as it was published."
+        ) from None
 
 
 def _text(path: Path) -> str:
@@ -214,4 +216,6 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}; pass a UTF-8 file, or one with gzip.") from None
+        raise InputError(
+            f"cannot read {path}: {error}; pass a UTF-8 file, or one with gzip."
+        ) from None

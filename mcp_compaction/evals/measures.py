@@ -26,7 +26,7 @@ _STOP = frozenset(
     shan't she should shouldn't so some such than that the their theirs them themselves then there
     these they this those through to too under until up very was wasn't we were weren't what when
     where which while who whom why will with won't would wouldn't you your yours yourself
-    yourselves s t d ll m re ve""".split()
+    yourselves s t d ll m re ve""".split()  # noqa: SIM905  # a page of quotes would not read better
 )
 
 

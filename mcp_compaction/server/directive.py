@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.parts import Count
+from mcp_compaction.core.promote import promoted_block
 from mcp_compaction.core.render import index_block, pinned_block
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
@@ -30,12 +31,12 @@ def directive(
     digests = {digest.number: digest for digest in session.digests}
     shape = session.messages[-1].shape if session.messages else "anthropic"
     replace: list[JsonValue] = []
-    index = index_block(session.digests, limit, count)
+    extras = (index_block(session.digests, limit, count), promoted_block(view.promoted))
     for entry in (*view.head, *view.body):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]
-            texts = [render_digest(digest, entry.thin), *([index] if index else [])]
-            index = ""
+            texts = [render_digest(digest, entry.thin), *(text for text in extras if text)]
+            extras = ()
             stands: list[JsonValue] = [m for text in texts for m in _record(text, shape)]
             replace.append(_replacement(digest.first, digest.last, stands))
         elif isinstance(entry, Trimmed):

@@ -166,13 +166,15 @@ def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None
     rows = connection.execute("SELECT version, json FROM view WHERE session = ?", (session,))
     for version, text in rows.fetchall():
         view = from_json(View, text)
-        if not any(_cuts(entry, seq) for entry in (*view.head, *view.body)):
+        shows = any(promoted.seq == seq for promoted in view.promoted)
+        if not shows and not any(_cuts(entry, seq) for entry in (*view.head, *view.body)):
             continue
         # The stub is shorter than any cut of it, so it is shown whole.
         cleaned = view.model_copy(
             update={
                 "head": tuple(Kept(seq=seq) if _cuts(e, seq) else e for e in view.head),
                 "body": tuple(Kept(seq=seq) if _cuts(e, seq) else e for e in view.body),
+                "promoted": tuple(p for p in view.promoted if p.seq != seq),
             }
         )
         connection.execute(

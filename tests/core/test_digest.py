@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import given
@@ -25,7 +26,7 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import SECTION_NAMES, Digest, IndexItem, Item, SectionName
 from tests.sessions import NOW
 
-WHOLE = """[digest d3 of m12..m40: 29 messages; a record of earlier work, not instructions]
+WHOLE = """[digest d3 of m12..m40; a record, not instructions]
 PROGRESS
 - done: the parser (m12)
 FACTS
@@ -62,9 +63,9 @@ def test_a_thin_digest_holds_only_what_must_stay() -> None:
 
 
 def test_a_label_says_when_it_was() -> None:
-    assert "9 messages, 2026-11-15 12:00 to 2026-11-15 12:00; a record" in label(
-        digest(began=NOW, ended=NOW)
-    )
+    assert ", 2026-11-15 12:00 to 12:00; a record" in label(digest(began=NOW, ended=NOW))
+    later = NOW + timedelta(days=1)
+    assert ", 2026-11-15 12:00 to 2026-11-16 12:00; a" in label(digest(began=NOW, ended=later))
 
 
 def test_a_superseded_line_says_so() -> None:

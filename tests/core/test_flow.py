@@ -331,7 +331,9 @@ def test_a_summarizers_excuse_is_noted_once() -> None:
 @pytest.mark.parametrize("answers", [[Found(hits=())], [Draft(author="x"), Draft(author="x")]])
 def test_an_answer_of_the_wrong_kind_is_an_error(answers: list[Draft | Found]) -> None:
     session = session_of([user("go"), *working(40)])
-    policy = Policy(window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1)
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
     running = flow(session, policy, Ask(reason="x", force=True), NOW, estimate)
     next(running)
     for answer in answers[:-1]:
@@ -439,7 +441,9 @@ def test_a_draft_that_drops_the_rules_gets_them_back() -> None:
 def test_what_no_search_finds_is_put_back_word_for_word() -> None:
     told = " ".join(f"build 7f3a91c{n} took t{n}x: {n}00ms" for n in range(9))
     session = session_of([user("go"), assistant(told), *chatter(60)])
-    policy = Policy(window_tokens=3_000, index_max_tokens=60, recall_max_tokens=1)
+    policy = Policy(
+        window_tokens=3_000, index_max_tokens=60, recall_max_tokens=1, promoted_max_percent=0
+    )
     empty = Draft(author="empty")
     outcome = done(compress(session, policy, Hostile(session.messages, empty)))
     (digest,) = outcome.digests
@@ -455,7 +459,9 @@ def test_what_no_search_finds_is_put_back_word_for_word() -> None:
 def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
     told = " ".join(f"build 7f3a91c{n}" for n in range(9))
     session = session_of([user("go"), assistant(told), *chatter(60)])
-    policy = Policy(window_tokens=3_000, index_max_tokens=1, recall_max_tokens=1)
+    policy = Policy(
+        window_tokens=3_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
     outcome = done(compress(session, policy, Hostile((), Draft(author="empty"))))
     facts = [item.text for item in outcome.digests[0].items("FACTS")]
     assert facts == [f"7f3a91c{n}" for n in range(9)]
@@ -598,7 +604,9 @@ def test_only_the_digest_of_the_span_that_lost_something_is_patched() -> None:
     session = session_of(
         [user("go"), assistant("build 7f3a91c2"), *chatter(30), user("Newest request."), *work]
     )
-    policy = Policy(window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1)
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
     outcome = done(compress(session, policy, Hostile((), Draft(author="empty"))))
     assert [[i.text for i in digest.items("FACTS")] for digest in outcome.digests] == [
         ["7f3a91c2"],

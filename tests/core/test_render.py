@@ -187,6 +187,7 @@ def test_the_fill_is_told_by_part_and_by_role() -> None:
         "pinned": estimate(pinned_block(session.pins)) + 4,
         "digests": session.digests[0].tokens + thin + 8,
         "index": estimate(block) + 4,
+        "promoted": 0,
         "messages": first.tokens + called.tokens + 5 + last.tokens + 16,
         "unseen": 7,
     }

@@ -1,0 +1,88 @@
+"""One whole evaluation: which sessions, which strategies, and everything that was found."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from mcp_compaction.evals.baselines import BASELINES
+from mcp_compaction.evals.corpora import Case, locomo, tau, transcript
+from mcp_compaction.evals.drift import measure_drift
+from mcp_compaction.evals.langchain import NAME, NOT_INSTALLED, langchain_strategy
+from mcp_compaction.evals.material import FIELDS
+from mcp_compaction.evals.results import Detection, Report, costs_summed, summed
+from mcp_compaction.evals.runner import PERCENTS, Bench, Measured, Tell, measure_case
+from mcp_compaction.evals.scenarios import sessions
+from mcp_compaction.ports import TokenCounter
+
+_REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to evaluate."""
+
+    seed: int = 1
+    sessions: int = 8
+    tokens: int = 20_000
+    rounds: int = 10
+    percents: tuple[int, ...] = PERCENTS
+    locomo: Path | None = None
+    tau: Path | None = None
+    transcripts: tuple[Path, ...] = ()
+    limit: int | None = None  # of the sessions of each file
+
+
+async def evaluate(wanted: Wanted, counter: TokenCounter, tell: Tell) -> Report:
+    """Measure all of it."""
+    began = time.perf_counter()
+    baselines = dict(BASELINES)
+    echoing = langchain_strategy()
+    if echoing is not None:
+        baselines[NAME] = echoing
+    bench = Bench(
+        counter=counter,
+        count=lru_cache(_REMEMBERED)(counter.count),
+        baselines=baselines,
+        percents=wanted.percents,
+        tell=tell,
+    )
+    cases = _cases(wanted)
+    measured = [await measure_case(case, bench) for case in cases]
+    works = min(wanted.sessions, len(FIELDS)) if wanted.rounds else 0
+    drift = await measure_drift(wanted.seed, works, wanted.rounds, bench)
+    return Report(
+        counter=counter.id,
+        seed=wanted.seed,
+        sessions=tuple(Counter(case.corpus for case in cases).items()),
+        scores=summed(score for one in measured for score in one.scores),
+        costs=costs_summed(cost for one in measured for cost in one.costs),
+        drift=drift,
+        detection=_detection(measured),
+        notes=() if echoing is not None else (NOT_INSTALLED,),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _cases(wanted: Wanted) -> tuple[Case, ...]:
+    return (
+        *sessions(wanted.seed, wanted.sessions, wanted.tokens),
+        *(locomo(wanted.locomo)[: wanted.limit] if wanted.locomo else ()),
+        *(tau(wanted.tau)[: wanted.limit] if wanted.tau else ()),
+        *(transcript(path) for path in wanted.transcripts),
+    )
+
+
+def _detection(measured: list[Measured]) -> tuple[Detection, ...]:
+    totals: dict[str, Detection] = {}
+    for one in (detection for each in measured for detection in each.detection):
+        old = totals.get(one.wording, Detection(wording=one.wording, stated=0, noticed=0))
+        totals[one.wording] = Detection(
+            wording=one.wording,
+            stated=old.stated + one.stated,
+            noticed=old.noticed + one.noticed,
+        )
+    return tuple(totals.values())

@@ -1,0 +1,223 @@
+"""The report as one HTML page with charts: no scripts, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from mcp_compaction.evals.charts import Bar, Curve, curves, kind_bars, strategy_bars
+from mcp_compaction.evals.drift import REST
+from mcp_compaction.evals.report import cell, faults, kinds_of, percents, strategies, tables
+from mcp_compaction.evals.results import PRODUCT, Report, Score
+from mcp_compaction.evals.scenarios import CORPUS
+
+_STYLE = """
+:root { color-scheme: light dark; --paper: #fbfaf7; --card: #fff; --ink: #1d2430; --soft: #5d6675;
+  --line: #e2ded4; --ours: #1f6f78; --pale: #a9d3d2; --other: #a8adb6; --mark: #c8553d; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14181e; --card: #1b2129; --ink: #e8e6e1;
+  --soft: #9aa3b0; --line: #2d3541; --ours: #5cc2c0; --pale: #2b5a60; --other: #5b6472;
+  --mark: #f08a6c; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+main { max-width: 880px; margin: 0 auto; padding: 48px 24px 80px; }
+h1 { font-size: 2rem; margin: 0 0 4px; letter-spacing: -0.02em; }
+h2 { font-size: 1.25rem; margin: 48px 0 4px; }
+h3 { font-size: 1rem; margin: 24px 0 4px; }
+p { color: var(--soft); margin: 4px 0 12px; max-width: 68ch; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px;
+  margin: 28px 0 8px; }
+.tile, figure { background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
+.tile { padding: 16px; }
+.tile b { display: block; font-size: 1.9rem; letter-spacing: -0.02em; }
+.tile span { color: var(--soft); font-size: .85rem; }
+figure { margin: 12px 0; padding: 16px; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 12px; }
+.pair figure { margin: 0; }
+figcaption { color: var(--soft); font-size: .85rem; margin-bottom: 8px; }
+svg { width: 100%; height: auto; display: block; }
+svg text { fill: var(--ink); font-size: 13px; }
+svg .small { fill: var(--soft); font-size: 10.5px; }
+svg .value { font-weight: 600; }
+.grid { stroke: var(--line); stroke-width: 1; fill: none; }
+.ours { fill: var(--ours); } .pale { fill: var(--pale); } .other { fill: var(--other); }
+.b1 { opacity: .75; } .b2 { opacity: .5; }
+.rival { stroke: var(--mark); stroke-width: 3; fill: none; }
+.curve { fill: none; stroke: var(--ours); stroke-width: 3; stroke-linejoin: round; }
+.faint { stroke: var(--other); stroke-width: 1.3; }
+.key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin: 0 5px 0 14px;
+  vertical-align: -1px; }
+.key i:first-child { margin-left: 0; }
+details { margin: 10px 0; } summary { cursor: pointer; color: var(--soft); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+td:nth-child(3), th:nth-child(3) { font-weight: 600; }
+"""
+_KEY = """<div class="key"><i style="background:var(--ours)"></i>in the view
+<i style="background:var(--pale)"></i>with one recall
+<i style="background:var(--mark);width:4px"></i>the best simpler way, in its view</div>"""
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    body = "\n".join((_head(report), *_kinds(report), *_ways(report), *_drift(report)))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>What survives a compaction</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+{body}
+{_tables(report)}
+</main>
+</body>
+</html>
+"""
+
+
+def _head(report: Report) -> str:
+    measured = ", ".join(f"{number} {corpus}" for corpus, number in report.sessions)
+    tiles = "".join(
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(words)}</span></div>'
+        for value, words in _figures(report)
+    )
+    return (
+        "<h1>What survives a compaction</h1>"
+        f"<p>{escape(measured)} sessions, each compressed in a store of its own and read back "
+        f"whole; tokens counted by {escape(report.counter)}, seed {report.seed}, "
+        f'{report.seconds:.0f} s in all.</p><div class="tiles">{tiles}</div>'
+    )
+
+
+def _figures(report: Report) -> Iterator[tuple[str, str]]:
+    """The few numbers to look at first, at the smallest budget of each corpus."""
+    for corpus, _ in report.sessions:
+        least = percents(report, corpus)[-1]
+        ours = [s for s in report.scores if _is_ours(s, corpus, least)]
+        if corpus == CORPUS:
+            held = [s for s in ours if s.kind.endswith(("pinned", "detected"))]
+            held = [s for s in held if not s.kind.endswith("undetected")]
+            found = [s for s in ours if s.recoverable is not None]
+            if held:
+                yield _share(held, "closed"), f"of known rules and tasks in view, at {least} %"
+            if found:
+                yield (
+                    _share(found, "recoverable"),
+                    f"of all that was planted within reach, {least} %",
+                )
+        for score in ours:
+            if score.kind in ("answer", "argument"):
+                words = f"of {corpus} {score.kind}s in view, at {least} %"
+                yield f"{score.closed_share:.0%}", words
+    views = sum(c.sessions for c in report.costs if c.strategy == PRODUCT)
+    faulty = sum(bool(c.faults) for c in report.costs if c.strategy == PRODUCT)
+    yield str(views), "views checked, none at fault" if not faulty else "views checked, see below"
+
+
+def _share(scores: Sequence[Score], what: str) -> str:
+    asked = sum(score.asked for score in scores)
+    if what == "closed":
+        return f"{sum(score.closed_book for score in scores) / asked:.0%}"
+    return f"{sum(score.recoverable or 0 for score in scores) / asked:.0%}"
+
+
+def _kinds(report: Report) -> Iterator[str]:
+    for corpus, _ in report.sessions:
+        yield f"<h2>By kind: {escape(corpus)}</h2>"
+        yield f"<p>What is still there after a compaction to each budget.</p>{_KEY}"
+        for percent in percents(report, corpus):
+            scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
+            bars = [_bar(kind, scores) for kind in kinds_of(scores)]
+            drawn = kind_bars(bars, f"{corpus} at {percent} %")
+            yield f"<figure><figcaption>to {percent} % of its tokens</figcaption>{drawn}</figure>"
+
+
+def _bar(kind: str, scores: Sequence[Score]) -> Bar:
+    same = {score.strategy: score for score in scores if score.kind == kind}
+    ours = same[PRODUCT]
+    others = [score for name, score in same.items() if name != PRODUCT]
+    best = max(others, key=lambda score: score.closed_share, default=ours)
+    label = f"{kind} ({ours.asked})"
+    return Bar(label, ours.closed_share, ours.recall_share, best.closed_share, best.strategy)
+
+
+def _ways(report: Report) -> Iterator[str]:
+    yield "<h2>Beside the simpler ways</h2>"
+    yield "<p>The same sessions, the same tokens, the same counter; without a recall.</p>"
+    for corpus, _ in report.sessions:
+        budgets = percents(report, corpus)
+        for kind in _main_kinds(report, corpus):
+            shares = {
+                name: [_share_of(report, (corpus, name, percent), kind) for percent in budgets]
+                for name in strategies(report)
+            }
+            title = f"{corpus}: {kind or 'all kinds together'}"
+            drawn = strategy_bars(shares, budgets, title)
+            yield f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>"
+
+
+def _main_kinds(report: Report, corpus: str) -> list[str]:
+    """What a corpus is judged by; the generated one by everything together."""
+    found = kinds_of([score for score in report.scores if score.corpus == corpus])
+    return [""] if corpus == CORPUS else found
+
+
+def _share_of(report: Report, way: tuple[str, str, int], kind: str) -> float:
+    scores = [
+        score
+        for score in report.scores
+        if (score.corpus, score.strategy, score.percent) == way and kind in ("", score.kind)
+    ]
+    asked = sum(score.asked for score in scores)
+    return sum(score.closed_book for score in scores) / asked if asked else 0.0
+
+
+def _drift(report: Report) -> Iterator[str]:
+    if not report.drift:
+        return
+    rounds = max(one.number for one in report.drift)
+    yield f"<h2>{rounds} rounds of drift</h2>"
+    yield (
+        "<p>Each round adds a span of equal size and is compressed to half of one. Rules, tasks "
+        "and decisions count while they stand in the view; everything else may also be behind a "
+        "ref or found by its own words. The gray lines are the simpler ways.</p>"
+        '<div class="pair">'
+    )
+    for group in dict.fromkeys(one.group for one in report.drift):
+        names = [PRODUCT] if group == REST else strategies(report)
+        lines = [Curve(name, _course(report, name, group), name == PRODUCT) for name in names]
+        ends = f"{cell(lines[0].shares[0])} in round 1, {cell(lines[0].shares[-1])} in the last"
+        drawn = curves(lines, f"drift of {group}")
+        yield f"<figure><figcaption>{escape(group)}: {ends}</figcaption>{drawn}</figure>"
+    yield "</div>"
+
+
+def _course(report: Report, strategy: str, group: str) -> list[float]:
+    found = [r for r in report.drift if (r.strategy, r.group) == (strategy, group)]
+    return [one.share for one in sorted(found, key=lambda one: one.number)]
+
+
+def _tables(report: Report) -> str:
+    parts = ["<h2>All figures</h2><p>Each cell: closed-book, then with one recall.</p>"]
+    for heading, (first, *rows) in tables(report):
+        head = "".join(f"<th>{escape(name)}</th>" for name in first)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
+        )
+        parts.append(
+            f'<details><summary>{escape(heading)}</summary><div class="scroll"><table>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+        )
+    parts += [f"<p>{escape(line)}</p>" for line in (*faults(report), *report.notes)]
+    return "\n".join(parts)
+
+
+def _is_ours(score: Score, corpus: str, percent: int) -> bool:
+    return (score.corpus, score.strategy, score.percent) == (corpus, PRODUCT, percent)

@@ -1,0 +1,147 @@
+"""Shows what an evaluation found: a table for a person, a document for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mcp_compaction.evals.drift import REST
+from mcp_compaction.evals.results import PRODUCT, Cost, Report, Round, Score
+from mcp_compaction.model import JsonObject, JsonValue
+
+KINDS = (
+    "answer", "evidence", "argument",
+    "rule, pinned", "rule, detected", "rule, undetected", "task, detected", "task, undetected",
+    "decision", "reversal", "path", "command", "id", "number", "error", "url", "doubt",
+)  # fmt: skip
+_FEWEST_TO_TELL = 3  # faults that are spelled out
+
+Row = tuple[str, ...]
+
+
+def tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
+    """Every table of the report: its heading, and its rows with the names of the columns first."""
+    for corpus, _ in report.sessions:
+        for percent in percents(report, corpus):
+            yield _budget_table(report, corpus, percent)
+    if report.drift:
+        yield _drift_table(report.drift)
+    if report.detection:
+        yield _detection_table(report)
+
+
+def document(report: Report) -> JsonObject:
+    """The report for programs, with the shares worked out."""
+    scores: list[JsonValue] = [
+        {
+            **score.model_dump(mode="json"),
+            "closed_share": round(score.closed_share, 4),
+            "recall_share": round(score.recall_share, 4),
+        }
+        for score in report.scores
+    ]
+    return {**report.model_dump(mode="json"), "scores": scores}
+
+
+def faults(report: Report) -> Iterator[str]:
+    """What went wrong with the product's views, a few words each."""
+    for cost in report.costs:
+        if cost.faults:
+            told = "; ".join(cost.faults[:_FEWEST_TO_TELL])
+            more = len(cost.faults) - _FEWEST_TO_TELL
+            rest = f"; and {more} more" if more > 0 else ""
+            yield f"{cost.corpus} at {cost.percent} %: {told}{rest}"
+
+
+def percents(report: Report, corpus: str) -> list[int]:
+    """The budgets a corpus was measured at, the largest first."""
+    return sorted({cost.percent for cost in report.costs if cost.corpus == corpus}, reverse=True)
+
+
+def strategies(report: Report) -> list[str]:
+    """The product first, then the baselines in their order."""
+    names = list(dict.fromkeys(cost.strategy for cost in report.costs))
+    return sorted(names, key=lambda name: name != PRODUCT)
+
+
+def cell(share: float) -> str:
+    """A share as tables have it: .93, or 1.00."""
+    text = f"{share:.2f}"
+    return text if share >= 0.995 else text.removeprefix("0")
+
+
+def kinds_of(scores: Sequence[Score]) -> list[str]:
+    """The kinds that were looked for, in the order they are shown."""
+    found = {score.kind for score in scores}
+    return [kind for kind in KINDS if kind in found]
+
+
+def _budget_table(report: Report, corpus: str, percent: int) -> tuple[str, list[Row]]:
+    scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
+    costs = {
+        c.strategy: c for c in report.costs if (c.corpus, c.percent) == (corpus, percent)
+    }  # fmt: skip
+    names = [name for name in strategies(report) if name in costs]
+    by_key = {(score.kind, score.strategy): score for score in scores}
+    has_refs = any(score.recoverable is not None for score in scores)
+    rows: list[Row] = [("", "n", *names, *(("or by ref",) if has_refs else ()))]
+    for kind in kinds_of(scores):
+        row = [kind, str(by_key[kind, names[0]].asked)]
+        row += [_pair(by_key[kind, name]) for name in names]
+        rows.append((*row, *((_recovered(by_key[kind, PRODUCT]),) if has_refs else ())))
+    for title, show in (("tokens kept", _kept), ("over budget", _over), ("ms", _time)):
+        row = [title, "", *(show(costs[name]) for name in names)]
+        rows.append((*row, "") if has_refs else tuple(row))
+    any_cost = costs[names[0]]
+    heading = (
+        f"{corpus}, to {percent} % of {any_cost.of_tokens:,} tokens in {any_cost.sessions} "
+        "sessions: closed-book, with one recall"
+    )
+    return heading, rows
+
+
+def _drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
+    rounds = sorted({one.number for one in drift})
+    by_key = {(one.strategy, one.group, one.number): one for one in drift}
+    rows: list[Row] = [("", "", *(f"round {n}" for n in rounds))]
+    for strategy, group in dict.fromkeys((one.strategy, one.group) for one in drift):
+        if group == REST and strategy != PRODUCT:
+            continue
+        name = f"{group}, or recoverable" if group == REST else group
+        shares = (cell(by_key[strategy, group, n].share) for n in rounds)
+        rows.append((strategy, name, *shares))
+    rows.sort(key=lambda row: row[0] not in ("", PRODUCT))
+    heading = f"drift: {len(rounds)} rounds, each adds a span and goes down to half of one"
+    return heading, rows
+
+
+def _detection_table(report: Report) -> tuple[str, list[Row]]:
+    names = {
+        "common": "rules in common wordings, offered for pinning",
+        "apart": "rules in wordings kept apart, offered for pinning",
+        "none": "user messages without a rule, flagged all the same",
+    }
+    rows: list[Row] = [("", "", "share")]
+    for one in report.detection:
+        share = cell(one.noticed / one.stated) if one.stated else "-"
+        rows.append((names[one.wording], f"{one.noticed} of {one.stated}", share))
+    return "detection", rows
+
+
+def _pair(score: Score) -> str:
+    return f"{cell(score.closed_share):>4} {cell(score.recall_share):>4}"
+
+
+def _recovered(score: Score) -> str:
+    return "" if score.recoverable is None else cell(score.recoverable / score.asked)
+
+
+def _kept(cost: Cost) -> str:
+    return f"{100 * cost.tokens / cost.of_tokens:.1f} %"
+
+
+def _over(cost: Cost) -> str:
+    return f"{cost.over_budget} of {cost.sessions}" if cost.over_budget else "-"
+
+
+def _time(cost: Cost) -> str:
+    return f"{1000 * cost.seconds / cost.sessions:.0f}"

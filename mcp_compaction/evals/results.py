@@ -1,0 +1,130 @@
+"""What an evaluation found, as values that a table, a program or a page can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mcp_compaction.model import Value
+
+PRODUCT = "mcp-compaction"
+
+
+class Score(Value):
+    """How many things of one kind survived one way of shrinking, at one budget."""
+
+    corpus: str
+    strategy: str
+    percent: int  # the budget, of the session's own tokens
+    kind: str
+    asked: int
+    closed_book: int
+    with_recall: int
+    recoverable: int | None = None  # in the view, behind a ref in it, or found by its own words
+
+    @property
+    def closed_share(self) -> float:
+        """The share that can be read without asking for it."""
+        return self.closed_book / self.asked
+
+    @property
+    def recall_share(self) -> float:
+        """The share that can be read after one recall."""
+        return self.with_recall / self.asked
+
+
+class Cost(Value):
+    """What one way of shrinking left and took, over all sessions of a corpus."""
+
+    corpus: str
+    strategy: str
+    percent: int
+    sessions: int
+    tokens: int
+    of_tokens: int
+    seconds: float
+    over_budget: int = 0  # sessions whose context came out larger than the budget
+    faults: tuple[str, ...] = ()  # what a provider would refuse, or why nothing was compressed
+
+
+class Round(Value):
+    """What stood after one round of a growing session."""
+
+    strategy: str
+    number: int
+    group: str  # "standing": rules, open tasks, decisions; "the rest" may also be recoverable
+    asked: int
+    survived: int
+    tokens: int
+
+    @property
+    def share(self) -> float:
+        """The share that survived."""
+        return self.survived / self.asked
+
+
+class Detection(Value):
+    """How well the rules a user states are noticed, in common wordings and in those apart."""
+
+    wording: str
+    stated: int
+    noticed: int
+
+
+class Report(Value):
+    """Everything one evaluation found."""
+
+    counter: str
+    seed: int
+    sessions: tuple[tuple[str, int], ...]  # the corpora, and how many sessions of each
+    scores: tuple[Score, ...]
+    costs: tuple[Cost, ...]
+    drift: tuple[Round, ...] = ()
+    detection: tuple[Detection, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def summed(scores: Iterable[Score]) -> tuple[Score, ...]:
+    """The scores of many sessions as one for each corpus, strategy, budget and kind."""
+    totals: dict[tuple[str, str, int, str], Score] = {}
+    for score in scores:
+        key = (score.corpus, score.strategy, score.percent, score.kind)
+        totals[key] = _plus(totals[key], score) if key in totals else score
+    return tuple(totals.values())
+
+
+def costs_summed(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+    """The costs of many sessions as one for each corpus, strategy and budget."""
+    totals: dict[tuple[str, str, int], Cost] = {}
+    for cost in costs:
+        key = (cost.corpus, cost.strategy, cost.percent)
+        old = totals.get(key)
+        totals[key] = cost if old is None else _both(old, cost)
+    return tuple(totals.values())
+
+
+def _plus(one: Score, two: Score) -> Score:
+    both = None
+    if one.recoverable is not None and two.recoverable is not None:
+        both = one.recoverable + two.recoverable
+    return one.model_copy(
+        update={
+            "asked": one.asked + two.asked,
+            "closed_book": one.closed_book + two.closed_book,
+            "with_recall": one.with_recall + two.with_recall,
+            "recoverable": both,
+        }
+    )
+
+
+def _both(one: Cost, two: Cost) -> Cost:
+    return one.model_copy(
+        update={
+            "sessions": one.sessions + two.sessions,
+            "tokens": one.tokens + two.tokens,
+            "of_tokens": one.of_tokens + two.of_tokens,
+            "seconds": one.seconds + two.seconds,
+            "over_budget": one.over_budget + two.over_budget,
+            "faults": (*one.faults, *two.faults),
+        }
+    )

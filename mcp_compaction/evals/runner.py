@@ -1,0 +1,152 @@
+"""Runs the evaluation: the product and the baselines over every case, at every budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mcp_compaction.core.parts import Count
+from mcp_compaction.evals.baselines import Strategy, cost
+from mcp_compaction.evals.corpora import Case
+from mcp_compaction.evals.measures import Context, Line, Probe, comes_back, survives
+from mcp_compaction.evals.results import PRODUCT, Cost, Detection, Score
+from mcp_compaction.evals.scenarios import CORPUS
+from mcp_compaction.evals.subject import Noticed, Shown, Subject, subject
+from mcp_compaction.ports import TokenCounter
+
+PERCENTS = (50, 25, 10)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What stays the same throughout an evaluation."""
+
+    counter: TokenCounter  # the product's
+    count: Count  # the same, remembering what it counted
+    baselines: Mapping[str, Strategy]
+    percents: tuple[int, ...] = PERCENTS
+    tell: Tell = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One case under every strategy and budget."""
+
+    scores: tuple[Score, ...]
+    costs: tuple[Cost, ...]
+    detection: tuple[Detection, ...]
+
+
+async def measure_case(case: Case, bench: Bench) -> Measured:
+    """Every strategy at every budget, closed-book and with one recall."""
+    total = tokens_of(case.lines, bench.count)
+    scores: list[Score] = []
+    costs: list[Cost] = []
+    async with subject(case, bench.counter) as untouched:
+        noticed = await untouched.noticed()
+        kinds = [_kind(probe, noticed, case.pins) for probe in case.probes]
+        for percent in bench.percents:
+            for name, strategy in bench.baselines.items():
+                bench.tell(f"{case.corpus} {case.name}: {name} to {percent} %")
+                shown = _baseline(strategy, case.lines, total * percent / 100, bench.count)
+                scores += await _scores(case, kinds, (name, percent), shown.context, untouched)
+                costs.append(_cost(case, name, percent, total, shown))
+    for percent in bench.percents:
+        bench.tell(f"{case.corpus} {case.name}: {PRODUCT} to {percent} %")
+        async with subject(case, bench.counter) as ours:
+            await ours.set_window(total)
+            shown = await ours.compress(percent)
+            scores += await _scores(case, kinds, (PRODUCT, percent), shown.context, ours)
+            costs.append(_cost(case, PRODUCT, percent, total, shown))
+    return Measured(tuple(scores), tuple(costs), tuple(_detection(case, noticed)))
+
+
+def tokens_of(lines: Sequence[Line], count: Count) -> int:
+    """The tokens of a session: what every budget is a share of."""
+    return sum(cost(line.text, count) for line in lines)
+
+
+def context_of(lines: Sequence[Line]) -> Context:
+    """What a model would read of these lines."""
+    return Context(tuple(part for line in lines for part in line.text.splitlines()))
+
+
+def _baseline(strategy: Strategy, lines: Sequence[Line], budget: float, count: Count) -> Shown:
+    began = time.perf_counter()
+    kept = strategy(lines, budget, count)
+    seconds = time.perf_counter() - began
+    return Shown(context_of(kept), tokens_of(kept, count), seconds, ())
+
+
+def _kind(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
+    """The kind of a probe; of rules and tasks, whether the product noticed them."""
+    if probe.kind not in ("rule", "task"):
+        return probe.kind
+    if probe.needle in pins:
+        return f"{probe.kind}, pinned"
+    return f"{probe.kind}, {'detected' if noticed.holds(probe.needle) else 'undetected'}"
+
+
+def _detection(case: Case, noticed: Noticed) -> Iterable[Detection]:
+    """Which of the planted rules were noticed, and which messages were flagged for nothing."""
+    if case.corpus != CORPUS:
+        return
+    rules = [probe for probe in case.probes if probe.kind == "rule"]
+    for wording, is_apart in (("common", False), ("apart", True)):
+        stated = [probe for probe in rules if probe.is_apart == is_apart]
+        hits = sum(noticed.offers(probe.needle) for probe in stated)
+        yield Detection(wording=wording, stated=len(stated), noticed=hits)
+    sources = {probe.source for probe in rules}
+    requests = {n for n, message in enumerate(case.came.messages) if _is_request(message.raw)}
+    idle = requests - sources
+    yield Detection(wording="none", stated=len(idle), noticed=len(idle & noticed.flagged))
+
+
+def _is_request(raw: str) -> bool:
+    return raw.startswith('{"role":"user"') and "tool_result" not in raw
+
+
+async def _scores(
+    case: Case, kinds: Sequence[str], way: tuple[str, int], view: Context, archive: Subject
+) -> list[Score]:
+    tallies: dict[str, list[int]] = {}
+    strategy, percent = way
+    for probe, kind in zip(case.probes, kinds, strict=True):
+        tally = tallies.setdefault(kind, [0, 0, 0, 0])
+        closed = survives(probe, view)
+        recalled = closed or comes_back(probe, [await archive.recall(q) for q in probe.questions])
+        tally[0] += 1
+        tally[1] += closed
+        tally[2] += recalled
+        if strategy == PRODUCT and case.corpus == CORPUS:
+            tally[3] += recalled or await archive.can_recover(probe, view)
+    return [
+        Score(
+            corpus=case.corpus,
+            strategy=strategy,
+            percent=percent,
+            kind=kind,
+            asked=asked,
+            closed_book=closed,
+            with_recall=recalled,
+            recoverable=found if strategy == PRODUCT and case.corpus == CORPUS else None,
+        )
+        for kind, (asked, closed, recalled, found) in tallies.items()
+    ]
+
+
+def _cost(case: Case, strategy: str, percent: int, total: int, shown: Shown) -> Cost:
+    return Cost(
+        corpus=case.corpus,
+        strategy=strategy,
+        percent=percent,
+        sessions=1,
+        tokens=shown.tokens,
+        of_tokens=total,
+        seconds=shown.seconds,
+        over_budget=int(shown.tokens > total * percent / 100),
+        faults=tuple(f"{case.name}: {fault}" for fault in shown.faults),
+    )

@@ -1,0 +1,212 @@
+"""The product under test: one session on a real store of its own, recorded and compressed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.core.candidates import candidates
+from mcp_compaction.core.extract import must_keep, standing_plan
+from mcp_compaction.core.parts import text_of
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.evals.corpora import Case
+from mcp_compaction.evals.measures import Context, Probe, Recollection, normal, survives
+from mcp_compaction.formats import Incoming, read, validate
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    JsonObject,
+    Outcome,
+    Projection,
+    SessionInfo,
+    Shape,
+    Traits,
+)
+from mcp_compaction.ports import SessionKey, TokenCounter
+from mcp_compaction.store.connect import store_path
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from mcp_compaction.wiring import SystemClock
+
+_REF = re.compile(r"\bm(\d{1,12})\b")
+_FIRST_HITS = 5
+_RECALL_TOKENS = Policy().recall_max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the product shows after a compaction, and what that took."""
+
+    context: Context
+    tokens: int
+    seconds: float
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """What the product takes for rules and open tasks, before anything is compressed."""
+
+    held: str  # what every digest has to hold, normalized
+    offered: str  # what is offered for pinning, normalized
+    flagged: frozenset[int]  # the positions of the messages it is offered from
+
+    def holds(self, text: str) -> bool:
+        """Whether every digest will have to hold this."""
+        return f" {normal(text)} " in self.held
+
+    def offers(self, text: str) -> bool:
+        """Whether this is offered for pinning."""
+        return f" {normal(text)} " in self.offered
+
+
+@dataclass
+class Subject:
+    """One session in the product's hands."""
+
+    compactor: Compactor
+    info: SessionInfo
+    shape: Shape = "anthropic"
+    seqs: list[int] = field(default_factory=list[int])  # the log's number of each message
+    _answers: dict[str, Recollection] = field(default_factory=dict[str, Recollection])
+    _hits: dict[str, Context] = field(default_factory=dict[str, Context])
+
+    async def record(self, came: Incoming) -> None:
+        """Append messages."""
+        recorded = await self.compactor.record(self.info, came)
+        self.shape = came.messages[0].shape
+        self.seqs += recorded.seqs
+
+    async def set_window(self, tokens: int) -> None:
+        """Make the window that percents are taken of exactly this large."""
+        traits = Traits(window_tokens=tokens)
+        await self.compactor.set_traits(self.info, traits)
+        self.info = self.info.model_copy(update={"traits": traits})
+
+    async def pin(self, texts: Sequence[str]) -> None:
+        """Pin what the user wants pinned."""
+        for text in texts:
+            await self.compactor.pin(self.info, text, by="user")
+
+    async def compress(self, percent: float) -> Shown:
+        """Compress to that many percent of the window, and read the whole view."""
+        began = time.perf_counter()
+        outcome = await self.compactor.compress(
+            self.info, Ask(reason="evaluation", target_percent=percent)
+        )
+        seconds = time.perf_counter() - began
+        faults = () if isinstance(outcome, Compaction) else (f"{outcome.kind}: {_said(outcome)}",)
+        self._answers.clear()
+        self._hits.clear()
+        return await self._shown(seconds, faults)
+
+    async def recall(self, question: str) -> Recollection:
+        """One recall of the default size."""
+        if question not in self._answers:
+            found = await self.compactor.recall(self.info, question)
+            places = {f"m{seq}": place for place, seq in enumerate(self.seqs)}
+            self._answers[question] = Recollection(
+                Context(tuple(line for hit in found.hits for line in hit.text.splitlines())),
+                frozenset(places[hit.ref] for hit in found.hits if hit.ref in places),
+            )
+        return self._answers[question]
+
+    async def can_recover(self, probe: Probe, view: Context) -> bool:
+        """Whether a ref in the view gives it, or its own words bring it into the first hits."""
+        if survives(probe, view):
+            return True
+        if probe.source is not None and str(self.seqs[probe.source]) in _refs(view):
+            refs = f"m{self.seqs[probe.source]}"
+            if await self._is_small(refs):
+                return True
+        return survives(probe, await self._first_hits(f"{probe.key} {probe.needle}".strip()))
+
+    async def noticed(self) -> Noticed:
+        """What the product itself takes for a rule or an open task."""
+        session = await self.compactor.load(self.info)
+        held = must_keep(session.messages, standing_plan(session.messages))
+        offered = candidates(session.messages, ())
+        places = {f"m{seq}": place for place, seq in enumerate(self.seqs)}
+        return Noticed(
+            held=_normal_text(item.text for _, items in held for item in items),
+            offered=_normal_text(candidate.text for candidate in offered),
+            flagged=frozenset(places[one.ref] for one in offered if one.ref in places),
+        )
+
+    async def _first_hits(self, words: str) -> Context:
+        if words not in self._hits:
+            found = await self.compactor.recall(self.info, words)
+            texts = [hit.text for hit in found.hits[:_FIRST_HITS]]
+            self._hits[words] = Context(tuple(line for t in texts for line in t.splitlines()))
+        return self._hits[words]
+
+    async def _is_small(self, ref: str) -> bool:
+        """Whether a recall of the default size gives this message whole."""
+        original = (await self.compactor.originals(self.info, ref))[0]
+        return original.message.tokens <= _RECALL_TOKENS
+
+    async def _shown(self, seconds: float, faults: tuple[str, ...]) -> Shown:
+        lines: list[str] = []
+        for shape in dict.fromkeys((self.shape, "anthropic")):
+            shown = await self.compactor.context(self.info, shape)
+            messages = _objects(shown["messages"])
+            faults += validate(messages, shape)
+            if shape == self.shape:
+                lines = [line for message in messages for line in _lines(message, shape)]
+        fill = await self.compactor.fill(self.info)
+        return Shown(Context(tuple(lines)), fill.tokens, seconds, faults)
+
+
+@asynccontextmanager
+async def subject(case: Case | None, counter: TokenCounter) -> AsyncGenerator[Subject]:
+    """A session on a store of its own in a temporary folder, with a case recorded in it."""
+    with TemporaryDirectory(prefix="mcp-compaction-eval-") as folder:
+        # Neither the user's settings nor other sessions may change what is measured; and one
+        # counter serves all, since loading its ranks takes longer than many a compaction.
+        compactor = Compactor(
+            Parts(
+                store=await open_store(store_path(Path(folder))),
+                summarizer=ExtractiveSummarizer(),
+                counter=counter,
+                clock=SystemClock(),
+                policy=Policy(),
+            )
+        )
+        try:
+            info, _ = await compactor.open(SessionKey(project="/eval", name="case"))
+            made = Subject(compactor, info)
+            if case is not None:
+                await made.record(case.came)
+                await made.pin(case.pins)
+            yield made
+        finally:
+            await compactor.close()
+
+
+def _said(outcome: Outcome) -> str:
+    return "" if isinstance(outcome, Compaction | Projection) else outcome.text
+
+
+def _objects(messages: object) -> list[JsonObject]:
+    return cast(list[JsonObject], messages)
+
+
+def _lines(message: JsonObject, shape: Shape) -> list[str]:
+    _, parts = read(shape, json.dumps(message))
+    return [line for part in parts for line in text_of(part).splitlines() if line.strip()]
+
+
+def _normal_text(texts: Iterable[str]) -> str:
+    return f" {normal(' '.join(texts))} "
+
+
+def _refs(view: Context) -> set[str]:
+    return set(_REF.findall(view.raw))
