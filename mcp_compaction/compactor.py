@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
 from mcp_compaction.core.recall import choose, rank, read_query
+from mcp_compaction.core.redact import redact
 from mcp_compaction.core.refs import Ref, number_of, parse_refs
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.errors import (
@@ -28,7 +30,8 @@ from mcp_compaction.errors import (
     UnknownRef,
     UnknownSession,
 )
-from mcp_compaction.formats import Incoming, render
+from mcp_compaction.formats import Incoming, normalize, render
+from mcp_compaction.formats.body import request_body
 from mcp_compaction.formats.newcomers import masked_sections, newcomer, section_tokens
 from mcp_compaction.model import (
     Ask,
@@ -81,6 +84,7 @@ Progress = Callable[[str], Awaitable[None]]
 
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
+_NEWEST = 3
 _MOST_HITS = 50
 
 
@@ -111,6 +115,7 @@ class Brief(Value):
     info: SessionInfo
     pins: tuple[Pin, ...]
     digests: tuple[tuple[str, str], ...]  # name and text, oldest first
+    said: tuple[tuple[str, str], ...]  # the first request and the newest words, by ref
 
 
 class Recalled(Value):
@@ -187,6 +192,8 @@ class Compactor:
     async def record(self, info: SessionInfo, came: Incoming, after: str | None = None) -> Recorded:
         """Append what is not yet known; answers with the number of each message, in order."""
         follows = number_of(after, "m") if after is not None else None
+        if came.whole and after is None:
+            came, follows = await self._beyond_view(info, came)
         ready = [newcomer(message, self._counter.count, self._mask) for message in came.messages]
         sections = came.sections
         if sections is not None and self._mask:
@@ -197,9 +204,11 @@ class Compactor:
         seqs: list[int] = []
         new = 0
         diverged: int | None = None
-        for start in range(0, max(1, len(ready)), _MOST_ROWS):
-            rows = tuple(ready[start : start + _MOST_ROWS])
-            is_last = start + _MOST_ROWS >= len(ready)
+        # A whole history is aligned in one piece: half of it would look like another one.
+        most = max(1, len(ready)) if came.whole else _MOST_ROWS
+        for start in range(0, max(1, len(ready)), most):
+            rows = tuple(ready[start : start + most])
+            is_last = start + most >= len(ready)
             batch = Batch(
                 messages=rows,
                 counter=self._counter.id,
@@ -219,6 +228,20 @@ class Compactor:
                 info.id, info.traits.model_copy(update={"model": came.model})
             )
         return Recorded(seqs=tuple(seqs), new=new, diverged=diverged)
+
+    async def _beyond_view(self, info: SessionInfo, came: Incoming) -> tuple[Incoming, int | None]:
+        """What a loop says that was sent our own view: only what follows it is new."""
+        session = await self.load(info)
+        if not session.view.version or not came.messages:
+            return came, None
+        shown = lay_out(session, *self.index_terms(session))
+        sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
+        said = [normalize(json.loads(message.raw)) for message in came.messages]
+        if said[: len(sent)] != sent:
+            return came, None
+        rest = came.model_copy(update={"messages": came.messages[len(sent) :], "whole": False})
+        newest = max((message.seq for message in session.messages), default=session.view.upto)
+        return rest, newest
 
     # Looking
 
@@ -259,13 +282,10 @@ class Compactor:
         )
 
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
-        """What the model should see now, in a provider's shape, ready to send."""
+        """What the model should see now, as the request body of a provider, ready to send."""
         session = await self.load(info)
         shown = lay_out(session, *self.index_terms(session))
-        messages: JsonObject = {"messages": [*render(shown, shape)]}
-        if session.sections.system is not None:
-            return {"system": session.sections.system, **messages}
-        return messages
+        return request_body(session.sections.system, render(shown, shape), shape)
 
     # Compressing
 
@@ -274,6 +294,7 @@ class Compactor:
     ) -> Outcome:
         """Compact the session as asked; whatever fails, the session is as before or as after."""
         check_ask(ask)
+        ask = masked(ask) if self._mask else ask
         try:
             outcome = await self._compress(info, ask, progress or _in_silence)
         except CompactionError as error:
@@ -354,21 +375,25 @@ class Compactor:
         session = await self.load(info)
         source = await self._source(session, text)
         author: Author = "user" if by == "user" or source is not None else "agent"
-        reach = scope or pinning.default_scope(author)
-        pinning.check_scope(reach, author, by)
         known = await self._store.pins(_scope(info), now)
         old = _pin_of(known, supersedes) if supersedes is not None else None
         if old is not None:
             pinning.check_release(old, by)
-        same = next((p for p in known if p.text == text and p.kind == kind and p != old), None)
+        reach = scope or (old.scope if old is not None else pinning.default_scope(author))
+        pinning.check_scope(reach, author, by)
         draft = Pin(
             number=0, text=text, kind=kind, scope=reach, author=author, session=info.name, at=now
         )
-        others = [p for p in known if p != old and p != same]
+        same = next((p for p in known if pinning.covers(p, draft) and p != old), None)
+        weaker = next((p for p in known if p.text == text and p.kind == kind and p != same), None)
+        old = old or (weaker if same is None else None)
+        others = [p for p in known if p not in (old, same)]
         tokens = pinning.check_budget(
             [*others, draft], kind, self._rules(session), self._counter.count
         )
         if same is not None:
+            if old is not None:
+                await self._store.release_pin(_scope(info), old.number, now)
             return Pinned(pin=same, is_new=False, block_tokens=tokens)
         new = NewPin(
             text=text,
@@ -434,7 +459,10 @@ class Compactor:
         """Pins, and the digests of the view as they are shown."""
         session = await self.load(info)
         shown = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
-        return Brief(info=session.info, pins=session.pins, digests=shown)
+        spoken = [m for m in session.messages if m.text.strip()]
+        ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
+        said = tuple((f"{m.ref} {m.role}", m.text) for m in ends.values())
+        return Brief(info=session.info, pins=session.pins, digests=shown, said=said)
 
     async def digests(self, info: SessionInfo) -> tuple[Digest, ...]:
         """All digests ever made of this session, oldest first."""
@@ -593,6 +621,14 @@ def _reach(info: SessionInfo, scope: Literal["session", "project", "all"]) -> Sc
             return Scope(project=info.project)
         case "all":
             return Scope(project=None)
+
+
+def masked(ask: Ask) -> Ask:
+    """The request without the secrets in its texts."""
+    texts = {"reason": ask.reason, "digest": ask.digest, "focus": ask.focus}
+    return ask.model_copy(
+        update={name: redact(text).text for name, text in texts.items() if text is not None}
+    )
 
 
 def check_ask(ask: Ask) -> None:

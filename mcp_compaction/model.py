@@ -13,6 +13,7 @@ JsonObject = dict[str, JsonValue]
 Role = Literal["system", "user", "assistant", "tool"]
 Shape = Literal["anthropic", "openai", "responses"]
 Precision = Literal["exact", "scaled", "estimate"]
+Via = Literal["host", "tool"]  # "tool": an agent handed it over, so its role is its word only
 
 
 class Value(BaseModel):
@@ -87,6 +88,7 @@ class Message(Value):
     raw: str
     at: datetime | None = None
     tokens: int = 0
+    via: Via = "host"
 
     @property
     def ref(self) -> str:

@@ -27,6 +27,7 @@ from mcp_compaction.model import (
     SummaryRequest,
     Traits,
     Value,
+    Via,
     View,
 )
 
@@ -60,6 +61,7 @@ class Batch(Value):
     section_tokens: int = 0
     memory_tokens: int = 0
     reported: int | None = None  # real tokens of the window, as the provider counted them
+    via: Via = "host"
 
 
 class Recorded(Value):
@@ -67,7 +69,7 @@ class Recorded(Value):
 
     seqs: tuple[int, ...]
     new: int
-    diverged: int | None = None  # the first known message that a whole history contradicts
+    diverged: int | None = None  # the first known message that what came contradicts
 
 
 class NewPin(Value):
@@ -106,7 +108,7 @@ class Forgotten(Value):
     sessions: int = 0
     pins: int = 0
     digest_lines: int = 0
-    kept_pins: tuple[str, ...] = ()  # said in the forgotten message; the user may release them
+    kept_pins: tuple[str, ...] = ()  # said in what is forgotten; the user may release them
 
 
 class Health(Value):
@@ -147,12 +149,16 @@ class Store(Protocol):
         """Append what is not yet known; known messages keep their numbers."""
         ...
 
+    async def calibrate(self, session: int, counted: int, reported: int) -> None:
+        """Note our count of the window beside the provider's count of the same window."""
+        ...
+
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
         """The session at this moment, seen through its newest view or through the one given."""
         ...
 
-    async def save(self, session: int, compaction: Compaction) -> bool:
-        """Save view, digests, receipt and search rows; False if the view has changed since."""
+    async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
+        """Save view, digests, receipt, search rows and event; False if the view has changed."""
         ...
 
     async def view(self, session: int, version: int) -> View:

@@ -244,7 +244,8 @@ async def _play(folder: Path, hostile: Hostile) -> None:
 
 
 async def _attack(compactor: Compactor, info: SessionInfo, hostile: Hostile) -> None:
-    await compactor.record(info, incoming(_session(hostile.seed)))
+    told: Any = _session(hostile.seed)
+    await compactor.record(info, incoming(told))
     for text in PINS:
         await compactor.pin(info, text, by="user")
     asked = hostile.calls

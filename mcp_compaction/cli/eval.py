@@ -21,7 +21,8 @@ DESCRIPTION = """\
 Measure what survives a compaction, beside what simpler ways keep of the same sessions in the same
 number of tokens. Every session is recorded in a store of its own, its window set to its own size,
 compressed to each budget, and its whole view is read. Needs no key, no network and no model.
-Changes: nothing but the file that --html names; the stores are temporary."""
+Changes: nothing but the file that --html names; whatever --home and the settings say elsewhere, the
+stores are temporary and the settings the default ones."""
 EXAMPLES = (
     "eval",
     "eval --sessions 2 --tokens 6000 --rounds 3",

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.screen import Screen
@@ -93,7 +94,8 @@ exit codes:
 
 def run() -> None:
     """The console script: the process's own streams, and an exit with the code."""
-    raise SystemExit(main(sys.argv[1:], sys.stdout, sys.stderr, sys.stdin, os.environ))
+    stdin = sys.stdin or TextIOWrapper(BytesIO())  # a caller may have closed it
+    raise SystemExit(main(sys.argv[1:], sys.stdout, sys.stderr, stdin, os.environ))
 
 
 def main(

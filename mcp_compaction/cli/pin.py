@@ -10,15 +10,17 @@ from typing import get_args
 from mcp_compaction.cli.arguments import add_place, add_session
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import Place, opened
+from mcp_compaction.cli.speaker import WHO, needs_terminal, speaker, users_alone
 from mcp_compaction.cli.wording import counted, moment
 from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import PinKind, PinScope, SessionInfo
 from mcp_compaction.wiring import SystemClock
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Keep a rule, an open task or a fact in the model's sight, word for word, until it is released.
-Changes: adds a pin by the user, for the whole project unless --scope says otherwise."""
+Changes: adds a pin; the user's holds in the whole project unless --scope says otherwise.
+{WHO}"""
 EXAMPLES = (
     'pin "Never push to main."',
     'pin "Use the staging key only." --scope session --session tax-2026 --expires 2d',
@@ -39,7 +41,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="what it is (default: constraint); a note is searchable but not shown",
     )
     parser.add_argument(
-        "--scope", choices=get_args(PinScope), help="where it holds (default: project)"
+        "--scope",
+        choices=get_args(PinScope),
+        help="where it holds (default: project; for an agent: session)",
     )
     parser.add_argument("--supersedes", metavar="REF", help="the pin it replaces, as p2")
     parser.add_argument(
@@ -57,22 +61,26 @@ async def run(call: Invocation) -> int:
     # Checked before a session is made for it, so that a refused pin leaves none behind.
     check_text(args.text)
     check_expiry(expires, now)
+    scope = _scope(call)
     async with opened(call, makes_store=args.supersedes is None) as place:
-        info, is_new = await _session(place, call)
-        pinned = await place.compactor.pin(
-            info,
-            args.text,
-            by="user",
-            kind=args.kind,
-            scope=args.scope,
-            supersedes=args.supersedes,
-            expires=expires,
-        )
+        info, is_new = await _session(place, args.supersedes, scope)
+        with users_alone(f"{args.supersedes or 'this'} is the user's"):
+            pinned = await place.compactor.pin(
+                info,
+                args.text,
+                by=speaker(call),
+                kind=args.kind,
+                scope=scope,
+                supersedes=args.supersedes,
+                expires=expires,
+            )
     if args.json:
         call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
         return 0
     pin = pinned.pin
     verb = "pinned" if pinned.is_new else "already pinned"
+    if pin.author == "agent":
+        verb += " by the agent"
     until = f", until {moment(pin.expires)}" if pin.expires else ""
     call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
     if is_new:
@@ -81,12 +89,24 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
+def _scope(call: Invocation) -> PinScope | None:
+    """Where it shall hold; an agent's, even where it quotes the user, holds in its session."""
+    asked: PinScope | None = call.args.scope
+    if speaker(call) == "user":
+        return asked
+    if asked not in (None, "session"):
+        raise needs_terminal(f"a {asked} pin binds other sessions")
+    return "session"
+
+
+async def _session(
+    place: Place, supersedes: str | None, scope: PinScope | None
+) -> tuple[SessionInfo, bool]:
     """The session it is said in; made where it is new and nothing in it is superseded."""
-    may_begin = call.args.supersedes is None
+    may_begin = supersedes is None
     if may_begin and (place.name or not await place.compactor.sessions(place.project, 1)):
         return await place.open_session()
-    if call.args.scope == "session":
+    if scope == "session":
         return await place.session(), False
     return await place.any_session(), False
 

@@ -113,7 +113,8 @@ def _lines(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
     if not recorded.seqs:
         lines = [f"recorded no message in {where}"]
     if known:
-        lines.append(f"{counted(known, 'message')} of these were known already")
+        were = "was" if known == 1 else "were"
+        lines.append(f"{counted(known, 'message')} of these {were} known already")
     if recorded.diverged is not None:
         lines.append(
             f"the history sent differs from the log from m{recorded.diverged} on; both are kept"

@@ -14,7 +14,7 @@ from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import opened
 from mcp_compaction.cli.policy_flags import add_policy
 from mcp_compaction.cli.screen import Screen
-from mcp_compaction.cli.wording import columns, counted, ranges
+from mcp_compaction.cli.wording import columns, counted, extent, ranges
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.render import entries, pinned_block, pins_shown
@@ -31,18 +31,18 @@ EXAMPLES = (
 
 
 class Row(NamedTuple):
-    """A stretch of the view: where it stands, how it is shown, its tokens and its refs."""
+    """A stretch of the view: where it stands, how it is shown, its refs and its tokens."""
 
     place: str
     how: str
-    tokens: str
     refs: str
+    tokens: str
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare what may be typed."""
     parser.add_argument(
-        "--full", action="store_true", help="with the pins and digests, word for word"
+        "--full", action="store_true", help="every ref, and the pins and digests word for word"
     )
     parser.add_argument(
         "--shape",
@@ -67,7 +67,7 @@ async def run(call: Invocation) -> int:
     screen = call.screen
     screen.say(f"{screen.bold(info.name)}: {counted(info.messages, 'message')} in the log")
     screen.say(fill_line(fill, screen))
-    rows = list(_rows(session))
+    rows = list(_rows(session, call.args.full))
     for line in columns(rows) if rows else ():
         screen.say(line)
     screen.say(screen.bold(_boundary(session)))
@@ -76,21 +76,23 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _rows(session: Session) -> Iterator[Row]:
+def _rows(session: Session, full: bool) -> Iterator[Row]:
     """The view in its order: head, pins, digests with what stands between them, the tail."""
     head = session.view.head
     body = entries(session.view, session.messages)[len(head) :]
     recent = _whole_tail(body)
-    yield from _messages(session, head, "head")
+    of_messages = _every_message if full else _messages
+    yield from of_messages(session, head, "head")
     if pins := pins_shown(session):
-        yield Row("pinned", "whole", "", ranges((pin.number for pin in pins), "p"))
+        refs = ranges((pin.number for pin in pins), "p")
+        yield Row("pinned", f"{len(pins)} whole", refs, "")
     for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
         members = tuple(run)
         if is_digest:
             yield from (_digest(session, e) for e in members if isinstance(e, Digested))
         else:
-            yield from _messages(session, members, "older")
-    yield from _messages(session, recent, "recent")
+            yield from of_messages(session, members, "older")
+    yield from of_messages(session, recent, "recent")
 
 
 def _is_digest(entry: Entry) -> bool:
@@ -104,26 +106,46 @@ def _whole_tail(shown: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _messages(session: Session, run: Sequence[Entry], place: str) -> Iterator[Row]:
-    sizes = {message.seq: message.tokens for message in session.messages}
-    whole = [entry.seq for entry in run if isinstance(entry, Kept)]
-    trimmed = [entry for entry in run if isinstance(entry, Trimmed)]
+    """One row, however many messages there are: how many are shown how, the first and the last."""
+    whole, trimmed = _whole(session, run), _trimmed(run)
+    seqs = [*whole, *(entry.seq for entry in trimmed)]
+    if seqs:
+        numbers = {"whole": len(whole), "trimmed": len(trimmed)}
+        how = ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
+        size = sum(whole.values()) + sum(entry.tokens for entry in trimmed)
+        yield Row(place, how, extent(seqs), kilo(size))
+
+
+def _every_message(session: Session, run: Sequence[Entry], place: str) -> Iterator[Row]:
+    """A row for what is whole and one for what is trimmed, with every ref and why."""
+    whole, trimmed = _whole(session, run), _trimmed(run)
     if whole:
-        yield Row(place, "whole", kilo(sum(sizes[seq] for seq in whole)), ranges(whole))
+        yield Row(place, f"{len(whole):,} whole", ranges(whole), kilo(sum(whole.values())))
     if trimmed:
         reasons = Counter(cut.why for entry in trimmed for cut in entry.cuts)
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
         refs = ranges(entry.seq for entry in trimmed)
         size = kilo(sum(entry.tokens for entry in trimmed))
-        yield Row(place, "trimmed", size, f"{refs} ({why})")
+        yield Row(place, f"{len(trimmed):,} trimmed", f"{refs} ({why})", size)
+
+
+def _whole(session: Session, run: Sequence[Entry]) -> dict[int, int]:
+    """The tokens of each message that is shown as it was said."""
+    seqs = {entry.seq for entry in run if isinstance(entry, Kept)}
+    return {message.seq: message.tokens for message in session.messages if message.seq in seqs}
+
+
+def _trimmed(run: Sequence[Entry]) -> list[Trimmed]:
+    return [entry for entry in run if isinstance(entry, Trimmed)]
 
 
 def _digest(session: Session, entry: Digested) -> Row:
     digest = next(d for d in session.digests if d.number == entry.digest)
-    stands_for = f"for m{digest.first}..m{digest.last}, {counted(digest.messages, 'message')}"
     thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
-    refs = f"{digest.ref} {stands_for}, by {digest.author}{thin}{checked}"
-    return Row("digest", "digested", kilo(digest.tokens), refs)
+    how = f"{digest.ref} for {counted(digest.messages, 'message')}, by {digest.author}"
+    refs = extent((digest.first, digest.last))
+    return Row("digest", f"{how}{thin}{checked}", refs, kilo(digest.tokens))
 
 
 def _boundary(session: Session) -> str:

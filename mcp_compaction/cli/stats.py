@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mcp_compaction.cli.arguments import add_place, add_session
 from mcp_compaction.cli.fill_line import fill_line
@@ -12,7 +12,7 @@ from mcp_compaction.cli.opening import opened
 from mcp_compaction.cli.policy_flags import add_policy
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import counted, for_person, moment, ranges
-from mcp_compaction.compactor import Stats
+from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET, Stats
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill, Pressure
 from mcp_compaction.core.receipt import outcome_text
@@ -26,6 +26,8 @@ EXAMPLES = (
     "stats --session tax-2026 --window-tokens 1000000",
     "stats --session tax-2026 --json",
 )
+
+_EVENTS = {COMPLETED: "compactions completed", SAFETY_NET: "safety net", FAILED: "failed"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -65,7 +67,19 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
         yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
     if stats.events:
-        yield "events: " + ", ".join(f"{name} {count}" for name, count in stats.events)
+        yield f"so far: {happened(stats.events)}"
+
+
+def happened(events: Iterable[tuple[str, int]]) -> str:
+    """What happened how often, in words: `compactions completed: 2, safety net: 1`."""
+    counts = dict(events)
+    ordered = [name for name in _EVENTS if name in counts]
+    ordered += [name for name in counts if name not in _EVENTS]
+    return ", ".join(f"{_EVENTS.get(name) or _words(name)}: {counts[name]:,}" for name in ordered)
+
+
+def _words(name: str) -> str:
+    return name.lower().replace("_", " ")
 
 
 def _would_free(outcome: Outcome) -> str:

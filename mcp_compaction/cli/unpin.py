@@ -8,11 +8,13 @@ from mcp_compaction.cli.arguments import add_place, add_session
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import opened
 from mcp_compaction.cli.pins_in_force import pins_in_force
+from mcp_compaction.cli.speaker import WHO, speaker, users_alone
 from mcp_compaction.core.refs import number_of
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Release a pin: it leaves the model's sight.
-Changes: takes the pin out of force; its text stays findable."""
+Changes: takes the pin out of force; its text stays findable.
+{WHO}"""
 EXAMPLES = ("unpin p2", "unpin p2 --session tax-2026")
 
 
@@ -29,7 +31,8 @@ async def run(call: Invocation) -> int:
     async with opened(call) as place:
         known = await pins_in_force(place)
         info = known[number][1] if number in known else await place.any_session()
-        pin = await place.compactor.unpin(info, call.args.ref, by="user")
+        with users_alone(f"{call.args.ref} is the user's"):
+            pin = await place.compactor.unpin(info, call.args.ref, by=speaker(call))
     if call.args.json:
         call.screen.write_json(pin.model_dump(mode="json"))
     else:

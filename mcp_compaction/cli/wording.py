@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 # The core speaks to a model, which calls tools; a person types commands.
-_ADVICE = (
+ADVICE = (
     ("undo: restore_context ", "undo: mcp-compaction restore "),
     ("smaller from your next step", "smaller from the next step"),
     ("Pass force=true", "Pass --force"),
@@ -19,13 +20,15 @@ _ADVICE = (
     ("or record messages first.", "or first run: mcp-compaction record FILE"),
     ("; name one of: ", "; pass --session with one of: "),
 )
+# And to a person one message is no "1 messages".
+_ONE = re.compile(r"(?<![\d,.])1 (message|passage|token|character|line)s\b")
 
 
 def for_person(text: str) -> str:
     """What the core says, with its tools' names as commands and options."""
-    for said, typed in _ADVICE:
+    for said, typed in ADVICE:
         text = text.replace(said, typed)
-    return text
+    return _ONE.sub(r"1 \1", text)
 
 
 def moment(at: datetime | None) -> str:
@@ -50,6 +53,13 @@ def ranges(numbers: Iterable[int], letter: str = "m") -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun: `1 message`, `2 messages`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def extent(numbers: Iterable[int], letter: str = "m") -> str:
+    """The first ref and the last, whatever is missing between them: `m102..m235`."""
+    known = sorted(numbers)
+    first, last = f"{letter}{known[0]}", f"{letter}{known[-1]}"
+    return first if first == last else f"{first}..{last}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

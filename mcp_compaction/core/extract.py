@@ -47,24 +47,28 @@ def must_keep(messages: Sequence[Message], plan: str) -> Sections:
     return as_sections({"CONSTRAINTS": rules, "OPEN": still_open})
 
 
+def remembered(memory: str | None) -> Sections:
+    """The lines of a memory, which is shown nowhere else once it is folded into a digest."""
+    lines = [
+        Item(text=line, provenance="verbatim", must_stay=True)
+        for line in markers.sentences(memory or "")
+    ]
+    return as_sections({"FACTS": lines})
+
+
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, none of them reworded."""
     messages = request.messages
     found: dict[SectionName, list[Item]] = {
         "PROGRESS": list(_progress(messages)),
         "DECISIONS": list(_spoken(messages, markers.decisions)),
-        "FACTS": [*_memory(request.memory), *_facts(messages)],
+        "FACTS": list(_facts(messages)),
         "ERRORS": list(_errors(messages)),
         "ARTIFACTS": list(_artifacts(request)),
         "NEXT": list(_spoken(messages, markers.next_steps))[::-1],
         "UNCERTAIN": list(_spoken(messages, markers.doubts)),
     }
     return Draft(author="extractive", sections=as_sections(found))
-
-
-def _memory(memory: str | None) -> Iterable[Item]:
-    for line in markers.sentences(memory or ""):
-        yield Item(text=line, provenance="verbatim")
 
 
 def _progress(messages: Sequence[Message]) -> Iterable[Item]:

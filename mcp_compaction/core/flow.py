@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mcp_compaction.core.apply import apply
 from mcp_compaction.core.digest import as_sections, fit, join, label, merge, parse_digest, sized
-from mcp_compaction.core.extract import must_keep, open_tasks, standing_plan
+from mcp_compaction.core.extract import must_keep, open_tasks, remembered, standing_plan
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
 from mcp_compaction.core.parts import Count
@@ -136,7 +136,8 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             made[position] = merge(block.digests, number + len(made), block.limit, terms.count)
         elif isinstance(block, SpanBlock):
             given = _given(terms.ask, position == newest)
-            takes_memory = given is None and memory_in is None
+            fits = work.session.memory_tokens <= block.limit
+            takes_memory = given is None and memory_in is None and fits
             memory = work.session.sections.memory if takes_memory else None
             request = _request(block, memory, terms)
             draft = given or (yield from _draft(request))
@@ -158,7 +159,7 @@ def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequ
         first=messages[0].seq,
         last=messages[-1].seq,
         messages=messages,
-        must_keep=must_keep(messages, terms.plan),
+        must_keep=join(must_keep(messages, terms.plan), remembered(memory)),
         index=index(messages, terms.found),
         max_tokens=block.limit,
         focus=terms.ask.focus,

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.candidates import candidates
 from mcp_compaction.core.digest import as_sections, render_item
 from mcp_compaction.core.parts import Count, words_of
 from mcp_compaction.core.pins import source_of
@@ -18,8 +19,8 @@ from mcp_compaction.model import (
     Draft,
     Item,
     Message,
-    Pin,
     SectionName,
+    Session,
     SummaryRequest,
     ToolResult,
 )
@@ -49,12 +50,12 @@ class Judged(NamedTuple):
 
 
 def check_draft(
-    draft: Draft, request: SummaryRequest, count: Count, pins: Sequence[Pin] = ()
+    draft: Draft, request: SummaryRequest, count: Count, rules: Sequence[str] = ()
 ) -> Judged:
     """The draft without what cannot be believed, or none where it is no digest of this span."""
     if draft.author == "archive":  # it has no prose on purpose
         return Judged(draft, ())
-    source = _Source(request, pins)
+    source = _Source(request, rules)
     reason = _refusal(draft, request, source, count)
     if reason is None:
         judged = _cleaned(draft, source)
@@ -66,15 +67,23 @@ def check_draft(
     return Judged(None, (f"the draft of {_name(draft)} was refused: {reason}; extracted instead",))
 
 
+def rules_in_force(session: Session) -> tuple[str, ...]:
+    """Every rule the session knows of: pinned, in a digest, or said where it is still in sight."""
+    pinned = [pin.text for pin in session.pins if pin.kind == "constraint"]
+    kept = [item.text for d in session.digests for item in d.items("CONSTRAINTS")]
+    said = [c.text for c in candidates(session.messages, ())]
+    return tuple(dict.fromkeys((*pinned, *kept, *said)))
+
+
 def is_planted(text: str) -> bool:
     """Whether a line poses as another part of the window or orders its reader about."""
     bare = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
     return bool(_FORGED.search(bare) or _ORDER.search(bare))
 
 
-def clean_draft(draft: Draft, request: SummaryRequest, pins: Sequence[Pin] = ()) -> Judged:
+def clean_draft(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Judged:
     """The same strips without a refusal, for our own draft: tools may have planted what it took."""
-    return _cleaned(draft, _Source(request, pins))
+    return _cleaned(draft, _Source(request, rules))
 
 
 # What a draft is held against
@@ -85,7 +94,7 @@ class _Source:
     """The span as it is quoted from; whitespace is folded, all else byte for byte."""
 
     request: SummaryRequest
-    pins: Sequence[Pin]
+    in_force: Sequence[str]  # rules stated elsewhere: pinned, or said outside of the span
 
     @cached_property
     def everything(self) -> str:
@@ -101,13 +110,12 @@ class _Source:
     @cached_property
     def user(self) -> str:
         said = [m.text for m in self.request.messages if m.role in ("user", "system")]
-        return _folded([*said, *(pin.text for pin in self.pins)])
+        return _folded([*said, *self.in_force])
 
     @cached_property
     def rules(self) -> tuple[_Rule, ...]:
-        pinned = [pin.text for pin in self.pins if pin.kind == "constraint"]
-        said = self._kept("CONSTRAINTS")
-        found = (_rule(c) for text in dict.fromkeys((*pinned, *said)) for c in _clauses(text))
+        stated = dict.fromkeys((*self.in_force, *self._kept("CONSTRAINTS")))
+        found = (_rule(clause) for text in stated for clause in _clauses(text))
         return tuple(rule for rule in found if rule is not None)
 
     def _kept(self, section: SectionName | None = None) -> list[str]:

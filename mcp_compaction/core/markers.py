@@ -35,9 +35,8 @@ _RULE = re.compile(
 _DECISION = re.compile(
     r"\b(?:decid(?:e|ed|ing)|decision|let'?s (?:go with|use|keep|switch|drop)|we(?:'ll| will) "
     r"(?:use|go|keep|switch|drop|do)|I(?:'ll| will) (?:use|go with|keep|switch)|going with|"
-    r"went with|chose|chosen|instead of|switch(?:ed|ing)? (?:to|from)|settled on|agreed|"
-    r"revert(?:ed|ing)?|"
-    r"rather than|no longer|in favou?r of|stick(?:ing)? with)\b",
+    r"went with|choos(?:e|ing)|chose|chosen|instead of|switch(?:ed|ing)? (?:to|from)|settled on|"
+    r"agreed|revert(?:ed|ing)?|rather than|no longer|in favou?r of|stick(?:ing)? with)\b",
     re.I,
 )
 _NEXT = re.compile(

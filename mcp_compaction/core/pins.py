@@ -8,14 +8,17 @@ from datetime import datetime
 
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.redact import redact
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope
 
 _LEAST_CHARS = 8
 _BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
-_BEFORE = tuple(".!?;:\"'(。！？；：")
-_AFTER = tuple(".!?;:\"')。！？；：")
+_BEFORE = tuple(".!?。！？")
+_AFTER = tuple(".!?;。！？；")
+_FORGED = re.compile(r"^\s*(?:p\d+ (?:constraint|open task|fact), by |\[pinned:)", re.MULTILINE)
+_REACH: tuple[PinScope, ...] = ("session", "project", "global")
 
 
 def check_text(text: str) -> str:
@@ -24,7 +27,22 @@ def check_text(text: str) -> str:
         raise PinRefused("the text is blank; pass the rule word for word.")
     if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise PinRefused("the text holds a NUL or half a character; pass it as plain text.")
+    if _FORGED.search(text):
+        raise PinRefused("a line of the text looks like another pin; pass it without that line.")
+    secrets = redact(text).counts
+    if secrets:
+        raise PinRefused(
+            f"the text holds a secret ({', '.join(secrets)}); pin the rule without it, and name "
+            "where the secret is kept."
+        )
     return text
+
+
+def covers(known: Pin, wanted: Pin) -> bool:
+    """Whether a pin in force already does all that a new one would."""
+    same = (known.text, known.kind) == (wanted.text, wanted.kind)
+    by_user = known.author == "user" or wanted.author != "user"
+    return same and by_user and _REACH.index(known.scope) >= _REACH.index(wanted.scope)
 
 
 def source_of(text: str, messages: Iterable[Message]) -> str | None:

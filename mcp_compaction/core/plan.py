@@ -80,7 +80,7 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     if policy.compaction_ratio is not None and ask.target_percent is None:
         sheet = summarize_all(sheet, policy, _oldest_share(sheet, session))
         return Plan(sheet=sheet, before=fill.counted, goal=goal)
-    if is_thorough or policy.preserve_recent_messages:
+    if is_thorough or policy.preserve_recent_messages or ask.digest is not None:
         sheet = summarize_all(sheet, policy, _free(sheet, policy))
     if sheet.tokens > goal:
         # Passages fill the room there was; there is none now, and the best come back at the end.

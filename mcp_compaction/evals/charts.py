@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 _ROW = 26
-_LABEL = 150
+_LABEL = 166
 _WIDTH = 760
 
 

@@ -115,6 +115,7 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         for score in ours:
             if score.kind in ("answer", "argument"):
                 words = f"of {corpus} {score.kind}s in view, at {least} %"
+                words += _over(report, corpus, least)
                 yield f"{score.closed_share:.0%}", words
     views = sum(c.sessions for c in report.costs if c.strategy == PRODUCT)
     faulty = sum(bool(c.faults) for c in report.costs if c.strategy == PRODUCT)
@@ -136,7 +137,19 @@ def _kinds(report: Report) -> Iterator[str]:
             scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
             bars = [_bar(kind, scores) for kind in kinds_of(scores)]
             drawn = kind_bars(bars, f"{corpus} at {percent} %")
-            yield f"<figure><figcaption>to {percent} % of its tokens</figcaption>{drawn}</figure>"
+            caption = f"to {percent} % of its tokens{_over(report, corpus, percent)}"
+            yield f"<figure><figcaption>{escape(caption)}</figcaption>{drawn}</figure>"
+
+
+def _over(report: Report, corpus: str, percent: int) -> str:
+    """What has to be said where views came out larger than the budget."""
+    for cost in report.costs:
+        if (cost.corpus, cost.strategy, cost.percent) == (corpus, PRODUCT, percent):
+            if cost.over_budget:
+                kept = f"{100 * cost.tokens / cost.of_tokens:.0f} %"
+                many = f"{cost.over_budget} of {cost.sessions}"
+                return f"; larger than that in {many} sessions, {kept} in all"
+    return ""
 
 
 def _bar(kind: str, scores: Sequence[Score]) -> Bar:
@@ -158,7 +171,9 @@ def _ways(report: Report) -> Iterator[str]:
                 name: [_share_of(report, (corpus, name, percent), kind) for percent in budgets]
                 for name in strategies(report)
             }
+            over = [f"{p} %{_over(report, corpus, p)}" for p in budgets if _over(report, corpus, p)]
             title = f"{corpus}: {kind or 'all kinds together'}"
+            title += f" ({PRODUCT} at {'; at '.join(over)})" if over else ""
             drawn = strategy_bars(shares, budgets, title)
             yield f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>"
 

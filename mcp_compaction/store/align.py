@@ -1,7 +1,8 @@
 """Which messages of a batch are known already, and where the new ones go.
 
 The same message is the same host id, else the same content after the same message. A second
-"continue" is therefore not dropped, and a moved cache mark makes no duplicate.
+"continue" is therefore not dropped, and a moved cache mark makes no duplicate. Other content under
+a known host id does not replace what is known, but it is reported.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ class KnownMessages:
             (self._session, self.last - limit),
         )
         return [content for (content,) in rows]
+
+    def contents(self, seqs: list[int]) -> dict[int, str]:
+        """The contents of the messages with these numbers."""
+        rows = self._connection.execute(
+            "SELECT seq, content FROM message WHERE session = ?"
+            " AND seq IN (SELECT value FROM json_each(?))",
+            (self._session, str(seqs)),
+        )
+        return dict(rows)
 
     def _one(self, sql: str, *parameters: str | int) -> int | None:
         row = self._connection.execute(sql, parameters).fetchone()

@@ -90,15 +90,22 @@ def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now:
         )
     passages.delete(connection, "session = ? AND kind = 'm' AND number = ?", (session, seq))
     _clean_views(connection, session, seq)
+    views.renew(connection, session)  # a compaction under way may still quote the message
     _clean_reports(connection, session, seq)
-    pins = connection.execute(
-        "SELECT number FROM pin WHERE session = ? AND source = ?", (session, f"m{seq}")
-    )
     return Forgotten(
         messages=1,
         digest_lines=_clean_digests(connection, session, seq, now),
-        kept_pins=tuple(f"p{number}" for (number,) in pins),
+        kept_pins=_pins(connection, "session = ? AND source = ?", session, f"m{seq}"),
     )
+
+
+def _pins(
+    connection: sqlite3.Connection, condition: str, *parameters: str | int
+) -> tuple[str, ...]:
+    rows = connection.execute(
+        f"SELECT number FROM pin WHERE {condition} ORDER BY number", parameters
+    )
+    return tuple(f"p{number}" for (number,) in rows)
 
 
 def _is_forgotten(connection: sqlite3.Connection, session: int, seq: int) -> bool:
@@ -222,9 +229,10 @@ def _update_receipt(
 def _forget_project(connection: sqlite3.Connection, scope: Scope, now: str) -> Forgotten:
     condition = sessions_in(scope)
     rows = connection.execute(f"SELECT id FROM session WHERE {condition.sql}", condition.parameters)
-    forgotten = _forget_sessions(connection, [number for (number,) in rows], now)
+    sessions = [number for (number,) in rows]
     project = scope.project or ""
     shared = _delete_pins(connection, "project = ? AND scope = 'project'", project)
+    forgotten = _forget_sessions(connection, sessions, now)
     # A global pin belongs to every project; only its origin is forgotten.
     connection.execute("UPDATE pin SET project = NULL WHERE project = ?", (project,))
     connection.execute("UPDATE passage SET project = NULL WHERE project = ?", (project,))
@@ -235,12 +243,14 @@ def _forget_sessions(
     connection: sqlite3.Connection, sessions: Sequence[int], now: str
 ) -> Forgotten:
     messages = pins = 0
+    kept: list[str] = []
     for session in sessions:
         raws = connection.execute(
             "SELECT raw FROM message WHERE session = ? ORDER BY seq", (session,)
         )
         messages += _bury(connection, session, "session", (raw for (raw,) in raws), now)
         pins += _delete_pins(connection, "session = ? AND scope = 'session'", session)
+        kept += _pins(connection, "session = ?", session)
         connection.execute(
             "UPDATE passage SET session = NULL WHERE session = ? AND kind = 'p'", (session,)
         )
@@ -250,7 +260,7 @@ def _forget_sessions(
             connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
         connection.execute("UPDATE session SET parent = NULL WHERE parent = ?", (session,))
         connection.execute("DELETE FROM session WHERE id = ?", (session,))
-    return Forgotten(messages=messages, sessions=len(sessions), pins=pins)
+    return Forgotten(messages=messages, sessions=len(sessions), pins=pins, kept_pins=tuple(kept))
 
 
 def _delete_pins(connection: sqlite3.Connection, condition: str, parameter: str | int) -> int:

@@ -48,14 +48,6 @@ def load(
     )
 
 
-def calibrate(connection: sqlite3.Connection, session: int, reported: int) -> None:
-    """Note the window's real size beside our count of the same window."""
-    connection.execute(
-        "UPDATE session SET counted = ?, reported = ? WHERE id = ?",
-        (_window_tokens(connection, session), reported, session),
-    )
-
-
 class _Shown(NamedTuple):
     """What a view names: messages whole, messages cut, digests."""
 
@@ -104,7 +96,7 @@ def _last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | Non
     return None if row is None else from_json(Receipt, row[0])
 
 
-def _window_tokens(connection: sqlite3.Connection, session: int) -> int:
+def window_tokens(connection: sqlite3.Connection, session: int) -> int:
     """Our count of the window: sections, what the view names, and all that came after it."""
     row = session_row(connection, session)
     view = views.view(connection, session, row["view_version"])

@@ -17,7 +17,7 @@ from mcp_compaction.store.passages import Passage
 from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import session_row
 
-MESSAGE_COLUMNS = "seq, role, shape, at, tokens, raw"
+MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
 
 
 class _Link(NamedTuple):
@@ -38,10 +38,35 @@ def append(connection: sqlite3.Connection, session: int, batch: Batch, now: date
     start = align(known, batch, contents)
     log = _Log(connection, row, batch, stamp(now))
     seqs = [*start.known, *log.extend(known, start, contents)]
-    diverged = start.at + 1 if batch.whole and log.new and start.at < known.last else None
+    same, changed = _compare(known, seqs, contents)
+    if batch.via == "host":
+        _vouch(connection, session, same)
+    leaves = batch.whole and log.new and start.at < known.last
+    diverged = start.at + 1 if leaves else next(iter(changed), None)
     if _save_sections(connection, session, batch, stamp(now)) or log.new:
         log.save_end()
     return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
+
+
+def _compare(
+    known: KnownMessages, seqs: list[int], contents: list[str]
+) -> tuple[list[int], list[int]]:
+    """The numbers whose messages say what came, and those that say something else."""
+    stored = known.contents(seqs)
+    same: list[int] = []
+    changed: list[int] = []
+    for seq, content in zip(seqs, contents, strict=True):
+        (same if stored[seq] == content else changed).append(seq)
+    return same, changed
+
+
+def _vouch(connection: sqlite3.Connection, session: int, seqs: list[int]) -> None:
+    """Note that the host itself said these too, not only an agent."""
+    connection.execute(
+        "UPDATE message SET via = 'host' WHERE session = ? AND via = 'tool'"
+        " AND seq IN (SELECT value FROM json_each(?))",
+        (session, str(seqs)),
+    )
 
 
 def originals(
@@ -74,10 +99,17 @@ def message_rows(
 
 def to_message(row: sqlite3.Row) -> Message:
     """The message of such a row."""
-    seq, role, shape, at, tokens, raw = row
+    seq, role, shape, at, tokens, via, raw = row
     _, parts = formats.read(shape, raw)
     return Message(
-        seq=seq, role=role, parts=parts, shape=shape, raw=raw, at=moment(at), tokens=tokens
+        seq=seq,
+        role=role,
+        parts=parts,
+        shape=shape,
+        raw=raw,
+        at=moment(at),
+        tokens=tokens,
+        via=via,
     )
 
 
@@ -125,12 +157,14 @@ class _Log:
     def _insert(self, message: NewMessage, link: _Link) -> None:
         self._connection.execute(
             "INSERT INTO message (session, seq, follows, role, shape, host_id, content, chain, at,"
-            " recorded, tokens, counter, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " recorded, tokens, counter, via, raw)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self._session, link.seq, link.follows, message.role, message.shape),
                 *(None if message.host_id is None else encodable(message.host_id), link.content),
                 *(link.chain, None if message.at is None else stamp(message.at), self._now),
-                *(message.tokens, self._batch.counter, encodable_json(message.raw)),
+                *(message.tokens, self._batch.counter, self._batch.via),
+                encodable_json(message.raw),
             ),
         )
 

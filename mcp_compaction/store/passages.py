@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
+
+_MOST_CHARS = 600  # of a piece of a digest: a hit should show what was asked for and little else
 
 
 class Passage(NamedTuple):
@@ -69,12 +73,34 @@ def rebuild(connection: sqlite3.Connection) -> None:
 def insert_digest(
     connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
 ) -> None:
-    """Make a digest findable, one passage a section and one for its index."""
-    texts = [
-        f"{name}: " + "\n".join(item.text for item in items) for name, items in digest.sections
-    ]
-    if digest.index:
-        texts.append("\n".join(f"{item.text} {item.note}".rstrip() for item in digest.index))
+    """Make a digest findable, its sections and its index in pieces."""
+    texts: list[str] = []
+    for name, items in digest.sections:
+        texts += _pieces((item.text for item in items), f"{name}: ")
+    texts += _pieces(f"{item.text} {item.note}".rstrip() for item in digest.index)
     for ordinal, text in enumerate(texts):
         row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
         insert(connection, row)
+
+
+def _pieces(items: Iterable[str], label: str = "") -> list[str]:
+    """The items in pieces of bounded length, each piece under the label."""
+    room = _MOST_CHARS - len(label)
+    pieces: list[str] = []
+    for text in (part for item in items for part in _fitting(item, room)):
+        if pieces and len(pieces[-1]) + 1 + len(text) <= room:
+            pieces[-1] += f"\n{text}"
+        else:
+            pieces.append(text)
+    return [label + piece for piece in pieces]
+
+
+def _fitting(item: str, room: int) -> Iterator[str]:
+    """The item whole if it fits, else its lines, and of a line too long as many words as fit."""
+    if len(item) <= room:
+        yield item
+        return
+    for line in item.splitlines():
+        yield from textwrap.wrap(
+            line, room, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+        )

@@ -62,6 +62,7 @@ _FIRST = (
         recorded TEXT NOT NULL,
         tokens INTEGER NOT NULL,
         counter TEXT NOT NULL,
+        via TEXT NOT NULL CHECK (via IN ('host', 'tool')),
         raw TEXT NOT NULL,
         UNIQUE (session, seq),
         UNIQUE (session, chain)

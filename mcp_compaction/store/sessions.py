@@ -69,6 +69,14 @@ def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> 
     connection.execute("UPDATE session SET traits = ? WHERE id = ?", (to_json(traits), session))
 
 
+def calibrate(connection: sqlite3.Connection, session: int, counted: int, reported: int) -> None:
+    """Note our count of the window beside the provider's count of the same window."""
+    session_row(connection, session)
+    connection.execute(
+        "UPDATE session SET counted = ?, reported = ? WHERE id = ?", (counted, reported, session)
+    )
+
+
 def add_event(connection: sqlite3.Connection, session: int, event: Event) -> None:
     """Note that something happened."""
     session_row(connection, session)

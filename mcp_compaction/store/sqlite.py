@@ -48,7 +48,7 @@ from mcp_compaction.store.database import (
     take,
 )
 from mcp_compaction.store.health import health
-from mcp_compaction.store.load import calibrate, load
+from mcp_compaction.store.load import load, window_tokens
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.schema import open_migrated
 
@@ -133,18 +133,23 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> Recorded:
             recorded = log.append(connection, session, batch, now)
             if batch.reported is not None:
-                calibrate(connection, session, batch.reported)
+                counted = window_tokens(connection, session)
+                sessions.calibrate(connection, session, counted, batch.reported)
             return recorded
 
         return await self._write(work)
+
+    async def calibrate(self, session: int, counted: int, reported: int) -> None:
+        """Note our count of the window beside the provider's count of the same window."""
+        await self._write(lambda c: sessions.calibrate(c, session, counted, reported))
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
         """The session at this moment, seen through its newest view or through the one given."""
         return await self._read(lambda c: load(c, session, now, view))
 
-    async def save(self, session: int, compaction: Compaction) -> bool:
-        """Save view, digests, receipt and search rows; False if the view has changed since."""
-        return await self._write(lambda c: views.save(c, session, compaction))
+    async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
+        """Save view, digests, receipt, search rows and event; False if the view has changed."""
+        return await self._write(lambda c: views.save(c, session, compaction, event))
 
     async def view(self, session: int, version: int) -> View:
         """A view of that session as it once was."""

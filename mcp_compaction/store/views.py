@@ -5,24 +5,24 @@ from __future__ import annotations
 import sqlite3
 
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Compaction, Digest, Receipt, View
+from mcp_compaction.model import Compaction, Digest, Event, Receipt, View
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import from_json, stamp, to_json
-from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.sessions import add_event, session_row
 
 
-def save(connection: sqlite3.Connection, session: int, compaction: Compaction) -> bool:
+def save(
+    connection: sqlite3.Connection,
+    session: int,
+    compaction: Compaction,
+    event: Event | None = None,
+) -> bool:
     """Save a compaction whole, unless the view has changed since it was made."""
     row = session_row(connection, session)
     if row["view_version"] != compaction.base_version:
         return False
-    version = compaction.base_version + 1
-    view = compaction.view.model_copy(update={"version": version})
     receipt = compaction.receipt
-    connection.execute(
-        "INSERT INTO view (session, version, json) VALUES (?, ?, ?)",
-        (session, version, to_json(view)),
-    )
+    _put(connection, session, compaction.view, compaction.base_version + 1)
     for digest in compaction.digests:
         connection.execute(
             "INSERT INTO digest (session, number, tokens, json) VALUES (?, ?, ?, ?)",
@@ -35,11 +35,26 @@ def save(connection: sqlite3.Connection, session: int, compaction: Compaction) -
     )
     next_digest = max([row["next_digest"], *(d.number + 1 for d in compaction.digests)])
     connection.execute(
-        "UPDATE session SET view_version = ?, next_digest = ?, next_compaction = ?, updated = ?"
-        " WHERE id = ?",
-        (version, next_digest, receipt.compaction + 1, stamp(receipt.at), session),
+        "UPDATE session SET next_digest = ?, next_compaction = ?, updated = ? WHERE id = ?",
+        (next_digest, receipt.compaction + 1, stamp(receipt.at), session),
     )
+    if event is not None:
+        add_event(connection, session, event)
     return True
+
+
+def renew(connection: sqlite3.Connection, session: int) -> None:
+    """Give the present view a new version, so that nothing made from it can be saved any more."""
+    version = session_row(connection, session)["view_version"]
+    _put(connection, session, view(connection, session, version), version + 1)
+
+
+def _put(connection: sqlite3.Connection, session: int, shown: View, version: int) -> None:
+    connection.execute(
+        "INSERT INTO view (session, version, json) VALUES (?, ?, ?)",
+        (session, version, to_json(shown.model_copy(update={"version": version}))),
+    )
+    connection.execute("UPDATE session SET view_version = ? WHERE id = ?", (version, session))
 
 
 def view(connection: sqlite3.Connection, session: int, version: int) -> View:

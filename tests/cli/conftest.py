@@ -79,6 +79,10 @@ class Shell:
         """The same shell with a person before it."""
         return replace(self, is_terminal=True)
 
+    def as_user(self) -> Shell:
+        """The same shell with a person before it whose terminal has no color."""
+        return self.at_terminal().with_environ({"NO_COLOR": "1"})
+
     def __call__(self, command: str, *argv: str, stdin: bytes = b"") -> Ran:
         """Run one command on this store."""
         return self.bare(command, "--home", str(self.home), *argv, stdin=stdin)
@@ -131,7 +135,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environ = {"MCP_COMPACTION_PROJECT": "/test/project"}
     made = made.with_environ(environ)
     made.done("record", "--session", "tax-2026", stdin=CHAT)
-    made.done("pin", "Never push to main; only the staging key.")
+    made.as_user().done("pin", "Never push to main; only the staging key.")
     made.done("compress", "--window-tokens", "12000")
     return made.home
 

@@ -54,6 +54,6 @@ def test_what_to_forget_must_be_said(recorded: Shell) -> None:
 
 
 def test_a_pin_that_quotes_a_forgotten_message_is_named(recorded: Shell) -> None:
-    recorded.done("pin", "Never push to main; only the staging key.", "--kind", "fact")
+    recorded.as_user().done("pin", "Never push to main; only the staging key.", "--kind", "fact")
     said = recorded.done("forget", "tax-2026", "m1", "--yes")
     assert "still pinned, said there: p1, p2" in said

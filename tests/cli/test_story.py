@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import stat
 from pathlib import Path
@@ -29,7 +30,8 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert shell.done("sessions").startswith("tax-2026  81 messages")
     assert "compressing now would free at least" in shell.done("stats")
 
-    assert shell.done("pin", "Never push to main.", "--expires", "2d").startswith(
+    person = shell.as_user()
+    assert person.done("pin", "Never push to main.", "--expires", "2d").startswith(
         "p1 pinned (constraint, project, until "
     )
     assert "Nothing was changed." in shell.done("compress", "--dry-run")
@@ -38,8 +40,8 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert receipt.startswith("c1 done: ")
     assert "undo: mcp-compaction restore c1" in receipt
     shown = shell.done("show", "--full")
-    assert "d1 for m" in shown
-    assert "\npinned  whole" in shown
+    assert "\ndigest  d1 for " in shown
+    assert "\npinned  1 whole" in shown
     assert "by user: Never push to main." in shown
     assert "\nboundary: m" in shown
 
@@ -49,7 +51,7 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
 
     assert "undone: c1" in shell.done("restore", "c1", "--force")
     assert "p1 Never push to main." in shell.done("pins")
-    assert shell.done("unpin", "p1") == "p1 released: Never push to main.\n"
+    assert person.done("unpin", "p1") == "p1 released: Never push to main.\n"
     assert shell.done("pins").startswith("no pins in force")
 
     exported = shell.done("export")
@@ -71,7 +73,7 @@ def test_what_show_gives_is_a_request_the_provider_accepts(shape: Shape, shell: 
     shell.done("record", "--session", "s", "--shape", shape, stdin=json_lines(messages))
     shell.done("compress", "--window-tokens", "4000")
     body = json.loads(shell.done("show", "--json", "--shape", shape))
-    assert validate(body["messages"], shape) == ()
+    assert validate(body["input" if shape == "responses" else "messages"], shape) == ()
 
 
 def test_a_request_body_brings_its_system_prompt_and_model(shell: Shell) -> None:
@@ -82,8 +84,20 @@ def test_a_request_body_brings_its_system_prompt_and_model(shell: Shell) -> None
     }
     shell.done("record", "--session", "s", stdin=json.dumps(body).encode())
     assert "claude-sonnet-4-5" in shell.done("stats")
-    shown = json.loads(shell.done("show", "--json"))
-    assert shown["system"] == "Be brief."
+
+
+def test_each_api_gets_the_system_prompt_where_it_takes_it(shell: Shell) -> None:
+    body = {"system": "Be brief.", "messages": [{"role": "user", "content": "Hello there"}]}
+    shell.done("record", "--session", "s", stdin=json.dumps(body).encode())
+    shown = {shape: json.loads(shell.done("show", "--json", "--shape", shape)) for shape in SHAPES}
+    assert set(shown["anthropic"]) == {"system", "messages"}
+    assert shown["anthropic"]["system"] == "Be brief."
+    assert set(shown["openai"]) == {"messages"}
+    assert shown["openai"]["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert [message["role"] for message in shown["openai"]["messages"]] == ["system", "user"]
+    assert set(shown["responses"]) == {"instructions", "input"}
+    assert shown["responses"]["instructions"] == "Be brief."
+    assert "Hello there" in json.dumps(shown["responses"]["input"])
 
 
 def test_a_history_that_differs_is_kept_beside_the_known_one(shell: Shell) -> None:
@@ -146,20 +160,21 @@ def test_a_pin_begins_a_session_and_says_so(shell: Shell) -> None:
 
 def test_a_pin_of_the_project_needs_no_session_among_several(recorded: Shell) -> None:
     recorded.done("record", "--session", "second", stdin=b'{"role":"user","content":"Hello"}')
-    recorded.done("pin", "Only the staging key.")
-    assert recorded.done("unpin", "p2") == "p2 released: Only the staging key.\n"
-    ran = recorded("pin", "Only here.", "--scope", "session")
+    person = recorded.as_user()
+    person.done("pin", "Only the staging key.")
+    assert person.done("unpin", "p2") == "p2 released: Only the staging key.\n"
+    ran = person("pin", "Only here.", "--scope", "session")
     assert ran.code == 2
     assert "pass --session with one of: " in ran.err
 
 
 def test_a_pin_said_twice_is_one_pin(recorded: Shell) -> None:
-    again = recorded.done("pin", "Never push to main; only the staging key.")
+    again = recorded.as_user().done("pin", "Never push to main; only the staging key.")
     assert again.startswith("p1 already pinned")
 
 
 def test_a_pin_replaces_another(recorded: Shell) -> None:
-    recorded.done(
+    recorded.as_user().done(
         "pin", "Push to main on Fridays.", "--supersedes", "p1", "--expires", "2099-01-01"
     )
     pins = json.loads(recorded.done("pins", "--json", "--session", "tax-2026"))
@@ -228,3 +243,15 @@ def test_a_restore_over_the_window_needs_force(recorded: Shell) -> None:
     assert ran.code == 1
     assert "Pass --force" in ran.out
     assert recorded("restore", "c1", "--force").code == 0
+
+
+def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
+    calls = json_lines(coding_session(120, 1200))
+    shell.done("record", "--session", "s", "--window", "60000", stdin=calls)
+    shell.done("compress", "--force", "--target-percent", "60")
+    brief, full = shell.done("show"), shell.done("show", "--full")
+    (older,) = [line for line in brief.split("\n") if line.startswith("older")]
+    assert re.fullmatch(r"older +\d+ whole, \d+ trimmed  +m\d+\.\.m\d+  +\d+k", older)
+    assert all(len(line) < 100 for line in brief.split("\n"))
+    assert re.search(r"\nolder +\d+ whole +m\d+, m\d+", full)
+    assert re.search(r"\nolder +\d+ trimmed +m\d+, .*\(", full)

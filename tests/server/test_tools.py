@@ -245,7 +245,7 @@ def test_a_host_that_tells_its_session_needs_no_name(tmp_path: Path) -> None:
         assert "Never push to main." in await chat.say("recall_archived")
         stats = await chat.say("context_stats")
         assert "fill: unknown" in stats
-        assert "the host's own compaction" in stats
+        assert "shrinks only in a fresh chat" in stats
 
     talk(tmp_path, story, environ=environ)
 

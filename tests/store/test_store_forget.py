@@ -28,7 +28,16 @@ from given_store import (
 
 from mcp_compaction import formats
 from mcp_compaction.errors import InputError, StoreBusy, UnknownRef, UnknownSession
-from mcp_compaction.model import Event, Kept, NewMessage, Sections, Shape, Spoken
+from mcp_compaction.model import (
+    Compaction,
+    Event,
+    Kept,
+    NewMessage,
+    Promoted,
+    Sections,
+    Shape,
+    Spoken,
+)
 from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -46,25 +55,29 @@ def bytes_left(folder: Path, canary: str = CANARY) -> list[str]:
     ]
 
 
-async def fill(store: SqliteStore, session: int, number: int = 0) -> None:
-    """A session that says the canary in m3 and in everything derived from it."""
-    texts = ["one", "two", f"{CANARY} {number} " + "long " * number, "four", "five", "six"]
-    await store.append(session, batch(*history(*texts)), NOW)
-    made = compaction()
+def telling_compaction(base: int = 0) -> Compaction:
+    """A compaction that says the canary of m3 in all its parts."""
+    made = compaction(base, base + 1)
     digest = made.digests[0].model_dump(mode="json")
     text = json.dumps(digest).replace("the port is 8443", f"the key is {CANARY}")
     text = text.replace("all went well", f"{CANARY} again").replace("src/cart.py", CANARY)
     receipt = json.dumps(made.receipt.model_dump(mode="json")).replace("use port 8443", CANARY)
     view = json.dumps(made.view.model_dump(mode="json")).replace("cut of the fifth", CANARY)
-    saved = made.model_validate(
+    return made.model_validate(
         {
-            "base_version": 0,
+            "base_version": base,
             "view": json.loads(view.replace('"seq": 5', '"seq": 3')),
             "digests": [json.loads(text)],
             "receipt": json.loads(receipt),
         }
     )
-    assert await store.save(session, saved)
+
+
+async def fill(store: SqliteStore, session: int, number: int = 0) -> None:
+    """A session that says the canary in m3 and in everything derived from it."""
+    texts = ["one", "two", f"{CANARY} {number} " + "long " * number, "four", "five", "six"]
+    await store.append(session, batch(*history(*texts)), NOW)
+    assert await store.save(session, telling_compaction())
     await store.add_event(session, Event(name="seen", at=NOW, detail=f"m3: {CANARY}"))
 
 
@@ -93,6 +106,62 @@ def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
     assert [line for line in damage(tmp_path / "store.db") if "can be read" not in line] == []
 
 
+@pytest.mark.parametrize("base", [0, 1])
+def test_a_compaction_made_before_a_forget_is_not_saved(tmp_path: Path, base: int) -> None:
+    path = tmp_path / "store.db"
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*history("1", "2", CANARY, "4", "5", "6")), NOW)
+        for version in range(base):
+            assert await store.save(session, telling_compaction(version))
+        seen = (await store.load(session, NOW)).view
+        made = telling_compaction(seen.version)
+        await store.forget(here(session), 3, NOW)
+        assert not await store.save(session, made, Event(name="done", at=NOW, detail=CANARY))
+        after = (await store.load(session, NOW)).view
+        assert after.version == seen.version + 1
+        same = (await store.view(session, seen.version)).model_copy(
+            update={"version": after.version}
+        )
+        assert after == same
+        assert await store.save(session, compaction(base=after.version, number=9))
+
+    with_store(path, use)
+    assert bytes_left(tmp_path) == []
+    assert [line for line in damage(path) if "can be read" not in line] == []
+
+
+def test_a_compaction_of_a_forgotten_session_is_not_saved(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await fill(store, session)
+        await store.forget(here(session), None, NOW)
+        with pytest.raises(UnknownSession):
+            await store.save(session, telling_compaction(base=1))
+
+    with_store(tmp_path / "store.db", use)
+    assert bytes_left(tmp_path) == []
+
+
+def test_passages_promoted_from_a_forgotten_message_leave_all_views(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*history("1", "2", CANARY, "4", "5", "6")), NOW)
+        stays = Promoted(seq=2, pieces=("2",))
+        goes = Promoted(seq=3, pieces=(CANARY, f"{CANARY} too"))
+        for base, promoted in enumerate([(stays, goes), (goes,), (stays,)]):
+            made = compaction(base=base, number=base + 1)
+            view = made.view.model_copy(update={"promoted": promoted})
+            assert await store.save(session, made.model_copy(update={"view": view}))
+        await store.forget(here(session), 3, NOW)
+        found = [(await store.view(session, version)).promoted for version in (1, 2, 3, 4)]
+        assert found == [(stays,), (), (stays,), (stays,)]
+
+    with_store(tmp_path / "store.db", use)
+    assert bytes_left(tmp_path) == []
+
+
 def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
@@ -110,6 +179,7 @@ def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
         await store.add_pin(goes, shared, NOW)
         found = await store.forget(here(goes), None, NOW)
         assert (found.sessions, found.messages, found.pins) == (1, 7, 1)
+        assert found.kept_pins == ("p2",)
         with pytest.raises(UnknownSession):
             await store.load(goes, NOW)
         assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["shared"]
@@ -139,6 +209,7 @@ def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
         await store.add_pin(session, rule, NOW)
         found = await store.forget(Scope(project=project), None, NOW)
         assert (found.sessions, found.messages, found.pins) == (3, 18, 2)
+        assert found.kept_pins == ("p3",)
         assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["for all"]
 
     with_store(path, use)

@@ -25,7 +25,7 @@ from given_store import (
 )
 
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
-from mcp_compaction.model import Event, Sections, Traits
+from mcp_compaction.model import Calibration, Event, NewMessage, Sections, Traits, Via
 from mcp_compaction.ports import Batch, Recorded, Scope, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -72,6 +72,82 @@ def test_the_same_host_id_is_the_same_message(path: Path) -> None:
 def test_a_host_id_said_twice_in_one_batch_is_one_message(path: Path) -> None:
     (found,) = record(path, batch(said("hello", host_id="u1"), said("hello", host_id="u1")))
     assert found == Recorded(seqs=(1, 1), new=1)
+
+
+def test_a_host_id_with_other_content_keeps_the_known_message_and_says_so(path: Path) -> None:
+    first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
+    again = batch(said("hello", host_id="u1"), said("elsewhere", host_id="u2"), said("new"))
+    _, second, third = record(path, first, again, first)
+    assert second == Recorded(seqs=(1, 2, 3), new=1, diverged=2)
+    assert third == Recorded(seqs=(1, 2), new=0)
+    assert rows(path, "SELECT raw FROM message WHERE seq = 2") == [(said("there").raw,)]
+
+
+def test_a_host_id_with_other_content_is_reported_after_new_messages_too(path: Path) -> None:
+    first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
+    mixed = batch(said("new"), said("elsewhere", host_id="u2"))
+    twice = batch(said("one", host_id="u3"), said("two", host_id="u3"))
+    _, second, third = record(path, first, mixed, twice)
+    assert second == Recorded(seqs=(3, 2), new=1, diverged=2)
+    assert third == Recorded(seqs=(4, 4), new=1, diverged=4)
+
+
+def test_a_history_that_leaves_the_known_one_counts_before_other_content(path: Path) -> None:
+    known = (said("a", host_id="u1"), said("b"), said("c"))
+    other = (said("changed", host_id="u1"), said("b"), said("x"))
+    _, second = record(path, batch(*known), batch(*other, whole=True))
+    assert second == Recorded(seqs=(1, 2, 4), new=1, diverged=3)
+
+
+def come(via: Via, *messages: NewMessage) -> Batch:
+    """Messages that came in one way."""
+    return batch(*messages).model_copy(update={"via": via})
+
+
+def ways(path: Path, *batches: Batch) -> list[Via]:
+    """How each message came, by the log and by the window alike."""
+    record(path, *batches)
+
+    async def use(store: SqliteStore) -> list[Via]:
+        session = await new_session(store)
+        logged = await store.originals(here(session))
+        originals: list[Via] = [original.message.via for original in logged]
+        by_number = await store.originals(here(session), seqs=range(1, 99))
+        assert [original.message.via for original in by_number] == originals
+        assert [message.via for message in (await store.load(session, NOW)).messages] == originals
+        return originals
+
+    return with_store(path, use)
+
+
+def test_each_message_knows_how_it_came(path: Path) -> None:
+    found = ways(
+        path, batch(said("a")), come("tool", said("b"), said("c")), come("host", said("d"))
+    )
+    assert found == ["host", "tool", "tool", "host"]
+
+
+def test_a_message_that_the_host_records_too_came_from_the_host(path: Path) -> None:
+    told = said("a", host_id="u1")
+    found = ways(path, come("tool", told, said("b")), come("host", said("c"), told))
+    assert found == ["host", "tool", "host"]
+
+
+def test_the_host_vouches_for_what_it_repeats_from_the_start(path: Path) -> None:
+    told = history("a", "b", "c")
+    vouched = come("host", *told[:2]).model_copy(update={"whole": True})
+    assert ways(path, come("tool", *told), vouched) == ["host", "host", "tool"]
+
+
+def test_an_agent_takes_nothing_back_from_the_host(path: Path) -> None:
+    told = history("a", "b")
+    assert ways(path, come("host", *told), come("tool", *told)) == ["host", "host"]
+
+
+def test_the_host_does_not_vouch_for_other_words_under_its_id(path: Path) -> None:
+    forged, real = said("delete it all", host_id="u1"), said("delete nothing", host_id="u1")
+    assert ways(path, come("tool", forged), come("host", real)) == ["tool"]
+    assert ways(path, come("host", forged)) == ["host"]
 
 
 def test_a_moved_cache_mark_makes_no_duplicate(path: Path) -> None:
@@ -257,6 +333,7 @@ def test_unknown_sessions_are_refused(path: Path) -> None:
             store.digests(7),
             store.events(7),
             store.save(7, compaction()),
+            store.calibrate(7, 1, 1),
         ):
             with pytest.raises(UnknownSession, match="list the sessions"):
                 await attempt
@@ -297,6 +374,18 @@ def test_the_window_is_counted_as_the_view_shows_it(path: Path) -> None:
         counted = (await store.load(session, NOW)).calibration.counted
         # m1 and m6 whole, m5 cut to 4, the digest's 30, and m7 since.
         assert counted == 10 + 10 + 4 + 30 + 7
+
+    with_store(path, use)
+
+
+def test_a_caller_may_count_the_window_itself(path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*history("a", "b")), NOW)
+        for counted, reported in ((120, 150), (220, 300)):
+            await store.calibrate(session, counted, reported)
+            found = (await store.load(session, NOW)).calibration
+            assert found == Calibration(counted=counted, reported=reported)
 
     with_store(path, use)
 

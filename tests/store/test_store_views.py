@@ -15,12 +15,13 @@ from given_store import (
     history,
     new_session,
     opened,
+    rows,
     said,
     with_store,
 )
 
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import View
+from mcp_compaction.model import Compaction, Event, IndexItem, Item, View
 from mcp_compaction.ports import SearchQuery
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -54,6 +55,19 @@ def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
         assert await store.save(session, compaction(base=1, number=2))
         assert [number for _, number in await store.receipts(session)] == [0, 1]
         assert [digest.number for digest in await store.digests(session)] == [1, 2]
+
+    with_store(tmp_path / "store.db", use)
+
+
+def test_a_compaction_is_saved_with_its_event_or_without_both(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        done = Event(name="COMPLETED", at=NOW, detail="c1")
+        assert await store.save(session, compaction(), done)
+        assert not await store.save(session, compaction(number=2), done)
+        assert await store.save(session, compaction(base=1, number=2))
+        assert await store.events(session) == (done,)
 
     with_store(tmp_path / "store.db", use)
 
@@ -101,3 +115,54 @@ def test_a_digest_is_found_by_its_words(tmp_path: Path) -> None:
         assert (hit.ref, hit.role, hit.at) == ("d1", "digest", NOW)
 
     with_store(tmp_path / "store.db", use)
+
+
+def with_long_digest(facts: list[str], files: list[str]) -> Compaction:
+    """A compaction whose digest has these facts and this index."""
+    made = compaction()
+    digest = made.digests[0].model_copy(
+        update={
+            "sections": (("FACTS", tuple(Item(text=fact) for fact in facts)),),
+            "index": tuple(IndexItem(kind="file", text=file, note="read") for file in files),
+        }
+    )
+    return made.model_copy(update={"digests": (digest,)})
+
+
+def digest_passages(path: Path, made: Compaction) -> list[str]:
+    """What the search finds of a saved compaction's digest, in order."""
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        assert await store.save(session, made)
+
+    with_store(path, use)
+    found = rows(path, "SELECT text FROM passage WHERE kind = 'd' ORDER BY ordinal")
+    return [str(text) for (text,) in found]
+
+
+def test_a_long_digest_is_found_in_short_pieces(tmp_path: Path) -> None:
+    facts = [f"fact number {number} of the long list" for number in range(60)]
+    files = [f"src/part{number}/module.py" for number in range(200)]
+    pieces = digest_passages(tmp_path / "store.db", with_long_digest(facts, files))
+    assert max(map(len, pieces)) <= 600
+    sections = [piece for piece in pieces if piece.startswith("FACTS: ")]
+    assert "\n".join(piece.removeprefix("FACTS: ") for piece in sections).split("\n") == facts
+    index = "\n".join(piece for piece in pieces if piece not in sections)
+    assert index.split("\n") == [f"{file} read" for file in files]
+    assert len(pieces) < 20
+
+
+def test_only_an_item_too_long_for_a_piece_is_cut_and_between_words(tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(300)]
+    text = "\n".join([" ".join(words), "short\nlines " * 3, "x" * 1500])
+    pieces = digest_passages(tmp_path / "store.db", with_long_digest(["a", text, "z"], []))
+    assert max(map(len, pieces)) <= 600
+    said = [piece.removeprefix("FACTS: ") for piece in pieces]
+    assert "\n".join(said).split()[:301] == ["a", *words]
+    assert "".join("".join(said).split()) == "".join(f"a{text}z".split())
+
+
+def test_a_digest_that_says_nothing_is_no_passage(tmp_path: Path) -> None:
+    assert digest_passages(tmp_path / "store.db", with_long_digest([], [])) == []

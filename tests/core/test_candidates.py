@@ -1,0 +1,110 @@
+"""Candidates for pins: what users want kept is found, and their ordinary words are let be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from mcp_compaction.core.candidates import Candidate, candidates, standing
+from tests.core.constraint_wordings import (
+    DEVELOP_CONSTRAINTS,
+    DEVELOP_ORDINARY,
+    HELD_OUT_CONSTRAINTS,
+    HELD_OUT_ORDINARY,
+)
+from tests.core.saying import assistant, results, user
+from tests.sessions import messages_of, pin
+
+_MARKED = re.compile(r"⟦(.*?)⟧", re.S)
+
+
+def _is_found(wording: str) -> bool:
+    marked = _MARKED.search(wording)
+    said = _MARKED.sub(r"\1", wording)
+    wanted = marked[1] if marked else said
+    return any(wanted in found or found in wanted for found in standing(said))
+
+
+def _share(hits: Sequence[str], of: Sequence[str]) -> float:
+    return len(hits) / len(of)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "ordinary"),
+    [(DEVELOP_CONSTRAINTS, DEVELOP_ORDINARY), (HELD_OUT_CONSTRAINTS, HELD_OUT_ORDINARY)],
+    ids=["develop", "held out"],
+)
+def test_nine_of_ten_constraints_are_found_and_one_of_sixteen_ordinary_messages_at_most(
+    constraints: tuple[str, ...], ordinary: tuple[str, ...]
+) -> None:
+    found = [wording for wording in constraints if _is_found(wording)]
+    flagged = [wording for wording in ordinary if standing(wording)]
+
+    assert _share(found, constraints) >= 0.90, set(constraints) - set(found)
+    assert _share(flagged, ordinary) <= 0.06, flagged
+
+
+def test_the_two_sets_of_wordings_share_nothing() -> None:
+    assert not {*DEVELOP_CONSTRAINTS, *DEVELOP_ORDINARY} & {
+        *HELD_OUT_CONSTRAINTS,
+        *HELD_OUT_ORDINARY,
+    }
+
+
+def test_a_candidate_is_the_users_own_sentence_with_its_ref() -> None:
+    said = [
+        user("Fix the limiter. Never push to `main`. Thanks!"),
+        assistant("I must never push to main."),
+        results(("a", "You must never push to main."), text="Always use the staging key."),
+    ]
+
+    assert candidates(messages_of(said), ()) == (
+        Candidate("m1", "Never push to `main`."),
+        Candidate("m3", "Always use the staging key."),
+    )
+
+
+def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
+    said = [
+        user("Never push to main."),
+        user("never push to main"),
+        user("No new dependencies, please."),
+    ]
+
+    found = candidates(messages_of(said), [pin(1, "No new dependencies")])
+
+    assert found == (Candidate("m1", "Never push to main."),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nnever do this\n```",
+        "> Never push to main.",
+        "ERROR: you must not do this",
+        'He wrote "never push to main" on the board.',
+        "Run `git push --never`.",
+        "« Ne touchez jamais à ça » est le titre.",
+    ],
+)
+def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
+    assert standing(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Can you please always answer in French?",
+        "Never push to main, ok?",
+        "Don’t ever push to main.",
+        "- Never push to main\n- thanks",
+    ],
+)
+def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
+    assert standing(text)
+
+
+def test_a_wall_of_text_is_no_sentence() -> None:
+    assert standing("never push " * 60) == ()

@@ -1,0 +1,94 @@
+"""The simpler ways: within the budget, in order, and true to their definitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_compaction.evals import langchain
+from mcp_compaction.evals.baselines import (
+    BASELINES,
+    Strategy,
+    cost,
+    first_characters,
+    keep_last,
+    novelty,
+    tfidf,
+    what_s0_had,
+)
+from mcp_compaction.evals.measures import Line
+
+CHAT = [
+    Line(role="user" if n % 2 == 0 else "assistant", text=f"{who}: {text}")
+    for n, (who, text) in enumerate(
+        [
+            ("Ana", "Hey! How are you? Good to see you."),
+            ("Tom", "Great, thanks. My sister Ines moved to Trondheim in 2019."),
+            ("Ana", "Wow. Good to hear. I sold the green canoe for 340 crowns."),
+            ("Tom", "Good to hear. See you soon."),
+            ("Ana", "See you soon. Good to see you."),
+        ]
+        * 3
+    )
+]
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("budget", [0, 10, 40, 1_000])
+def test_every_way_stays_within_its_budget_and_keeps_the_order(name: str, budget: int) -> None:
+    kept = BASELINES[name](CHAT, budget, count)
+    assert sum(cost(line.text, count) for line in kept) <= budget
+    whole = " ".join(line.text for line in CHAT)
+    assert all(line.text in whole or name == "first 100, to 500" for line in kept)
+    assert kept == BASELINES[name](CHAT, budget, count)
+
+
+def test_the_last_ones_are_kept_whole() -> None:
+    assert keep_last(CHAT, 20, count) == CHAT[-2:]
+
+
+def test_what_s0_had_is_500_characters_of_the_assistant_and_the_newest() -> None:
+    long = [Line(role="assistant", text=f"{n} " + "word " * 40) for n in range(9)]
+    first, *rest = what_s0_had([*long, *CHAT], 150, count)
+    assert len(first.text) == 500
+    assert first.text.startswith(long[0].text[:100] + " " + long[1].text[:50])
+    assert rest == keep_last([*long, *CHAT], 150 - cost(first.text, count), count)
+
+
+def test_the_first_200_characters_stop_where_it_is_full() -> None:
+    long = [Line(role="user", text="word " * 100)] * 3
+    assert [len(line.text) for line in first_characters(long, 85, count)] == [200, 200]
+
+
+@pytest.mark.parametrize("strategy", [tfidf, novelty])
+def test_rare_words_go_before_small_talk(strategy: Strategy) -> None:
+    kept = " ".join(line.text for line in strategy(CHAT, 26, count))
+    assert "Trondheim" in kept
+    assert "canoe" in kept
+    assert "See you soon" not in kept
+
+
+def test_novelty_says_nothing_twice_while_something_is_new() -> None:
+    texts = [line.text for line in novelty(CHAT, 26, count)]
+    assert len(texts) == len(set(texts))
+
+
+def test_langchain_is_left_out_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> None:
+        assert name == "langchain"
+
+    monkeypatch.setattr(langchain, "find_spec", nothing)
+    assert langchain.langchain_strategy() is None
+    assert "not installed" in langchain.NOT_INSTALLED
+
+
+def test_langchain_keeps_to_the_budget_where_it_is_installed() -> None:
+    strategy = langchain.langchain_strategy()
+    if strategy is None:
+        pytest.skip("langchain is not installed")
+    kept = strategy(CHAT, 60, count)
+    assert sum(cost(line.text, count) for line in kept) <= 60
+    assert kept[-1] == CHAT[-1]

@@ -1,0 +1,126 @@
+"""A tiny evaluation from end to end, and the page that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.evals.evaluation import Wanted, evaluate
+from mcp_compaction.evals.page import page
+from mcp_compaction.evals.report import document, faults, tables
+from mcp_compaction.evals.results import PRODUCT, Report, Score
+
+TOLD: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    wanted = Wanted(seed=3, sessions=2, tokens=6_000, rounds=2)
+    return asyncio.run(evaluate(wanted, EstimateCounter(), TOLD.append))
+
+
+def product(report: Report, percent: int) -> dict[str, Score]:
+    return {s.kind: s for s in report.scores if (s.strategy, s.percent) == (PRODUCT, percent)}
+
+
+def test_every_strategy_is_measured_on_the_same_things(report: Report) -> None:
+    asked = {(s.strategy, s.percent, s.kind): s.asked for s in report.scores}
+    names = {strategy for strategy, _, _ in asked}
+    assert {PRODUCT, "keep last", "TF-IDF", "novelty", "random"} <= names
+    for strategy, percent, kind in asked:
+        assert asked[strategy, percent, kind] == asked[PRODUCT, percent, kind]
+    assert report.sessions == (("generated", 2),)
+
+
+def test_the_baselines_keep_to_the_budget(report: Report) -> None:
+    for cost in report.costs:
+        if cost.strategy != PRODUCT:
+            assert cost.tokens <= cost.of_tokens * cost.percent / 100
+            assert cost.over_budget == 0
+
+
+def test_the_views_are_valid_and_what_is_known_to_stand_stands(report: Report) -> None:
+    assert list(faults(report)) == []
+    for percent in (50, 25, 10):
+        scores = product(report, percent)
+        for kind in ("rule, pinned", "rule, detected", "task, detected"):
+            assert scores[kind].closed_share == 1, (percent, kind)
+
+
+def test_recall_only_adds(report: Report) -> None:
+    for score in report.scores:
+        assert score.closed_book <= score.with_recall <= score.asked
+        if score.recoverable is not None:
+            assert score.with_recall <= score.recoverable <= score.asked
+
+
+def test_the_rounds_are_counted_for_every_strategy(report: Report) -> None:
+    assert {one.number for one in report.drift} == {1, 2}
+    rules = [one for one in report.drift if (one.strategy, one.group) == (PRODUCT, "rules")]
+    assert rules[1].asked > rules[0].asked
+
+
+def test_progress_is_told(report: Report) -> None:
+    assert f"generated coding 1: {PRODUCT} to 10 %" in TOLD
+    assert "drift 2: round 2 of 2" in TOLD
+
+
+def test_the_tables_are_rectangular(report: Report) -> None:
+    found = list(tables(report))
+    assert len(found) == 3 + 2
+    for _, rows in found:
+        assert len({len(row) for row in rows}) == 1
+
+
+def test_programs_get_counts_and_shares(report: Report) -> None:
+    found = document(report)
+    scores = found["scores"]
+    assert isinstance(scores, list)
+    first = scores[0]
+    assert isinstance(first, dict)
+    assert first["closed_share"] == round(report.scores[0].closed_share, 4)
+
+
+class Tags(HTMLParser):
+    """Notes the tags of a page, and that each is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "i"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "i":
+            assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone(report: Report) -> None:
+    text = page(report)
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    names = {tag for tag, _ in tags.seen}
+    assert "svg" in names
+    assert names.isdisjoint({"script", "link", "img", "iframe", "image", "use", "a"})
+    for _, attributes in tags.seen:
+        assert attributes.keys().isdisjoint({"src", "href", "onclick", "onload", "xlink:href"})
+    assert not re.search(r"@import|url\(|https?://", text)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_page_shows_kinds_ways_and_rounds(report: Report) -> None:
+    text = page(report)
+    for words in ("By kind: generated", "Beside the simpler ways", "2 rounds of drift", "novelty"):
+        assert words in text
