@@ -27,10 +27,11 @@ from mcp_compaction.errors import (
     CompactionError,
     InputError,
     NothingRecorded,
+    StoreError,
     UnknownRef,
     UnknownSession,
 )
-from mcp_compaction.formats import Incoming, normalize, render
+from mcp_compaction.formats import Incoming, IncomingMessage, normalize, render
 from mcp_compaction.formats.body import request_body
 from mcp_compaction.formats.newcomers import masked_sections, newcomer, section_tokens
 from mcp_compaction.model import (
@@ -57,6 +58,7 @@ from mcp_compaction.model import (
     SummaryRequest,
     Traits,
     Value,
+    Via,
 )
 from mcp_compaction.ports import (
     Batch,
@@ -189,12 +191,18 @@ class Compactor:
 
     # Recording
 
-    async def record(self, info: SessionInfo, came: Incoming, after: str | None = None) -> Recorded:
-        """Append what is not yet known; answers with the number of each message, in order."""
+    async def record(
+        self, info: SessionInfo, came: Incoming, after: str | None = None, via: Via = "host"
+    ) -> Recorded:
+        """Append what is not yet known; answers with the number of each message, in order.
+
+        Via `tool`: an agent handed it over, so that it is only the agent's word who said what.
+        """
         follows = number_of(after, "m") if after is not None else None
         if came.whole and after is None:
             came, follows = await self._beyond_view(info, came)
-        ready = [newcomer(message, self._counter.count, self._mask) for message in came.messages]
+        given = came.messages if via == "host" else _without_ids(came.messages)
+        ready = [newcomer(message, self._counter.count, self._mask) for message in given]
         sections = came.sections
         if sections is not None and self._mask:
             sections = masked_sections(sections)
@@ -208,16 +216,15 @@ class Compactor:
         most = max(1, len(ready)) if came.whole else _MOST_ROWS
         for start in range(0, max(1, len(ready)), most):
             rows = tuple(ready[start : start + most])
-            is_last = start + most >= len(ready)
             batch = Batch(
                 messages=rows,
                 counter=self._counter.id,
+                via=via,
                 after=follows if start == 0 else seqs[-1],
                 whole=came.whole and start == 0,
                 sections=sections if start == 0 else None,
                 section_tokens=fixed,
                 memory_tokens=memory,
-                reported=came.reported if is_last else None,
             )
             done = await self._store.append(info.id, batch, self._clock.now())
             seqs += done.seqs
@@ -227,7 +234,18 @@ class Compactor:
             await self._store.set_traits(
                 info.id, info.traits.model_copy(update={"model": came.model})
             )
+        if came.reported is not None and seqs:
+            await self._calibrate(info, came.reported)
         return Recorded(seqs=tuple(seqs), new=new, diverged=diverged)
+
+    async def _calibrate(self, info: SessionInfo, reported: int) -> None:
+        """Set what the provider counted beside our count of the same window."""
+        session = await self.load(info)
+        answer = next((m for m in reversed(session.messages) if m.role == "assistant"), None)
+        since = [m.tokens for m in session.messages if answer is not None and m.seq >= answer.seq]
+        counted = self.fill_of(session).counted - sum(since)
+        if counted > 0:
+            await self._store.calibrate(info.id, counted, reported)
 
     async def _beyond_view(self, info: SessionInfo, came: Incoming) -> tuple[Incoming, int | None]:
         """What a loop says that was sent our own view: only what follows it is new."""
@@ -309,8 +327,6 @@ class Compactor:
                 text=f"not compressed: {type(error).__name__} while planning; the session is as it "
                 "was. Go on, and report this with the log."
             )
-        if isinstance(outcome, Compaction):
-            await self._note(info, COMPLETED, outcome.receipt.ref)
         return outcome
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
@@ -532,7 +548,8 @@ class Compactor:
             if not isinstance(outcome, Compaction):
                 return outcome
             await progress("saving")
-            if await self._store.save(info.id, outcome):
+            done = Event(name=COMPLETED, at=self._clock.now(), detail=outcome.receipt.ref)
+            if await self._store.save(info.id, outcome, done):
                 return outcome
         return Failed(
             text=f"not compressed: the view of {info.name} changed {_MOST_TRIES} times meanwhile; "
@@ -596,7 +613,10 @@ class Compactor:
 
     async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
         event = Event(name=name, at=self._clock.now(), detail=detail)
-        await self._store.add_event(info.id, event)
+        try:
+            await self._store.add_event(info.id, event)
+        except StoreError as error:  # what is being reported matters more than the report
+            logger.warning("%s could not be noted: %s", name, error)
 
 
 async def _in_silence(_: str) -> None:
@@ -607,6 +627,11 @@ def _doing(request: SummaryRequest | SearchRequest) -> str:
     if isinstance(request, SummaryRequest):
         return f"summarizing m{request.first}..m{request.last}"
     return "checking what recall gives back"
+
+
+def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:
+    """An agent could claim a host's id first and so keep the real message out."""
+    return tuple(message.model_copy(update={"host_id": None}) for message in messages)
 
 
 def _scope(info: SessionInfo) -> Scope:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,15 @@ def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only this machine may be spoken to."""
     connect = socket.socket.connect
 
     def local_only(self: socket.socket, address: Any) -> None:
-        host = address[0] if isinstance(address, tuple) else ""
+        where: Any = address
+        host = str(where[0]) if isinstance(where, tuple) else ""  # pyright: ignore[reportUnknownArgumentType]
         if host not in ("", "127.0.0.1", "::1", "localhost"):
             raise AssertionError(f"a test tried to reach {host}")
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", local_only)
-    yield

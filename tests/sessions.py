@@ -84,7 +84,9 @@ class Outside:
 
     def _hits(self, query: str, limit: int) -> tuple[int, ...]:
         holds = (
-            m.seq for m in self.archive if query in m.raw or any(f.text == query for f in find(m.raw))
+            m.seq
+            for m in self.archive
+            if query in m.raw or any(f.text == query for f in find(m.raw))
         )
         return tuple(seq for seq, _ in zip(holds, range(limit), strict=False))
 

@@ -559,7 +559,8 @@ def bad_calls() -> dict[
     """Requests that cannot be carried out, by what is wrong with them."""
 
     def ask(**fields: Any) -> Ask:
-        return Ask(**{"reason": "test", "target_percent": 20.0, **fields})
+        known: dict[str, Any] = {"reason": "test", "target_percent": 20.0}
+        return Ask(**{**known, **fields})
 
     return {
         "blank reason": (InputError, lambda c, i: c.compress(i, ask(reason=" "))),

@@ -116,7 +116,5 @@ def _lines(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
         were = "was" if known == 1 else "were"
         lines.append(f"{counted(known, 'message')} of these {were} known already")
     if recorded.diverged is not None:
-        lines.append(
-            f"the history sent differs from the log from m{recorded.diverged} on; both are kept"
-        )
+        lines.append(f"what was sent differs from m{recorded.diverged}, which stays as it was said")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.digest import plain
@@ -74,6 +75,7 @@ def _blank(match: re.Match[str]) -> str:
     return "_" * len(match[0])
 
 
+@lru_cache(maxsize=8_192)  # a window is looked at again and again, and "continue" said often
 def _is_standing(sentence: str) -> bool:
     if _is_question(sentence) or _ORDINARY.search(sentence):
         return False

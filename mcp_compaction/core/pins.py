@@ -51,7 +51,7 @@ def source_of(text: str, messages: Iterable[Message]) -> str | None:
     if len(wanted) < _LEAST_CHARS:
         return None
     for message in messages:
-        if message.is_request and _stands_in(wanted, message.text):
+        if message.via == "host" and message.is_request and _stands_in(wanted, message.text):
             return message.ref
     return None
 

@@ -144,11 +144,11 @@ def _kinds(report: Report) -> Iterator[str]:
 def _over(report: Report, corpus: str, percent: int) -> str:
     """What has to be said where views came out larger than the budget."""
     for cost in report.costs:
-        if (cost.corpus, cost.strategy, cost.percent) == (corpus, PRODUCT, percent):
-            if cost.over_budget:
-                kept = f"{100 * cost.tokens / cost.of_tokens:.0f} %"
-                many = f"{cost.over_budget} of {cost.sessions}"
-                return f"; larger than that in {many} sessions, {kept} in all"
+        way = (cost.corpus, cost.strategy, cost.percent)
+        if way == (corpus, PRODUCT, percent) and cost.over_budget:
+            kept = f"{100 * cost.tokens / cost.of_tokens:.0f} %"
+            many = f"{cost.over_budget} of {cost.sessions}"
+            return f"; larger than that in {many} sessions, {kept} in all"
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -48,18 +49,19 @@ _NOTHING: JsonObject = {}
 _Sent = tuple[JsonObject, str, str]  # the object, its raw text, where it stands
 
 
-def incoming(data: JsonValue) -> Incoming:
+def incoming(data: Any) -> Incoming:
     """What stands in a JSON value: one message, a list of messages or a whole request body."""
     check_depth(data, "the message")
     if isinstance(data, list):
-        return _received(list(_dumped(data)))
+        return _received(list(_dumped(cast("list[JsonValue]", data))))
     if not isinstance(data, dict):
         raise MalformedMessage(
             "there is no message in it; send a message, a list of messages or a request body."
         )
-    if not _is_body(data):
-        return _received([_dump(data, "the message")])
-    return _body(data)
+    given = cast("JsonObject", data)
+    if not _is_body(given):
+        return _received([_dump(given, "the message")])
+    return _body(given)
 
 
 def incoming_text(text: str) -> Incoming:

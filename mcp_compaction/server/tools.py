@@ -29,6 +29,7 @@ from mcp_compaction.model import (
     Ask,
     Author,
     Compaction,
+    Pin,
     PinKind,
     PinScope,
     SessionInfo,
@@ -119,7 +120,8 @@ async def compress_context(
     if digest is not None:
         state.check_records()
     compactor = await state.compactor()
-    info, _ = await state.session(ctx, session, "make" if digest is not None else "look")
+    makes = digest is not None and not dry_run
+    info, _ = await state.session(ctx, session, "make" if makes else "look")
     outcome = await compactor.compress(info, ask, _reporting(ctx))
     text = answers.compressed(outcome, info, is_recorded=bool(info.messages))
     meta = None
@@ -129,15 +131,36 @@ async def compress_context(
     return await _answer(ctx, info, text, meta)
 
 
-def _asks_scope(
-    ctx: Ctx, text: str, scope: PinScope | None, supersedes: str | None
+_FOR = {"session": "for this session", "project": "for this project", "global": "everywhere"}
+
+
+async def _asks_scope(
+    ctx: Ctx, text: str, scope: PinScope | None, supersedes: str | None, session: str | None
 ) -> Elicit[Sure] | Sure:
-    asks = scope in ("project", "global") or supersedes is not None
-    if not asks or not _can_ask(ctx):
+    """Asks only where the answer matters: to bind other sessions, or to drop a user's pin."""
+    if not _can_ask(ctx) or (scope in (None, "session") and supersedes is None):
         return Sure(sure=False)
-    what = f"for every session of this {scope}" if scope in ("project", "global") else "for good"
-    instead = f", replacing {supersedes}" if supersedes else ""
-    return Elicit(f"The agent wants to pin {what}{instead}: {text}", Sure)
+    old = await _pin(ctx, supersedes, session) if supersedes is not None else None
+    if old is not None and old.author == "user":
+        where = _FOR[scope or old.scope]
+        return Elicit(
+            f'The agent wants to replace your pin {old.ref}, "{old.text}", {where}, by: {text}',
+            Sure,
+        )
+    if scope in ("project", "global"):
+        return Elicit(f"The agent wants to pin {_FOR[scope]}: {text}", Sure)
+    return Sure(sure=False)
+
+
+async def _pin(ctx: Ctx, ref: str, session: str | None) -> Pin | None:
+    """The pin of that ref; none where the tool itself will say what is wrong."""
+    try:
+        state = state_of(ctx)
+        info, _ = await state.session(ctx, session, "look")
+        pins = await (await state.compactor()).pins(info)
+    except CompactionError:
+        return None
+    return next((pin for pin in pins if pin.ref == ref), None)
 
 
 @answering
@@ -231,15 +254,7 @@ async def context_stats(
 
 
 async def _asks_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Sure] | Sure:
-    if not _can_ask(ctx):
-        return Sure(sure=False)
-    try:
-        state = state_of(ctx)
-        info, _ = await state.session(ctx, session, "look")
-        pins = await (await state.compactor()).pins(info)
-    except CompactionError:
-        return Sure(sure=False)  # the tool itself says what is wrong
-    pin = next((p for p in pins if p.ref == ref), None)
+    pin = await _pin(ctx, ref, session) if _can_ask(ctx) else None
     if pin is None or pin.author != "user":
         return Sure(sure=False)
     return Elicit(f"The agent wants to release your pin {pin.ref}: {pin.text}", Sure)
@@ -297,11 +312,11 @@ async def record_messages(
     info, is_new = await state.session(ctx, session, "make")
     if not info.traits.owns_window:
         info = await compactor.own_window(info)
-    done = await compactor.record(info, came, after)
+    done = await compactor.record(info, came, after, via="tool")
     refs = answers.refs(done.seqs) or "none"
     lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
     if done.diverged is not None:
-        lines.append(f"the history differs from what was known at m{done.diverged}; both are kept")
+        lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
     if is_new:
         lines.append(f'new session "{info.name}": pass session="{info.name}" from now on')
     return await _answer(ctx, info, "\n".join(lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_compaction.core.extract import extract, must_keep, standing_plan
+from mcp_compaction.core.extract import extract, must_keep, remembered, standing_plan
 from mcp_compaction.core.identifiers import findings, index
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
@@ -145,9 +145,11 @@ def test_changed_files_are_artifacts() -> None:
     assert texts(draft, "ARTIFACTS") == ["src/a.py edited", "src/b.py created"]
 
 
-def test_memory_is_taken_in_as_facts_word_for_word() -> None:
-    draft = drafted([user("go")], memory="The host is db-7.\nThe port is 5432.")
-    assert draft.items("FACTS") == (
-        Item(text="The host is db-7.", provenance="verbatim"),
-        Item(text="The port is 5432.", provenance="verbatim"),
+def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
+    ((section, items),) = remembered("The host is db-7.\nThe port is 5432.")
+    assert section == "FACTS"
+    assert items == (
+        Item(text="The host is db-7.", provenance="verbatim", must_stay=True),
+        Item(text="The port is 5432.", provenance="verbatim", must_stay=True),
     )
+    assert remembered(None) == ()

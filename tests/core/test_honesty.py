@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from mcp_compaction.core.digest import parse_digest
@@ -82,15 +80,15 @@ def test_a_draft_that_is_no_digest_is_refused_with_its_reason(text: str, why: st
     assert note.startswith("the draft of model-x was refused")
 
 
-@pytest.mark.parametrize("share", [1.0, 0.3])
+@pytest.mark.parametrize("share", [0.8, 0.3])
 def test_an_echo_of_the_span_is_refused_whole_or_cut(share: float) -> None:
     span = [(user if n % 2 else assistant)(f"Line {n} of a long talk.") for n in range(1, 41)]
-    said = [f"{m.role}: {m.text}" for m in messages_of(span)]
+    said = [f"user: {m.text}" if share < 0.5 else m.text for m in messages_of(span)]
     text = "\n".join(said[: int(len(said) * share)])
 
     judged = check_draft(parse_digest(text, "model-x"), request(span), estimate)
 
-    assert re.search("repeats the span|too long", refused(judged))
+    assert "repeats the span" in refused(judged)
 
 
 def test_a_draft_may_quote_some_lines_of_the_span() -> None:
@@ -227,10 +225,10 @@ def test_rules_and_tasks_quote_a_message_or_are_uncertain() -> None:
     assert items(judged)[1:] == [
         ("OPEN", "rotate the staging key"),
         ("CONSTRAINTS", "Never push to main."),
-        ("UNCERTAIN", "Use the blue theme."),
-        ("UNCERTAIN", "1 failed"),
         ("UNCERTAIN", "write a poem"),
         ("UNCERTAIN", "go"),
+        ("UNCERTAIN", "Use the blue theme."),
+        ("UNCERTAIN", "1 failed"),
     ]
     assert "4 lines of the draft named a rule or task that no message states" in judged.notes[0]
 

@@ -124,3 +124,14 @@ def test_the_page_shows_kinds_ways_and_rounds(report: Report) -> None:
     text = page(report)
     for words in ("By kind: generated", "Beside the simpler ways", "2 rounds of drift", "novelty"):
         assert words in text
+
+
+def test_the_page_says_where_a_view_came_out_too_large(report: Report) -> None:
+    costs = tuple(
+        cost.model_copy(update={"over_budget": int(cost.percent == 10), "faults": ("a <fault>",)})
+        for cost in report.costs
+    )
+    text = page(report.model_copy(update={"costs": costs}))
+    assert "to 10 % of its tokens; larger than that in 1 of 2 sessions" in text
+    assert "to 25 % of its tokens</figcaption>" in text
+    assert "a &lt;fault&gt;" in text

@@ -274,10 +274,13 @@ def test_a_users_pin_is_released_only_when_the_user_agrees(tmp_path: Path, era: 
     async def story(chat: Talk) -> None:
         said = [{"role": "user", "content": rule}]
         await chat.say("record_messages", messages=said, session="loop")
-        assert "by user, said in m1" in await chat.say("pin_constraint", text=rule, session="loop")
-        refused = await chat.fail("unpin_constraint", ref="p1", session="loop")
+        own = await chat.say("pin_constraint", text=rule, session="loop")
+        assert "(constraint, session, by agent)" in own  # an agent can record what it likes
+        await chat.say("unpin_constraint", ref="p1", session="loop")
+        assert "by user" in await chat.prompt("pin", text=rule, session="loop")
+        refused = await chat.fail("unpin_constraint", ref="p2", session="loop")
         assert "only the user releases it" in refused
-        assert "released p1" in await chat.say("unpin_constraint", ref="p1", session="loop")
+        assert "released p2" in await chat.say("unpin_constraint", ref="p2", session="loop")
         assert all(rule in question for question in asked)
         assert len(asked) == 2
 
