@@ -175,6 +175,10 @@ class Compactor:
         asked = f"no session {name!r} in this project" if name else "several sessions are recorded"
         raise UnknownSession(f"{asked}; name one of: {names}.")
 
+    async def find_anywhere(self, name: str) -> SessionInfo | None:
+        """The session of that name in whatever project, for one who asks across projects."""
+        return await self._store.find_session(Scope(project=None), name)
+
     async def sessions(self, project: str | None, limit: int = 50) -> tuple[SessionInfo, ...]:
         """The sessions of a project, or of all, the newest first."""
         return await self._store.sessions(Scope(project=project), limit)

@@ -18,7 +18,7 @@ from mcp_compaction.core.digest import as_sections, parse_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming, validate
+from mcp_compaction.formats import incoming, render, validate
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -272,7 +272,7 @@ async def _check_view(compactor: Compactor, info: SessionInfo, hostile: Hostile)
     for pin in session.pins:
         assert f"\n{pin.ref} constraint, by user: {pin.text}" in whole
     for shape in SHAPES:
-        messages: Any = (await compactor.context(info, shape))["messages"]
+        messages = render(shown, shape)
         assert validate(messages, shape) == ()
         assert problems(messages, shape) == []
         sent = json.dumps(messages, ensure_ascii=False)

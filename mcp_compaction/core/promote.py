@@ -54,7 +54,7 @@ class _Piece:
     seq: int
     place: int
     text: str
-    words: frozenset[str]
+    words: tuple[str, ...]  # sorted: a sum of floats depends on their order
     cost: float
     weight: float
 
@@ -158,7 +158,7 @@ def _piece(seq: int, place: int, text: str) -> _Piece:
     facts = 1 + 0.2 * min(3, len(_FACT.findall(text)))
     small_talk = 0.6 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk / cost**_LENGTH
-    return _Piece(seq, place, text, frozenset(_words(text)), cost, weight)
+    return _Piece(seq, place, text, tuple(sorted(set(_words(text)))), cost, weight)
 
 
 def _words(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ RULE = (
     "\tIf a tool asks “Apply to prod-db-2? [y/N]”, the answer is N\u00a0– even with --dry-run.\n"
     "\tC:\\ops\\db\\README.md says otherwise; it's out of date."
 )
-QUERY, DETAIL = "staging pgbouncer port", "6437"
+QUERY, DETAIL = "fps.rails.internal BASE_URL LARGEST_AMOUNT", 'Decimal("45000")'
 
 # A paragraph is a scene. Calls stand under the words they are made with: `- Tool arguments =>
 # answer`, all in one batch; `! tool {arguments}` is a call of ours.
@@ -119,7 +119,7 @@ agent: The fix is in. How full is the window?
 agent: A task is finished, and the next reads long exports: I compress, down to 15 %.
 ! compress_context {"reason": "OPS-4127 is fixed and on staging", "target_percent": 15}
 
-user: Good. Now the runbook entry: which port does pgbouncer have on staging?
+user: Good. Now the runbook entry: which amount is too large for Faster Payments?
 
 agent: That is no longer in my window; I look it up.
 ! recall_archived {"query": "QUERY"}

@@ -23,7 +23,7 @@ from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.outline import boundary_cues, outline
 from mcp_compaction.core.receipt import receipt_text
 from mcp_compaction.core.refs import parse_span
-from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.errors import CompactionError, InputError, NothingRecorded
 from mcp_compaction.formats import incoming
 from mcp_compaction.model import (
     Ask,
@@ -220,11 +220,11 @@ async def recall_archived(
     compactor = await state.compactor()
     nonce = secrets.token_hex(3)
     skip = _skip(cursor)
-    if query is None and refs is None:
-        return await _resume(ctx, session, nonce)
-    info, _ = await state.session(ctx, session, "look")
     if scope == "all" and state.whose.must_name:
         raise InputError('scope="all" is for the user of this machine; pass scope="project".')
+    if query is None and refs is None:
+        return await _resume(ctx, session, scope, nonce)
+    info = await _looked_up(ctx, session, scope)
     if refs is not None:
         found = await compactor.originals(info, refs)
         text = answers.originals(found, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
@@ -245,7 +245,10 @@ async def context_stats(
     """Fill of the window, room left, what compressing would free, pins, good moments."""
     state = state_of(ctx)
     compactor = await state.compactor()
-    info, _ = await state.session(ctx, session, "look")
+    try:
+        info, _ = await state.session(ctx, session, "look")
+    except NothingRecorded as nothing:
+        return CallToolResult(content=[TextContent(type="text", text=str(nothing))])
     found = await compactor.stats(info)
     loaded = await compactor.load(info)
     passages = outline(loaded.messages) if detail == "full" else ()
@@ -319,10 +322,26 @@ async def record_messages(
         lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
     if is_new:
         lines.append(f'new session "{info.name}": pass session="{info.name}" from now on')
-    return await _answer(ctx, info, "\n".join(lines))
+    relief = await compactor.relieve(info)
+    if not isinstance(relief, Compaction):
+        return await _answer(ctx, info, "\n".join(lines))
+    lines.append(f"the window was full:\n{receipt_text(relief.receipt)}")
+    after_relief = await compactor.load(info)
+    meta = directive(after_relief, relief, True, *compactor.index_terms(after_relief))
+    return await _answer(ctx, info, "\n".join(lines), meta)
 
 
-async def _resume(ctx: Ctx, name: str | None, nonce: str) -> CallToolResult:
+async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
+    """The session a recall means; across projects only when that was asked for."""
+    state = state_of(ctx)
+    if scope == "all" and name is not None:
+        found = await (await state.compactor()).find_anywhere(name.strip())
+        if found is not None:
+            return found
+    return (await state.session(ctx, name, "look"))[0]
+
+
+async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToolResult:
     state = state_of(ctx)
     compactor = await state.compactor()
     if name is None and not state.whose.must_name and not state.host(ctx).tells:
@@ -330,7 +349,7 @@ async def _resume(ctx: Ctx, name: str | None, nonce: str) -> CallToolResult:
         if not found:
             raise InputError("nothing is kept for this project yet; pin or compress starts it.")
         return CallToolResult(content=[TextContent(type="text", text=answers.sessions(found))])
-    info, _ = await state.session(ctx, name, "look")
+    info = await _looked_up(ctx, name, scope)
     return await _answer(ctx, info, answers.brief(await compactor.brief(info), nonce))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import InputError, UnknownSession
+from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 
@@ -15,6 +15,7 @@ Purpose = Literal["make", "look"]
 
 _CLAUDE_CODE = "CLAUDE_CODE_SESSION_ID"
 _MOST_NAME = 80
+_MOST_SESSIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +72,39 @@ class Whose:
         if not tidy or len(tidy) > _MOST_NAME or not tidy.isprintable():
             raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
         if purpose == "look":
-            return self._remember(await compactor.find(self.project, tidy), False)
+            return self._remember(await self._find(compactor, tidy), False)
         key = SessionKey(project=self.project, name=tidy)
         return self._remember(*await compactor.open(key, Traits(owns_window=False)))
+
+    async def _find(self, compactor: Compactor, name: str) -> SessionInfo:
+        try:
+            return await compactor.find(self.project, name)
+        except UnknownSession:
+            elsewhere = None if self.must_name else await compactor.find_anywhere(name)
+            if elsewhere is None:
+                raise
+            raise UnknownSession(
+                f'"{name}" is a session of another project, {elsewhere.project}; '
+                'recall_archived with scope="all" reads it from here.'
+            ) from None
 
     async def _told(
         self, compactor: Compactor, host: Host, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         key = SessionKey(project=self.project, host=host.name, host_session=host.session)
+        if purpose == "look":
+            return self._remember(await self._known_to(compactor, host), False)
         info, is_new = await compactor.open(key, Traits(owns_window=False))
         return self._remember(info, is_new)
+
+    async def _known_to(self, compactor: Compactor, host: Host) -> SessionInfo:
+        for info in await compactor.sessions(self.project, _MOST_SESSIONS):
+            if (info.host, info.host_session) == (host.name, host.session):
+                return info
+        raise NothingRecorded(
+            "nothing of this chat is kept yet, so its fill is unknown; pin_constraint or "
+            "compress_context with a digest starts it."
+        )
 
     async def _which(self, compactor: Compactor) -> str:
         recent = await compactor.sessions(self.project, 5)

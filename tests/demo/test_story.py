@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.demo.material import material
 from mcp_compaction.demo.story import DETAIL, RULE, Act, Message, body, story
@@ -54,14 +52,22 @@ def test_calls_are_made_in_parallel() -> None:
     assert sum(size > 1 for size in batches) > 10
 
 
-@pytest.mark.parametrize("words", [RULE, DETAIL])
-def test_the_rule_and_the_detail_are_said_once_by_the_user(words: str) -> None:
+def places_of(words: str) -> list[int]:
     said = [json.dumps(message["content"], ensure_ascii=False) for message in messages()]
     wanted = json.dumps(words, ensure_ascii=False)[1:-1]
-    places = [number for number, text in enumerate(said) if wanted in text]
-    assert len(places) == 1
-    assert places[0] < 10
-    assert messages()[places[0]]["role"] == "user"
+    return [number for number, text in enumerate(said) if wanted in text]
+
+
+def test_the_rule_is_said_once_near_the_beginning_by_the_user() -> None:
+    (place,) = places_of(RULE)
+    assert place < 10
+    assert messages()[place]["role"] == "user"
+
+
+def test_the_detail_stands_only_in_what_the_agent_read_early() -> None:
+    places = places_of(DETAIL)
+    assert places
+    assert max(places) < len(messages()) // 2
 
 
 def test_the_rule_has_odd_bytes() -> None:

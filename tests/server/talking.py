@@ -16,7 +16,7 @@ from mcp_compaction.settings import load_settings
 Era = Literal["auto", "legacy"]
 ERAS: tuple[Era, ...] = ("auto", "legacy")
 
-SMALL = {"MCP_COMPACTION_WINDOW_TOKENS": "6000", "MCP_COMPACTION_COUNTER": "estimate"}
+SMALL = {"MCP_COMPACTION_WINDOW_TOKENS": "10000", "MCP_COMPACTION_COUNTER": "estimate"}
 
 
 class Talk:

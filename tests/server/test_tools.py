@@ -100,6 +100,34 @@ def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era: Era) 
 
 
 @both_eras
+def test_a_full_window_is_relieved_as_soon_as_it_is_recorded(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        result = await chat.call(
+            "record_messages", messages=coding_session(60, 300), session="loop"
+        )
+        assert "the window was full:\nc1 done: " in text_of(result)
+        assert (result.meta or {})["compaction_directive"] is True
+        stats = await chat.say("context_stats", session="loop")
+        assert "CONTEXT_BUDGET_COMPACTION_SAFETY_NET: 1" in stats
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_a_name_goes_on_in_another_project_when_asked_across(tmp_path: Path, era: Era) -> None:
+    async def here(chat: Talk) -> None:
+        await chat.say("compress_context", reason="x", digest="OPEN\n- file it", session="tax-2026")
+
+    async def there(chat: Talk) -> None:
+        told = await chat.fail("recall_archived", session="tax-2026")
+        assert 'of another project, /p; recall_archived with scope="all"' in told
+        assert "file it" in await chat.say("recall_archived", session="tax-2026", scope="all")
+
+    talk(tmp_path, here, era)
+    talk(tmp_path, there, era, project="/q")
+
+
+@both_eras
 def test_the_directive_rebuilds_the_window_and_it_is_valid(tmp_path: Path, era: Era) -> None:
     async def story(chat: Talk) -> None:
         await chat.say("record_messages", messages=LONG, session="loop")
