@@ -598,7 +598,8 @@ class Compactor:
             raise
         except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
             logger.warning("%s failed: %r", self._summarizer.name, error)
-            note = f"{self._summarizer.name} failed ({error}); extracted instead"
+            # The error's own words may come from anywhere: the log has them, the receipt does not.
+            note = f"{self._summarizer.name} failed ({type(error).__name__}); extracted instead"
             return extract(request).model_copy(update={"note": note})
 
     async def _source(self, session: Session, text: str) -> str | None:

@@ -8,7 +8,8 @@ from datetime import datetime
 
 from mcp_compaction.core.apply import apply
 from mcp_compaction.core.digest import as_sections, fit, join, label, merge, parse_digest, sized
-from mcp_compaction.core.extract import must_keep, open_tasks, remembered, standing_plan
+from mcp_compaction.core.extract import extract, must_keep, open_tasks, remembered, standing_plan
+from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
 from mcp_compaction.core.parts import Count
@@ -37,6 +38,7 @@ from mcp_compaction.model import (
     Refusal,
     Replaced,
     SearchRequest,
+    SectionName,
     Session,
     Shown,
     ShownMessage,
@@ -140,8 +142,10 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             takes_memory = given is None and memory_in is None and fits
             memory = work.session.sections.memory if takes_memory else None
             request = _request(block, memory, terms)
-            draft = given or (yield from _draft(request))
+            offered = given or (yield from _draft(request))
+            draft, doubts = _believed(offered, request, rules_in_force(work.session), terms.count)
             made[position] = _digest(request, draft, number + len(made), terms.count)
+            notes += doubts
             memory_in = made[position].number if memory else memory_in
             notes += [draft.note] if draft.note else []
     return _Work(
@@ -151,6 +155,17 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
         freed=(*work.freed, *work.plan.sheet.freed),
         notes=(*work.notes, *notes),
     )
+
+
+def _believed(
+    draft: Draft, request: SummaryRequest, rules: Sequence[str], count: Count
+) -> tuple[Draft, tuple[str, ...]]:
+    """What of a draft is true to its source; a draft that cannot be believed is extracted anew."""
+    judged = check_draft(draft, request, count, rules)
+    if judged.draft is not None:
+        return judged.draft, judged.notes
+    extracted = clean_draft(extract(request), request, rules)
+    return extracted.draft or Draft(author="extractive"), (*judged.notes, *extracted.notes)
 
 
 def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequest:
@@ -239,7 +254,9 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
         for piece in lay_out(session, terms.own.index_limit, terms.count)
     )
     promoted = promote(gone, before.view.promoted, shown, room, terms.count)
-    view = session.view.model_copy(update={"promoted": promoted})
+    # Tool output may carry what looks like an order or a tag; it stays in the archive.
+    harmless = tuple(p for p in promoted if not any(is_planted(piece) for piece in p.pieces))
+    view = session.view.model_copy(update={"promoted": harmless})
     return replace(work, session=session.model_copy(update={"view": view}))
 
 
@@ -359,6 +376,9 @@ def _compaction(
 def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: Count) -> Outcome:
     """An agent's own digest where nothing was recorded: kept, and marked as not checked."""
     draft = parse_digest(ask.digest or "", "agent")
+    found: dict[SectionName, list[Item]] = {}
+    for name, items in draft.sections:
+        found[name] = [item for item in items if not is_planted(item.text)]
     number = session.next_digest
     digest = sized(
         Digest(
@@ -366,7 +386,7 @@ def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: 
             first=0,
             last=0,
             messages=0,
-            sections=draft.sections,
+            sections=as_sections(found),
             author="agent",
             checked=False,
             began=now,
