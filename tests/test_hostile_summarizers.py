@@ -172,8 +172,8 @@ def _half_characters(_: SummaryRequest, seed: int) -> Draft:
 
 
 KINDS: tuple[Hostile, ...] = (
-    Hostile("hangs", _fails(TimeoutError("no answer after 30 s")), "no answer after 30 s"),
-    Hostile("raises", _fails(RuntimeError("out of order")), "out of order"),
+    Hostile("hangs", _fails(TimeoutError("no answer after 30 s")), "TimeoutError"),
+    Hostile("raises", _fails(RuntimeError("out of order")), "RuntimeError"),
     Hostile(
         "empty", lambda _, seed: Draft(author="model-x") if seed % 2 else _says("- …"), "empty"
     ),
