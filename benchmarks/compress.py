@@ -46,6 +46,8 @@ async def main() -> None:
 async def record_throughput(compactor: Compactor) -> None:
     """Messages a second at three sizes; what they leave behind fills the store."""
     best_counter().count("the ranks are loaded once, before anything is timed")
+    first, _ = await compactor.open(SessionKey(project="/others", name="warm-up"))
+    await compactor.record(first, incoming([small_message(-n) for n in range(1_000)]))
     print("recording (batches of 1,000, about 200 characters each)")
     rates: list[float] = []
     known = 0

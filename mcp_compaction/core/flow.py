@@ -161,11 +161,15 @@ def _believed(
     draft: Draft, request: SummaryRequest, rules: Sequence[str], count: Count
 ) -> tuple[Draft, tuple[str, ...]]:
     """What of a draft is true to its source; a draft that cannot be believed is extracted anew."""
-    judged = check_draft(draft, request, count, rules)
-    if judged.draft is not None:
-        return judged.draft, judged.notes
-    extracted = clean_draft(extract(request), request, rules)
-    return extracted.draft or Draft(author="extractive"), (*judged.notes, *extracted.notes)
+    notes: tuple[str, ...] = ()
+    if draft.author != "extractive":
+        judged = check_draft(draft, request, count, rules)
+        if judged.draft is not None:
+            return judged.draft, judged.notes
+        draft, notes = extract(request), judged.notes
+    # Our own lines are true to the span, but a tool's output may have planted what they quote.
+    cleaned = clean_draft(draft, request, rules)
+    return cleaned.draft or Draft(author="extractive"), (*notes, *cleaned.notes)
 
 
 def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequest:

@@ -45,6 +45,7 @@ _FEWEST_WORDS = 4
 _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LONGEST = 300
 _REF_TOKENS = 3
+_GOOD_ENOUGH = 0.85
 _DECAY = 0.5  # a word said again is worth half as much each time
 _LENGTH = 0.8  # long pieces pay for their length, but not in full
 
@@ -67,7 +68,9 @@ def promote(
     count: Count,
 ) -> tuple[Promoted, ...]:
     """The best pieces of what left the window, and of those kept before, that the room holds."""
-    pieces = [*_kept_before(earlier), *_pieces(gone)]
+    # Each text once, where it was said last.
+    places = dict((*_kept_before(earlier), *_said(gone)))
+    pieces = [_piece(*place, text) for text, place in places.items()]
     room -= count(LABEL) + 4
     if room <= 0 or not pieces:
         return ()
@@ -114,7 +117,8 @@ def _cover(
         value = -worth(piece)
         if value >= 0:
             continue
-        if queue and value > queue[0][0] + 1e-9:
+        # Good enough is taken: weighing all anew for the very best would take ten times as long.
+        if queue and value > queue[0][0] * _GOOD_ENOUGH:
             heappush(queue, (value, number))
             continue
         if used + piece.cost * 0.8 > room:
@@ -140,17 +144,17 @@ def _rarity(pieces: Sequence[_Piece]) -> dict[str, float]:
     return {word: log(1 + messages / (1 + len(where))) for word, where in said_in.items()}
 
 
-def _kept_before(earlier: Iterable[Promoted]) -> Iterator[_Piece]:
+def _kept_before(earlier: Iterable[Promoted]) -> Iterator[tuple[str, tuple[int, int]]]:
     for promoted in earlier:
         for place, text in enumerate(promoted.pieces):
-            yield _piece(promoted.seq, place, text)
+            yield text, (promoted.seq, place)
 
 
-def _pieces(messages: Iterable[Message]) -> Iterator[_Piece]:
+def _said(messages: Iterable[Message]) -> Iterator[tuple[str, tuple[int, int]]]:
     for message in messages:
         texts = (text for part in message.parts for text in _texts(part))
-        for place, text in enumerate(dict.fromkeys(texts)):
-            yield _piece(message.seq, place, text)
+        for place, text in enumerate(texts):
+            yield text, (message.seq, place)
 
 
 def _piece(seq: int, place: int, text: str) -> _Piece:
