@@ -20,7 +20,7 @@ Start the real server, play a long coding session against it, and show what a co
 Needs no key and no network. Ends with code 1 if a promise did not hold.
 Changes: nothing; whatever --home and the settings say elsewhere, the demo has a store of its own,
 which is removed at the end unless --keep names a folder for it."""
-EXAMPLES = ("demo", "demo --keep /tmp/payouts", "demo --json")
+EXAMPLES = ("demo", "demo --keep payouts", "demo --json")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

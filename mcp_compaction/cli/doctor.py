@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,7 +63,7 @@ async def run(call: Invocation) -> int:
         _say_settings(call.screen, listed, project)
     health = await _health(call, settings)
     notes = list(health.notes) if health else []
-    problems = list(health.problems) if health else []
+    problems = list(health.problems) if health else list(_unwritable(settings.home))
     checks = () if call.args.no_server else await _server(call.environ)
     problems += _faults(checks)
     notes += _slowness(checks)
@@ -93,6 +94,13 @@ async def _health(call: Invocation, settings: Settings) -> Health | None:
         if call.args.fix:
             await place.compactor.repair()
         return await place.compactor.health()
+
+
+def _unwritable(home: Path) -> Iterator[str]:
+    """Why the first record could not make the store there."""
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        yield f"{place} cannot be written; set MCP_COMPACTION_HOME to a folder of yours"
 
 
 async def _server(environ: Mapping[str, str]) -> tuple[Checked, ...]:

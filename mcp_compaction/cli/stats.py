@@ -106,7 +106,7 @@ def _pressure(pressure: Pressure) -> str:
         "calm": "calm: there is room",
         "advise": "getting full: compress at the next good moment",
         "act": "full: the system compresses",
-        "safety net": "full: the safety net compresses",
+        "safety net": "full: compress now; a loop's next record does it by itself",
     }[pressure.level]
     down = f"goes down to {pressure.release_percent:g} %"
     return f"{now}; acts at {pressure.trigger_percent:g} %, {down}"

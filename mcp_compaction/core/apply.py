@@ -42,7 +42,8 @@ def _entries(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
         case StepBlock():
             return block.entries
         case DigestBlock():
-            return (Digested(digest=block.digest.number, thin=block.thin),)
+            number = block.digest.number if digest is None else digest.number
+            return (Digested(digest=number, thin=block.thin),)
         case SpanBlock() | MergeBlock():
             if digest is None:
                 raise ValueError("a planned digest was never written")

@@ -150,6 +150,22 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
     return sized(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
 
 
+def without_settled(digest: Digest, plan: str) -> Digest | None:
+    """The digest without the open tasks of plans that a newer one has settled; None: as it is.
+
+    Tasks taken from a plan carry its ref and are extracted; what was quoted stays.
+    """
+    if not plan:
+        return None
+    tasks = digest.items("OPEN")
+    left = tuple(t for t in tasks if t.provenance != "extracted" or plan in t.refs or not t.refs)
+    if left == tasks:
+        return None
+    sections = tuple((n, left if n == "OPEN" else items) for n, items in digest.sections)
+    kept = tuple((name, items) for name, items in sections if items)
+    return digest.model_copy(update={"sections": kept, "merged": (*digest.merged, digest.number)})
+
+
 def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
     """One index for several: each thing once, what is newest decides what was done to it."""
     merged: dict[tuple[str, str], IndexItem] = {}

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mcp_compaction.core.apply import apply
-from mcp_compaction.core.digest import as_sections, fit, join, label, merge, parse_digest, sized
+from mcp_compaction.core.digest import (
+    as_sections,
+    fit,
+    join,
+    label,
+    merge,
+    parse_digest,
+    sized,
+    without_settled,
+)
 from mcp_compaction.core.extract import extract, must_keep, open_tasks, remembered, standing_plan
 from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
 from mcp_compaction.core.identifiers import Finding, findings, index
@@ -18,7 +27,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, measure
 from mcp_compaction.core.promote import promote
 from mcp_compaction.core.render import lay_out
-from mcp_compaction.core.sheet import MergeBlock, SpanBlock
+from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
 from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
 from mcp_compaction.model import (
     Ask,
@@ -134,7 +143,11 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     memory_in = work.session.view.memory_in
     newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
-        if isinstance(block, MergeBlock):
+        if isinstance(block, DigestBlock) and (fresh := without_settled(block.digest, terms.plan)):
+            made[position] = sized(
+                fresh.model_copy(update={"number": number + len(made)}), terms.count
+            )
+        elif isinstance(block, MergeBlock):
             made[position] = merge(block.digests, number + len(made), block.limit, terms.count)
         elif isinstance(block, SpanBlock):
             given = _given(terms.ask, position == newest)

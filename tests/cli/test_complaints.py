@@ -304,3 +304,12 @@ def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
     assert listed["release_percent"]["source"] == "MCP_COMPACTION_RELEASE_PERCENT"
     assert listed["shrink_over_chars"]["source"] == "preset lab"
     assert listed["summarizer"]["is_default"]
+
+
+def test_doctor_says_when_a_store_could_not_be_made(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "file").write_text("no folder")
+    shell = Shell(tmp_path)
+    ran = shell.bare("doctor", "--no-server", "--home", str(tmp_path / "file" / "home"))
+    assert ran.code == 1
+    assert "cannot be written; set MCP_COMPACTION_HOME" in ran.out

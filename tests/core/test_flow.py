@@ -618,3 +618,22 @@ def test_only_the_digest_of_the_span_that_lost_something_is_patched() -> None:
         ["7f3a91c2"],
         [],
     ]
+
+
+def plan_call(number: int, *tasks: tuple[str, str]) -> list[dict[str, Any]]:
+    todos = [{"content": text, "status": status} for text, status in tasks]
+    return used(f"plan{number}", "TodoWrite", "ok", todos=todos)
+
+
+def test_a_task_that_a_later_plan_settles_is_open_no_longer() -> None:
+    first = plan_call(1, ("migrate", "pending"), ("docs", "pending"))
+    session = session_of([user("go"), *first, *chatter(40)])
+    before = done(compress(session, SMALL, force=True))
+    assert [item.text for item in before.digests[0].items("OPEN")] == ["migrate", "docs"]
+    later = plan_call(2, ("migrate", "completed"), ("docs", "pending"))
+    known = len(session.messages)
+    session = said(after(session, before), [*later, *chatter(40)], known)
+    outcome = done(compress(session, SMALL, force=True))
+    seen = after(session, outcome)
+    tasks = [item.text for digest in seen.digests for item in digest.items("OPEN")]
+    assert tasks == ["docs"]
