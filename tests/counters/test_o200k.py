@@ -76,7 +76,9 @@ def test_no_network_is_used():
 
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize(
-    "content", [None, b"", b"no gzip", gzip.compress(b"wrong ranks"), gzip.compress(b"x" * 99)[:-9]]
+    "content",
+    [None, b"", b"no gzip", gzip.compress(b"wrong ranks"), gzip.compress(b"x" * 99)[:-9]],
+    ids=["missing", "empty", "no gzip", "wrong ranks", "cut short"],
 )
 def test_missing_or_damaged_ranks_give_the_estimator(tmp_path: Path, content: bytes | None):
     ranks = tmp_path / "o200k_base.tiktoken.gz"
