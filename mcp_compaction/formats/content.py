@@ -7,8 +7,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from mcp_compaction.core.parts import compact_json
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.jsontext import compact, parse
+from mcp_compaction.formats.jsontext import parse
 from mcp_compaction.model import Cut, JsonObject, Media, Opaque, Part, Text, Thinking, ToolResult
 
 EMPTY: Final = "(empty)"
@@ -62,7 +63,7 @@ def read_arguments(text: JsonValue) -> JsonObject:
 def arguments_text(given: JsonObject) -> str:
     """A tool call's arguments as the JSON text they came from."""
     raw = given.get("_raw")
-    return raw if isinstance(raw, str) and len(given) == 1 else compact(given)
+    return raw if isinstance(raw, str) and len(given) == 1 else compact_json(given)
 
 
 def media(block: JsonObject, fallback: str) -> Media:
@@ -90,7 +91,7 @@ def _words(value: JsonValue) -> list[str]:
         case dict():
             words = [word for key in _WORDED if key in value for word in _words(value[key])]
             given = value.get("input")
-            return [*words, compact(given)] if given else words
+            return [*words, compact_json(given)] if given else words
         case _:
             return []
 

@@ -78,11 +78,6 @@ def is_encodable(text: str) -> bool:
     return text.isascii() or _LONE.search(text) is None
 
 
-def compact(value: JsonValue) -> str:
-    """The shortest JSON text of a value, keys as given."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def canonical(value: JsonValue) -> str:
     """One JSON text for equal values: keys sorted, in ASCII, so that any text can be written."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True)

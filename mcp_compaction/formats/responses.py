@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from mcp_compaction.core.parts import compact_json
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats.arrange import Piece, pairing_problems
 from mcp_compaction.formats.content import (
@@ -24,7 +25,6 @@ from mcp_compaction.formats.content import (
     without,
     words_of,
 )
-from mcp_compaction.formats.jsontext import compact
 from mcp_compaction.model import (
     Cut,
     JsonObject,
@@ -130,7 +130,9 @@ def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
                 kept["arguments"] = arguments_text(cut.shown.arguments)
             case "custom_tool_call", ToolCall():
                 given = cut.shown.arguments.get("input")
-                kept["input"] = given if isinstance(given, str) else compact(cut.shown.arguments)
+                kept["input"] = (
+                    given if isinstance(given, str) else compact_json(cut.shown.arguments)
+                )
             case (("function_call_output" | "custom_tool_call_output"), ToolResult()):
                 kept["output"] = cut.shown.text
             case _:

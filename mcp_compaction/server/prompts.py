@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -13,12 +11,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 from pydantic import Field
 
-from mcp_compaction.errors import CompactionError
 from mcp_compaction.server import answers
-from mcp_compaction.server.state import State, state_of
+from mcp_compaction.server.state import State, state_of, telling
 
 Ctx = Context[State]
-P = ParamSpec("P")
 
 _MOST_NAMES = 100
 
@@ -42,17 +38,9 @@ def register(server: MCPServer[State], state: State) -> None:
         return Completion(values=names, total=len(names), has_more=False)
 
 
-def _telling(prompt: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
-    """A prompt whose expected errors reach the user; the SDK lets only MCPError through."""
-
-    @wraps(prompt)
-    async def answer(*args: P.args, **kwargs: P.kwargs) -> str:
-        try:
-            return await prompt(*args, **kwargs)
-        except CompactionError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
-
-    return answer
+def _refused(text: str) -> MCPError:
+    """Of a prompt's errors the SDK lets only MCPError through."""
+    return MCPError(INVALID_PARAMS, text)
 
 
 async def compact(
@@ -67,7 +55,7 @@ async def compact(
     )
 
 
-@_telling
+@telling(_refused)
 async def resume(
     ctx: Ctx, session: Annotated[str, Field(description="The session to go on with.")]
 ) -> str:
@@ -79,7 +67,7 @@ async def resume(
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 
-@_telling
+@telling(_refused)
 async def pin(
     ctx: Ctx,
     text: Annotated[str, Field(description="The rule, word for word.")],

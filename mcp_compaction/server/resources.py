@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import ParamSpec
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -16,11 +13,9 @@ from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.receipt import receipt_text
 from mcp_compaction.core.refs import number_of
 from mcp_compaction.core.render import pinned_block
-from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import SessionInfo
-from mcp_compaction.server.state import State, state_of
+from mcp_compaction.server.state import State, state_of, telling
 
-P = ParamSpec("P")
 Ctx = Context[State]
 
 _JSON = "application/json"
@@ -31,7 +26,7 @@ _MOST_SESSIONS = 50
 def register(server: MCPServer[State], state: State) -> None:
     """Publish the resources."""
 
-    @_found
+    @telling(ResourceNotFoundError)
     async def sessions() -> str:
         """The sessions of this project, the newest first."""
         compactor = await state.compactor()
@@ -49,47 +44,34 @@ def register(server: MCPServer[State], state: State) -> None:
         server.resource(uri, title=title, mime_type=kind)(read)
 
 
-def _found(read: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
-    """A reading whose expected errors say what is not there."""
-
-    @wraps(read)
-    async def answer(*args: P.args, **kwargs: P.kwargs) -> str:
-        try:
-            return await read(*args, **kwargs)
-        except CompactionError as error:
-            raise ResourceNotFoundError(str(error)) from error
-
-    return answer
-
-
 async def _session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
     state = state_of(ctx)
     compactor = await state.compactor()
     return compactor, await compactor.find(state.whose.project, name)
 
 
-@_found
+@telling(ResourceNotFoundError)
 async def context(session: str, ctx: Ctx) -> str:
     """What the model should see now, in the Messages API's shape, ready to send."""
     compactor, info = await _session(ctx, session)
     return json.dumps(await compactor.context(info), ensure_ascii=False)
 
 
-@_found
+@telling(ResourceNotFoundError)
 async def pinned(session: str, ctx: Ctx) -> str:
     """The pinned block of a session, word for word."""
     compactor, info = await _session(ctx, session)
     return pinned_block(p for p in await compactor.pins(info) if p.kind != "note")
 
 
-@_found
+@telling(ResourceNotFoundError)
 async def digests(session: str, ctx: Ctx) -> str:
     """All digests ever made of a session, oldest first."""
     compactor, info = await _session(ctx, session)
     return "\n\n".join(render_digest(digest) for digest in await compactor.digests(info))
 
 
-@_found
+@telling(ResourceNotFoundError)
 async def message(session: str, ref: str, ctx: Ctx) -> str:
     """The original JSON of a message, byte for byte."""
     compactor, info = await _session(ctx, session)
@@ -98,7 +80,7 @@ async def message(session: str, ref: str, ctx: Ctx) -> str:
     return found[0].message.raw
 
 
-@_found
+@telling(ResourceNotFoundError)
 async def receipt(session: str, ref: str, ctx: Ctx) -> str:
     """What a compaction did."""
     compactor, info = await _session(ctx, session)

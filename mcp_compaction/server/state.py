@@ -9,7 +9,6 @@ from typing import ParamSpec, TypeVar
 
 import anyio
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError
@@ -70,14 +69,19 @@ def state_of(ctx: Context[State]) -> State:
     return ctx.request_context.lifespan_context
 
 
-def answering(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A tool whose expected errors reach the model as text."""
+def telling(
+    as_error: Callable[[str], Exception],
+) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+    """A handler whose expected errors reach the caller as text, in the one form the SDK lets by."""
 
-    @wraps(tool)
-    async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await tool(*args, **kwargs)
-        except CompactionError as error:
-            raise ToolError(str(error)) from error
+    def wrap(handler: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        @wraps(handler)
+        async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return await handler(*args, **kwargs)
+            except CompactionError as error:
+                raise as_error(str(error)) from error
 
-    return answer
+        return answer
+
+    return wrap

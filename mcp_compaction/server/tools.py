@@ -15,6 +15,7 @@ from mcp.server.mcpserver import (
     ElicitationResult,
     Resolve,
 )
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
@@ -37,7 +38,7 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.server import answers
 from mcp_compaction.server.directive import directive
-from mcp_compaction.server.state import State, answering, state_of
+from mcp_compaction.server.state import State, state_of, telling
 
 Ctx = Context[State]
 Name = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
@@ -78,7 +79,7 @@ def _add(
     )
 
 
-@answering
+@telling(ToolError)
 async def compress_context(
     ctx: Ctx,
     reason: Annotated[str, Field(description="Why now, e.g. the finished task.")],
@@ -163,7 +164,7 @@ async def _pin(ctx: Ctx, ref: str, session: str | None) -> Pin | None:
     return next((pin for pin in pins if pin.ref == ref), None)
 
 
-@answering
+@telling(ToolError)
 async def pin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_asks_scope)],
@@ -197,7 +198,7 @@ async def pin_constraint(
     return await _answer(ctx, info, answers.pinned(done, info, is_new))
 
 
-@answering
+@telling(ToolError)
 async def recall_archived(
     ctx: Ctx,
     query: Annotated[
@@ -236,7 +237,7 @@ async def recall_archived(
     return await _answer(ctx, info, text)
 
 
-@answering
+@telling(ToolError)
 async def context_stats(
     ctx: Ctx,
     detail: Annotated[Literal["brief", "full"], Field(description="full: with outline.")] = "brief",
@@ -263,7 +264,7 @@ async def _asks_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Sure]
     return Elicit(f"The agent wants to release your pin {pin.ref}: {pin.text}", Sure)
 
 
-@answering
+@telling(ToolError)
 async def unpin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_asks_release)],
@@ -278,7 +279,7 @@ async def unpin_constraint(
     return await _answer(ctx, info, answers.unpinned(pin))
 
 
-@answering
+@telling(ToolError)
 async def restore_context(
     ctx: Ctx,
     ref: Annotated[str, Field(description="The compaction, e.g. c4.")],
@@ -297,7 +298,7 @@ async def restore_context(
     return await _answer(ctx, info, receipt_text(outcome.receipt, info.traits.owns_window), meta)
 
 
-@answering
+@telling(ToolError)
 async def record_messages(
     ctx: Ctx,
     messages: Annotated[
