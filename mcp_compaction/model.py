@@ -331,6 +331,7 @@ class Promoted(Value):
     """What is still shown, word for word, of a message that left the window."""
 
     seq: int
+    by: Literal["user", "agent", "field", "line", "talk"] = "agent"
     pieces: tuple[str, ...]
 
 
@@ -345,6 +346,7 @@ class View(Value):
     promoted: tuple[Promoted, ...] = ()
     upto: int = 0
     memory_in: int | None = None  # the digest that took in the memory section
+    index_most: int | None = None  # tokens of the index, where a target left less than usual
 
 
 class ShownMessage(Value):

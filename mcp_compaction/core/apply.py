@@ -25,6 +25,7 @@ def apply(
         body=tuple(body),
         upto=max((session.view.upto, *(m.seq for m in session.messages))),
         memory_in=memory_in,
+        index_most=sheet.index_most,
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
     return session.model_copy(

@@ -167,16 +167,18 @@ def without_settled(digest: Digest, plan: str) -> Digest | None:
 
 
 def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
-    """One index for several: each thing once, what is newest decides what was done to it."""
+    """One index for several, oldest first: each thing once, what is newest decides, and leads."""
     merged: dict[tuple[str, str], IndexItem] = {}
-    for items in parts:
+    in_time = list(parts)
+    for items in in_time:
         for item in items:
             old = merged.get((item.kind, item.text))
             if old is not None:
                 refs = tuple(dict.fromkeys((*old.refs[:1], *item.refs[-2:])))
                 item = item.model_copy(update={"refs": refs, "note": item.note or old.note})
             merged[item.kind, item.text] = item
-    return tuple(merged.values())
+    newest_first = dict.fromkeys((i.kind, i.text) for items in reversed(in_time) for i in items)
+    return tuple(merged[key] for key in newest_first)
 
 
 def sized(digest: Digest, count: Count) -> Digest:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from mcp_compaction.core import markers
+from mcp_compaction.core.candidates import standing
 from mcp_compaction.core.deeds import Task, deed, tasks
 from mcp_compaction.core.digest import Sections, as_sections
 from mcp_compaction.core.identifiers import error_lines, find, outcome
 from mcp_compaction.core.parts import calls_by_id
+from mcp_compaction.core.pieces import is_talk
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
 _Pick = Callable[[str], tuple[str, ...]]
@@ -36,7 +38,7 @@ def must_keep(messages: Sequence[Message], plan: str) -> Sections:
         Item(text=rule, refs=(message.ref,), provenance="verbatim")
         for message in messages
         if message.role == "user"
-        for rule in markers.rules(message.text)
+        for rule in standing(message.text)
     ]
     ref, tasks_of_plan = _newest_plan(messages)
     still_open = [
@@ -59,6 +61,8 @@ def remembered(memory: str | None) -> Sections:
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, none of them reworded."""
     messages = request.messages
+    if is_talk(messages):
+        return Draft(author="extractive")
     found: dict[SectionName, list[Item]] = {
         "PROGRESS": list(_progress(messages)),
         "DECISIONS": list(_spoken(messages, markers.decisions)),

@@ -126,7 +126,8 @@ def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
         work = yield from _carry_out(work, terms)
         goal = work.plan.goal
         fill = measure(work.session, terms.own, terms.count)
-        if goal is None or (fill.counted <= goal and not work.plan.is_thorough):
+        is_done = goal is not None and fill.counted <= goal and not work.plan.goes_on
+        if goal is None or is_done:
             break
         following = make_plan(work.session, terms.policy, terms.ask, fill, terms.count)
         work = replace(work, plan=following)

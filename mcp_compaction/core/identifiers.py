@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,12 +34,13 @@ _PATH = re.compile(
 _ID = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
-    r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}|\w{2,}_\w*\d{4,}"
+    r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}"
+    r"|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}|\w{2,}_\w*\d{4,}"
 )
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
 _KEYED = re.compile(
-    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
+    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
 )
 _KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
 _MOST_BACKWARDS = 44
@@ -131,14 +133,21 @@ def index(
     """The mechanical list of a span: each thing once, with what was done to it and where."""
     notes = _notes(messages)
     refs: dict[tuple[IndexKind, str], list[str]] = {}
+    said: Counter[tuple[IndexKind, str]] = Counter()
     for message in messages:
         for finding in found.get(message.seq, ()):
             refs.setdefault((finding.kind, finding.text), []).append(message.ref)
+            said[finding.kind, finding.text] += not message.results
     items = (
         IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_few(where))
         for (kind, text), where in refs.items()
     )
-    return tuple(sorted(items, key=_usefulness))
+    # What was named and passed on is wanted again sooner than what a result merely listed.
+    return tuple(
+        sorted(
+            items, key=lambda i: (usefulness(i), -said[i.kind, i.text], -len(refs[i.kind, i.text]))
+        )
+    )
 
 
 def exit_code(result: ToolResult) -> int | None:
@@ -172,12 +181,12 @@ def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
     return notes
 
 
-def _usefulness(item: IndexItem) -> tuple[int, int]:
-    """Most useful first: what was changed, what failed, then what was met most often."""
+def usefulness(item: IndexItem) -> int:
+    """The rank of an item, most useful first: what was changed, what failed, then by kind."""
     changed = item.note in ("edited", "created")
     failed = "exit 0" not in item.note and ("exit" in item.note or "failed" in item.note)
     rank = {"file": 2, "command": 2, "error": 3, "url": 4, "id": 4, "number": 5}[item.kind]
-    return (0 if changed else 1 if failed else rank, -len(item.refs))
+    return 0 if changed else 1 if failed else rank
 
 
 def _one_line(command: str) -> str:

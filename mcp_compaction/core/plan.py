@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcp_compaction.core.ladder.deduplicate import deduplicate
-from mcp_compaction.core.ladder.merge import merge
+from mcp_compaction.core.ladder.merge import merge, merge_all
 from mcp_compaction.core.ladder.shrink import shrink
 from mcp_compaction.core.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.ladder.truncate import truncate
@@ -13,10 +13,13 @@ from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill
 from mcp_compaction.core.render import pinned_block
-from mcp_compaction.core.sheet import Guard, Rung, Sheet, StepBlock, draw, guarded
+from mcp_compaction.core.sheet import DigestBlock, Guard, Rung, Sheet, StepBlock, draw, guarded
 from mcp_compaction.model import Ask, NothingToDo, Refusal, Session, Value
 
-_DIGEST_SHARE = 15  # percent of a target that a digest may take
+# Percent of an explicit target; the rest is for passages, word for word.
+_DIGEST_SHARE = 15
+_TAIL_SHARE = 12
+_INDEX_SHARE = 30
 
 LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
 
@@ -28,6 +31,7 @@ class Plan(Value):
     before: int
     goal: int | None  # None: only the span that was asked for
     is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
+    goes_on: bool = False  # also below the goal, as long as there is something to do
 
     @property
     def is_empty(self) -> bool:
@@ -69,14 +73,16 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     parts = dict(fill.parts)
     fixed = parts["system and tools"] + parts["memory"] + parts["unseen"]
     fixed += count(pinned) + policy.overhead_per_message if pinned else 0
-    sheet = draw(session, policy, fixed, parts["index"], count)
-    sheet = sheet.model_copy(update={"promoted": parts["promoted"]})
+    wanted = policy.release_percent if ask.target_percent is None else ask.target_percent
+    goal = policy.share(wanted)
+    tail_most = None if ask.target_percent is None else goal * _TAIL_SHARE // 100
+    sheet = draw(session, policy, fixed, parts["index"], count, tail_most)
+    index_most = None if ask.target_percent is None else goal * _INDEX_SHARE // 100
+    sheet = sheet.model_copy(update={"promoted": parts["promoted"], "index_most": index_most})
     if ask.span is not None:
         sheet = summarize_all(sheet, policy, _inside(sheet, *ask.span))
         return Plan(sheet=sheet, before=fill.counted, goal=None)
     is_thorough = ask.force and ask.target_percent is None
-    wanted = policy.release_percent if ask.target_percent is None else ask.target_percent
-    goal = policy.share(wanted)
     if policy.compaction_ratio is not None and ask.target_percent is None:
         sheet = summarize_all(sheet, policy, _oldest_share(sheet, session))
         return Plan(sheet=sheet, before=fill.counted, goal=goal)
@@ -88,12 +94,14 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     if ask.target_percent is None:
         sheet = _climb(sheet, LADDER, goal, policy, count)
     else:
-        sheet = _climb(sheet, LADDER[:2], goal, policy, count)
-        if sheet.tokens > goal:
-            tight = policy.model_copy(update={"digest_max_tokens": _tight(goal, policy)})
-            sheet = summarize_all(sheet, tight, _free(sheet, policy))
-        sheet = _climb(sheet, LADDER[2:], goal, policy, count)
-    return Plan(sheet=sheet, before=fill.counted, goal=goal, is_thorough=is_thorough)
+        sheet = _make_room(sheet, goal, policy, count)
+    return Plan(
+        sheet=sheet,
+        before=fill.counted,
+        goal=goal,
+        is_thorough=is_thorough,
+        goes_on=is_thorough or ask.target_percent is not None,
+    )
 
 
 def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
@@ -126,9 +134,17 @@ def kilo(tokens: int) -> str:
     return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
 
 
-def _tight(goal: int, policy: Policy) -> int:
-    """The size of a digest in a small target: the rest is for passages, word for word."""
-    return max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
+def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """All old steps in one digest, whatever the goal needs: the rest of it is for passages."""
+    sheet = _climb(sheet, LADDER[:2], goal, policy, count)
+    most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
+    tight = policy.model_copy(update={"digest_max_tokens": most})
+    has_digests = any(isinstance(block, DigestBlock) for block in sheet.blocks)
+    if sheet.tokens > goal or has_digests:
+        sheet = summarize_all(sheet, tight, _free(sheet, policy))
+    if not sheet.has_new_digests:
+        sheet = merge_all(sheet, tight)
+    return _climb(sheet, LADDER[2:], goal, tight, count)
 
 
 def _climb(sheet: Sheet, rungs: Sequence[Rung], goal: int, policy: Policy, count: Count) -> Sheet:
@@ -153,7 +169,7 @@ def _free(sheet: Sheet, policy: Policy) -> set[int]:
     free: set[int] = set()
     while True:
         left = [n for n in range(len(sheet.blocks)) if n not in free]
-        blocks = guarded([sheet.blocks[n] for n in left], policy)
+        blocks = guarded([sheet.blocks[n] for n in left], policy, sheet.tail_most)
         more = {
             n
             for n, block in zip(left, blocks, strict=True)

@@ -8,7 +8,7 @@ from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.promote import promoted_block
-from mcp_compaction.core.render import entries, index_block, pinned_block, pins_shown
+from mcp_compaction.core.render import entries, index_shown, pinned_block, pins_shown
 from mcp_compaction.core.tokens import precision_of, scale
 from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
 
@@ -78,7 +78,7 @@ def measure(
             tokens = entry.tokens if isinstance(entry, Trimmed) else message.tokens
             kind = _kind(message)
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
-    index = index_block(session.digests, policy.index_limit, count)
+    index = index_shown(session, policy.index_limit, count)
     promoted = promoted_block(session.view.promoted)
     pinned = pinned_block(pins_shown(session))
     parts: tuple[tuple[PartName, int], ...] = (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from mcp_compaction.core.digest import merge_index, render_digest
+from mcp_compaction.core.identifiers import usefulness
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.promote import promoted_block
 from mcp_compaction.model import (
@@ -36,7 +37,7 @@ _PLURAL: dict[IndexKind, str] = {
 }
 _LEAST_ROOM = 12  # a line and its ref hardly take less
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
-INDEX_LABEL = "[index of the digests above; recall_archived with a ref gives the whole]"
+INDEX_LABEL = "[index; recall_archived with a ref gives the whole]"
 
 
 def entries(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
@@ -58,18 +59,27 @@ def pins_shown(session: Session) -> tuple[Pin, ...]:
 
 def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
     """The most useful part of the index that a limit holds; empty where there is none."""
-    chosen: dict[IndexKind, list[str]] = {}
+    chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
     for item in _most_useful(digests):
-        line = _index_line(item)
-        cost = count(line) + 1
+        ref = f" ({item.refs[-1]})" if item.refs else ""
+        text = f"{item.text} {item.note}" if item.note else item.text
+        of_kind = chosen.get(item.kind, {})
+        cost = count(text) + 1 + (0 if ref in of_kind else count(ref))
+        cost += 0 if of_kind else count(_PLURAL[item.kind]) + 2
         if used + cost <= limit:
-            chosen.setdefault(item.kind, []).append(line)
+            chosen.setdefault(item.kind, {}).setdefault(ref, []).append(text)
             used += cost
         elif limit - used < _LEAST_ROOM:
             break
-    lines = [f"{_PLURAL[kind]}: " + "; ".join(chosen[kind]) for kind in _PLURAL if kind in chosen]
+    lines = [_index_line(kind, chosen[kind]) for kind in _PLURAL if kind in chosen]
     return "\n".join([INDEX_LABEL, *lines]) if lines else ""
+
+
+def index_shown(session: Session, limit: int, count: Count) -> str:
+    """The index as the session's view shows it."""
+    most = session.view.index_most
+    return index_block(session.digests, limit if most is None else min(limit, most), count)
 
 
 def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ...]:
@@ -92,7 +102,7 @@ def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ..
         else:
             shown.append(_message(messages[entry.seq], entry))
         if position == first_digests:
-            shown += _records(index_block(session.digests, index_limit, count))
+            shown += _records(index_shown(session, index_limit, count))
             shown += _records(promoted_block(view.promoted))
     return tuple(shown)
 
@@ -115,15 +125,11 @@ def _first_run(body: Sequence[Entry]) -> int:
 
 
 def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
-    """Changed files and failures of all digests first, then the rest; the newest digest first."""
-    newest_first = sorted(digests, key=lambda d: -d.last)
-    merged = {(i.kind, i.text): i for i in merge_index(d.index for d in reversed(newest_first))}
-    order = dict.fromkeys((item.kind, item.text) for d in newest_first for item in d.index)
-    return sorted(
-        (merged[key] for key in order), key=lambda item: not item.note or item.note == "read"
-    )
+    """Changed files and failures of all digests first, then by kind; the newest digest first."""
+    in_time = sorted(digests, key=lambda d: d.last)
+    return sorted(merge_index(d.index for d in in_time), key=usefulness)
 
 
-def _index_line(item: IndexItem) -> str:
-    note = f" {item.note}" if item.note else ""
-    return f"{item.text}{note} ({', '.join(item.refs)})"
+def _index_line(kind: IndexKind, by_ref: dict[str, list[str]]) -> str:
+    """The things of one kind; those of one message share its ref, the newest that names them."""
+    return f"{_PLURAL[kind]}: " + "; ".join(f"{', '.join(t)}{ref}" for ref, t in by_ref.items())

@@ -85,6 +85,8 @@ class Sheet(Value):
     fixed: int  # sections, memory, pinned block, what only the host sees
     index: int  # tokens of the index now; its limit as soon as a new digest is planned
     promoted: int = 0  # tokens of the passages kept for the room there was
+    tail_most: int | None = None  # the most that recent steps may take of an explicit target
+    index_most: int | None = None  # and the index
     blocks: tuple[Block, ...]
     freed: tuple[tuple[RungName, int], ...] = ()
 
@@ -111,7 +113,14 @@ class Sheet(Value):
 Rung = Callable[[Sheet, int, Policy, Count], Sheet]
 
 
-def draw(session: Session, policy: Policy, fixed: int, index: int, count: Count) -> Sheet:
+def draw(
+    session: Session,
+    policy: Policy,
+    fixed: int,
+    index: int,
+    count: Count,
+    tail_most: int | None = None,
+) -> Sheet:
     """The sheet of a session: its view cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
     trimmed = {e.seq: e for e in (*head, *rest) if isinstance(e, Trimmed)}
@@ -135,7 +144,8 @@ def draw(session: Session, policy: Policy, fixed: int, index: int, count: Count)
         head_tokens=sum(size(m) for m in head_messages),
         fixed=fixed,
         index=index,
-        blocks=guarded(blocks, policy),
+        tail_most=tail_most,
+        blocks=guarded(blocks, policy, tail_most),
     )
 
 
@@ -215,18 +225,24 @@ def _digest_block(digest: Digest, thin: bool, policy: Policy, count: Count) -> D
     return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
 
 
-def guarded(blocks: Sequence[Block], policy: Policy) -> tuple[Block, ...]:
+def guarded(blocks: Sequence[Block], policy: Policy, tail_most: int | None) -> tuple[Block, ...]:
     """The blocks, each step with the guard it has among them."""
-    guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy))
+    guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
     return tuple(
         block.model_copy(update={"guard": next(guards)}) if isinstance(block, StepBlock) else block
         for block in blocks
     )
 
 
-def _guards(blocks: Sequence[StepBlock], policy: Policy) -> list[Guard | None]:
+def _guards(
+    blocks: Sequence[StepBlock], policy: Policy, tail_most: int | None
+) -> list[Guard | None]:
     guards: list[Guard | None] = [None] * len(blocks)
     least, larger = _tail(blocks, policy)
+    if tail_most is not None and policy.preserve_recent_messages is None:
+        # The newest step stays whatever the target; the rest of the tail only where it fits.
+        smallest = _within(blocks, 0, len(blocks) - 1, tail_most)
+        least, larger = max(least, smallest), max(larger, smallest)
     for number in range(larger, len(blocks)):
         guards[number] = "loop"
     for number in range(least, len(blocks)):

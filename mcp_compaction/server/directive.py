@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.promote import promoted_block
-from mcp_compaction.core.render import index_block, pinned_block
+from mcp_compaction.core.render import index_shown, pinned_block
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (
@@ -31,7 +31,7 @@ def directive(
     digests = {digest.number: digest for digest in session.digests}
     shape = session.messages[-1].shape if session.messages else "anthropic"
     replace: list[JsonValue] = []
-    extras = (index_block(session.digests, limit, count), promoted_block(view.promoted))
+    extras = (index_shown(session, limit, count), promoted_block(view.promoted))
     for entry in (*view.head, *view.body):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]

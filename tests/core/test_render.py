@@ -14,6 +14,7 @@ from mcp_compaction.core.render import (
     INDEX_LABEL,
     PINNED_LABEL,
     index_block,
+    index_shown,
     lay_out,
     pinned_block,
     pins_shown,
@@ -98,7 +99,7 @@ def test_a_view_is_head_memory_pins_digests_index_and_the_rest() -> None:
     ).model_copy(update={"messages": (messages[0], messages[1], messages[4], messages[6])})
     assert seen(session) == [
         *("the task", 1, "[memory]", "[pinned: ", 2),
-        *("[digest d", "[digest d", "[index of", 5, "[digest d", 7),
+        *("[digest d", "[digest d", "[index; r", 5, "[digest d", 7),
     ]
     thin = lay_out(session, 400, estimate)[6]
     assert thin == ShownRecord(text=render_digest(session.digests[1], thin=True))
@@ -132,9 +133,22 @@ def test_an_index_names_each_kind_on_a_line_of_its_own() -> None:
         FILE,
     )
     assert index_block([digest(1, *items)], 400, estimate) == (
-        f"{INDEX_LABEL}\nfiles: b.py edited (m1, m4); a.py read (m1)\nurls: https://x.y/z (m2)"
+        f"{INDEX_LABEL}\nfiles: b.py edited (m4); a.py read (m1)\nurls: https://x.y/z (m2)"
     )
     assert index_block([digest(1)], 400, estimate) == ""
+
+
+def test_what_one_message_names_shares_its_ref() -> None:
+    items = [IndexItem(kind="id", text=f"ABC-{n}", refs=("m1", f"m{n % 2 + 8}")) for n in range(4)]
+    assert index_block([digest(1, *items)], 400, estimate) == (
+        f"{INDEX_LABEL}\nids: ABC-0, ABC-2 (m8); ABC-1, ABC-3 (m9)"
+    )
+
+
+def test_an_index_is_no_larger_than_its_view_leaves_room_for() -> None:
+    files = [FILE.model_copy(update={"text": f"src/file{n}.py"}) for n in range(50)]
+    session = session_of([user("go")], digests=(digest(1, *files),), view=View(index_most=40))
+    assert 20 < estimate(index_shown(session, 400, estimate)) <= 44
 
 
 def test_of_two_digests_the_newer_one_says_what_was_done() -> None:
@@ -142,7 +156,7 @@ def test_of_two_digests_the_newer_one_says_what_was_done() -> None:
     new = IndexItem(kind="command", text="pytest", note="exit 0", refs=("m8",))
     for digests in ([digest(1, old), digest(2, new)], [digest(2, new), digest(1, old)]):
         block = index_block(digests, 400, estimate)
-        assert block.endswith("commands: pytest exit 0 (m1, m8)")
+        assert block.endswith("commands: pytest exit 0 (m8)")
 
 
 def test_an_index_keeps_to_its_limit_and_skips_what_is_too_long() -> None:

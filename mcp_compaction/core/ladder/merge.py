@@ -8,25 +8,34 @@ from mcp_compaction.core.sheet import Block, DigestBlock, MergeBlock, Sheet
 
 
 def merge(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
-    """Every run of neighbouring digests as one digest."""
+    """Every run of neighbouring digests as one digest, where that is smaller."""
+    return _merging(sheet, policy, policy.digest_limit + policy.overhead_per_message)
+
+
+def merge_all(sheet: Sheet, policy: Policy) -> Sheet:
+    """One digest for every run of neighbouring ones, however small they are."""
+    return _merging(sheet, policy, 0)
+
+
+def _merging(sheet: Sheet, policy: Policy, over: int) -> Sheet:
     blocks: list[Block] = []
     run: list[DigestBlock] = []
     for block in sheet.blocks:
         if isinstance(block, DigestBlock):
             run.append(block)
             continue
-        blocks += _merged(run, policy)
+        blocks += _merged(run, policy, over)
         run = []
         blocks.append(block)
-    blocks += _merged(run, policy)
+    blocks += _merged(run, policy, over)
     return sheet.after("merge", blocks=tuple(blocks))
 
 
-def _merged(run: list[DigestBlock], policy: Policy) -> list[Block]:
+def _merged(run: list[DigestBlock], policy: Policy, over: int) -> list[Block]:
     together = sum(block.tokens for block in run)
-    limit = policy.digest_limit
-    if len(run) < 2 or together <= limit + policy.overhead_per_message:
+    if len(run) < 2 or together <= over:
         return list(run)
+    limit = max(1, min(policy.digest_limit, together - policy.overhead_per_message - 1))
     return [
         MergeBlock(
             digests=tuple(block.digest for block in run),

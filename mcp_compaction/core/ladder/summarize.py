@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.sheet import Block, Sheet, SpanBlock, StepBlock
+from mcp_compaction.core.sheet import Block, DigestBlock, Sheet, SpanBlock, StepBlock
 
 _LEAST_TOKENS = 80  # a digest's label alone takes about forty
 
@@ -46,21 +46,25 @@ def _digested(sheet: Sheet, chosen: Sequence[int], policy: Policy) -> Sheet:
         if number in wanted and isinstance(block, StepBlock):
             run.append(block)
             continue
-        blocks += _span(run, policy)
+        blocks += _span(run, policy, isinstance(block, DigestBlock))
         run = []
         blocks.append(block)
     blocks += _span(run, policy)
     has_new = any(isinstance(block, SpanBlock) for block in blocks)
+    most = policy.index_limit
+    if sheet.index_most is not None:
+        most = min(most, sheet.index_most)
     return sheet.after(
         "summarize",
         blocks=tuple(blocks),
-        index=max(sheet.index, policy.index_limit) if has_new else sheet.index,
+        index=max(sheet.index, most) if has_new else sheet.index,
     )
 
 
-def _span(run: Sequence[StepBlock], policy: Policy) -> Sequence[Block]:
+def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool = False) -> Sequence[Block]:
+    """A digest for a run of steps; small ones only where it can be merged with the next."""
     replaced = sum(block.tokens for block in run)
-    if replaced < _LEAST_TOKENS:
+    if not run or (replaced < _LEAST_TOKENS and not joins_digest):
         return run
     limit = min(policy.digest_limit, replaced // 2)
     return [

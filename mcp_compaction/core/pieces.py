@@ -1,0 +1,199 @@
+"""Cuts what was said into pieces that can stand alone: clauses, JSON fields, lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from mcp_compaction.core.markers import is_pleasantry
+from mcp_compaction.model import Message, Promoted, Text, ToolCall, ToolResult
+
+By = Literal["user", "agent", "field", "line", "talk"]
+
+_CLAUSE = re.compile(
+    r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
+    r"|(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
+    r"|\s+[-–—]\s+|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
+)
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
+_WORDS_IN_ORDER = re.compile(r"\S+")
+_STOP = frozenset(
+    _WORD.findall(
+        """a about after again all also am an and any are as at be because been before being but by
+        can could did do does doing down for from further had has have having he her here hers him
+        his how i if in into is it its just me more most my no nor not now of off on once only or
+        other our out over own s same she should so some such t than that the their them then there
+        these they this those through to too under until up very was we were what when where which
+        while who whom why will with you your d ll m re ve don"""
+    )
+)
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot)\b|n['’]t\b", re.I
+)
+_FEWEST_WORDS = 4
+_MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
+_LONGEST = 300
+_COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
+_TALK = 0.2  # where users say more of it than this, a session is talk and not work
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a message, word for word."""
+
+    seq: int
+    place: int
+    by: By
+    text: str
+    words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
+    whole: str = ""  # with the ends that tell nothing, where they were left out
+
+
+def pieces(gone: Sequence[Message], earlier: Iterable[Promoted]) -> tuple[list[Piece], bool]:
+    """All pieces, each text once, where it was said last; and whether they are of plain talk.
+
+    In plain talk pieces lose the ends that tell nothing; where there is work, what a user said is
+    mostly a wish or a rule, and stays whole.
+    """
+    talk = is_talk(gone)
+    places: dict[str, tuple[int, int, By]] = {}
+    for promoted in earlier:
+        for place, text in enumerate(promoted.pieces):
+            places[text] = (promoted.seq, place, promoted.by)
+    for message in gone:
+        texts = (found for part in message.parts for found in _texts(part, message, talk))
+        for place, (by, text) in enumerate(texts):
+            places[text] = (message.seq, place, by)
+    found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
+    return (_without_ends(found) if talk else found), talk
+
+
+def is_talk(messages: Sequence[Message]) -> bool:
+    """Whether people only talk here: no tool is called, and a user says a good part of it."""
+    if any(message.calls for message in messages):
+        return False
+    said = sum(message.tokens for message in messages if message.is_request)
+    return said > _TALK * sum(message.tokens for message in messages)
+
+
+def telling_words(text: str) -> tuple[str, ...]:
+    """The different words of a text that say something, in alphabetical order."""
+    return tuple(sorted({_singular(w) for w in _WORD.findall(text.lower()) if _is_telling(w)}))
+
+
+def _is_telling(word: str) -> bool:
+    return word not in _STOP if len(word) > 1 else word.isdigit()
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
+
+
+def _without_ends(found: Iterable[Piece]) -> list[Piece]:
+    said_in: dict[str, set[int]] = {}
+    for piece in found:
+        for word in piece.words:
+            said_in.setdefault(word, set()).add(piece.seq)
+    most = _COMMON * len({seq for seqs in said_in.values() for seq in seqs})
+    common = {word for word, seqs in said_in.items() if len(seqs) > most}
+    trimmed: list[Piece] = []
+    for piece in found:
+        text = _trimmed(piece.text, common) if piece.by == "talk" else piece.text
+        if text == piece.text:
+            trimmed.append(piece)
+        elif text:
+            words = telling_words(text)
+            trimmed.append(Piece(piece.seq, piece.place, piece.by, text, words, piece.text))
+    return trimmed
+
+
+def _trimmed(text: str, common: Collection[str]) -> str:
+    """A text without the words at both ends that tell nothing; what negates always stays."""
+    spans = [match.span() for match in _WORDS_IN_ORDER.finditer(text)]
+    first, last = 0, len(spans)
+    while first < last and _tells_nothing(text[slice(*spans[first])], common):
+        first += 1
+    while last > first and _tells_nothing(text[slice(*spans[last - 1])], common):
+        last -= 1
+    if first == last:
+        return ""
+    return text[spans[first][0] : spans[last - 1][1]].rstrip(",;:.!")
+
+
+def _tells_nothing(word: str, common: Collection[str]) -> bool:
+    if _NEGATION.search(word):
+        return False
+    parts = _WORD.findall(word.lower())
+    return all(
+        not _is_telling(part) or _singular(part) in common or part.endswith("ly") for part in parts
+    )
+
+
+def _texts(part: object, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
+    match part:
+        case Text(text=text):
+            if talk:
+                by, cut = "talk", _CLAUSE
+            elif message.role == "user":
+                by, cut = "user", _SENTENCE
+            else:
+                by, cut = "agent", _CLAUSE
+            for clause in _clauses(text, cut):
+                if not is_pleasantry(clause):
+                    yield by, clause
+        case ToolResult(text=text):
+            yield from _fields_or_lines(text[:_MOST_CHARS])
+        case ToolCall(arguments=arguments):
+            for field in _fields(arguments, ""):
+                yield "field", field
+        case _:
+            return
+
+
+def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
+    """Sentences and their larger parts; a part too short to stand alone joins the one before."""
+    held = ""
+    for part in cut.split(text[: 4 * _MOST_CHARS]):
+        if not part or not part.strip():
+            continue
+        ends = held.rstrip().endswith((".", "!", "?"))
+        if held and (ends or len(part.split()) >= _FEWEST_WORDS):
+            yield held.strip()
+            held = part
+        else:
+            held = f"{held} {part}" if held else part
+    if held.strip():
+        yield held.strip()
+
+
+def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
+    if text[:1] in "{[":
+        try:
+            parsed: object = json.loads(text)
+        except (ValueError, RecursionError):
+            pass  # cut short, or no JSON after all: its lines will do
+        else:
+            for field in _fields(parsed, ""):
+                yield "field", field
+            return
+    for line in text.splitlines():
+        stripped = " ".join(line.split())
+        if len(stripped) > 3:
+            yield "line", stripped[:_LONGEST]
+
+
+def _fields(value: object, key: str) -> Iterator[str]:
+    """The scalar fields of a JSON value, each with its key."""
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            yield from _fields(inner, name)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _fields(inner, key)
+    elif value is not None and value != "":
+        text = f"{key}: {value}" if key else str(value)
+        yield " ".join(text.split())[:_LONGEST]
