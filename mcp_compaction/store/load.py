@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -94,6 +95,17 @@ def _last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | Non
         "SELECT json FROM receipt WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
     ).fetchone()
     return None if row is None else from_json(Receipt, row[0])
+
+
+def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+    """Which of these messages the newest view no longer shows; none without a compaction."""
+    version = session_row(connection, session)["view_version"]
+    if not version:
+        return ()
+    view = views.view(connection, session, version)
+    shown = _shown(view)
+    named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
+    return tuple(sorted({seq for seq in seqs if seq <= view.upto and seq not in named}))
 
 
 def window_tokens(connection: sqlite3.Connection, session: int) -> int:
