@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from mcp_compaction.core import pins as pinning
+from mcp_compaction.core.candidates import offer
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.extract import extract
 from mcp_compaction.core.flow import flow
@@ -45,6 +47,7 @@ from mcp_compaction.model import (
     Found,
     Hit,
     JsonObject,
+    Offer,
     Outcome,
     Pin,
     PinKind,
@@ -81,6 +84,7 @@ logger = logging.getLogger(__name__)
 COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
 FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
 SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
+REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
 
 Progress = Callable[[str], Awaitable[None]]
 
@@ -88,6 +92,16 @@ _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
 _NEWEST = 3
 _MOST_HITS = 50
+_MOST_OFFERED = 5
+_MOST_OFFERED_ON_RECEIPT = 3
+
+
+class Regret(Value):
+    """How much of what left the window had to be recalled."""
+
+    recalls: int = 0  # how often something of it was given back
+    recalled: int = 0  # how many of the messages outside the window that were
+    dropped: int = 0  # how many messages are outside the window
 
 
 class Stats(Value):
@@ -101,6 +115,8 @@ class Stats(Value):
     digests: int
     events: tuple[tuple[str, int], ...]
     last: Receipt | None
+    offer: Offer
+    regret: Regret
 
 
 class Pinned(Value):
@@ -288,9 +304,11 @@ class Compactor:
         """Fill, pressure, what compressing would free, pins and what happened so far."""
         session = await self.load(info)
         fill = self.fill_of(session)
+        events = await self._store.events(info.id)
         counts: dict[str, int] = {}
-        for event in await self._store.events(info.id):
-            counts[event.name] = counts.get(event.name, 0) + 1
+        for event in events:
+            if event.name != REGRET:
+                counts[event.name] = counts.get(event.name, 0) + 1
         dry = Ask(reason="stats", dry_run=True)
         return Stats(
             info=session.info,
@@ -301,6 +319,8 @@ class Compactor:
             digests=len(session.digests),
             events=tuple(sorted(counts.items())),
             last=session.last_compaction,
+            offer=await self._offer(session, _MOST_OFFERED),
+            regret=_regret(session, events),
         )
 
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
@@ -376,6 +396,11 @@ class Compactor:
     async def pins(self, info: SessionInfo) -> tuple[Pin, ...]:
         """The pins in force, notes included."""
         return await self._store.pins(_scope(info), self._clock.now())
+
+    async def project_pins(self, project: str) -> tuple[Pin, ...]:
+        """What every session of a project starts with: its rules, open tasks and facts."""
+        found = await self._store.pins(Scope(project=project), self._clock.now())
+        return tuple(pin for pin in found if pin.scope != "session" and pin.kind != "note")
 
     async def pin(
         self,
@@ -460,6 +485,9 @@ class Compactor:
         hits = await self._store.search(_reach(info, scope), wanted, _MOST_HITS)
         limit = max_tokens or self._policy.recall_max_tokens
         answered = choose(rank(hits), limit, self._counter.count, skip)
+        if scope != "all":  # there another project's session may have the same name
+            own = [hit.ref for hit in answered.hits if hit.session == info.name]
+            await self._count_regret(info, [int(ref[1:]) for ref in own if ref.startswith("m")])
         return Recalled(hits=answered.hits, more=answered.more, scope=scope)
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
@@ -473,6 +501,12 @@ class Compactor:
                 f"no message {', '.join(missing)} in {info.name}, which has {info.messages}; "
                 "search by words instead."
             )
+        return found
+
+    async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
+        """What `originals` gives, as a recall: what had left the window counts as regret."""
+        found = await self.originals(info, refs)
+        await self._count_regret(info, [original.message.seq for original in found])
         return found
 
     async def brief(self, info: SessionInfo) -> Brief:
@@ -551,6 +585,9 @@ class Compactor:
             outcome = await self._drive(session, ask, progress)
             if not isinstance(outcome, Compaction):
                 return outcome
+            offered = await self._offer(session, _MOST_OFFERED_ON_RECEIPT)
+            receipt = outcome.receipt.model_copy(update={"offer": offered})
+            outcome = outcome.model_copy(update={"receipt": receipt})
             await progress("saving")
             done = Event(name=COMPLETED, at=self._clock.now(), detail=outcome.receipt.ref)
             if await self._store.save(info.id, outcome, done):
@@ -602,6 +639,16 @@ class Compactor:
             note = f"{self._summarizer.name} failed ({type(error).__name__}); extracted instead"
             return extract(request).model_copy(update={"note": note})
 
+    async def _offer(self, session: Session, most: int) -> Offer:
+        """The rules nobody has pinned; one that was released was not forgotten, but dropped."""
+        ever = await self._store.pins(_scope(session.info), self._clock.now(), released=True)
+        return offer(session.messages, ever, most)
+
+    async def _count_regret(self, info: SessionInfo, seqs: Sequence[int]) -> None:
+        gone = await self._store.not_shown(info.id, seqs) if seqs else ()
+        if gone:
+            await self._note(info, REGRET, " ".join(f"m{seq}" for seq in gone))
+
     async def _source(self, session: Session, text: str) -> str | None:
         """Where the user said it, in the window or anywhere in this session's archive."""
         here = pinning.source_of(text, session.messages)
@@ -637,6 +684,17 @@ def _doing(request: SummaryRequest | SearchRequest) -> str:
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:
     """An agent could claim a host's id first and so keep the real message out."""
     return tuple(message.model_copy(update={"host_id": None}) for message in messages)
+
+
+def _regret(session: Session, events: Iterable[Event]) -> Regret:
+    details = [event.detail for event in events if event.name == REGRET]
+    seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
+    shown = {message.seq for message in session.messages}
+    return Regret(
+        recalls=len(details),
+        recalled=len(seqs - shown),
+        dropped=session.info.messages - len(shown),
+    )
 
 
 def _scope(info: SessionInfo) -> Scope:

@@ -199,6 +199,20 @@ class Pin(Value):
         return "sha256:" + sha256(self.text.encode()).hexdigest()
 
 
+class Candidate(Value):
+    """A user's sentence that sounds like a standing constraint, and where it was said."""
+
+    ref: str
+    text: str
+
+
+class Offer(Value):
+    """The newest candidates for a pin, and how many more there are."""
+
+    candidates: tuple[Candidate, ...] = ()
+    more: int = 0
+
+
 Provenance = Literal["verbatim", "extracted", "summarized"]
 
 
@@ -484,6 +498,7 @@ class Receipt(Value):
     author: str = "extractive"
     checked: bool = True
     notes: tuple[str, ...] = ()
+    offer: Offer = Offer()
 
     @property
     def ref(self) -> str:

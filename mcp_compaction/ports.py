@@ -165,6 +165,10 @@ class Store(Protocol):
         """A view of that session as it once was."""
         ...
 
+    async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        """Which of these messages the newest view no longer shows; none without a compaction."""
+        ...
+
     async def digests(self, session: int) -> tuple[Digest, ...]:
         """All digests of that session, oldest first."""
         ...

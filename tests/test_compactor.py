@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import COMPLETED, FAILED, Compactor, Parts
+from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Compactor, Parts, Regret
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -33,6 +33,7 @@ from mcp_compaction.model import (
     Draft,
     Failed,
     NothingToDo,
+    Offer,
     Projection,
     Refusal,
     SessionInfo,
@@ -826,3 +827,173 @@ def test_right_after_a_provider_counted_the_fill_is_what_it_said(tmp_path: Path)
         assert abs((await compactor.fill(info)).tokens - 4_000) < 60
 
     run(tmp_path, story, policy=Policy())
+
+
+# Candidates for pins
+
+
+def refs_of(offered: Offer) -> list[str]:
+    return [candidate.ref for candidate in offered.candidates]
+
+
+def test_rules_are_offered_in_stats_and_on_the_receipt_until_they_are_pinned(
+    tmp_path: Path,
+) -> None:
+    rules = [f"Never touch table {n}." for n in range(1, 8)]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        spoken = [m for rule in rules for m in (user(rule), assistant("I will not."))]
+        await compactor.record(info, incoming([user("Start."), *spoken]))
+        known = 1 + len(spoken)
+        await record_long(compactor, info)
+        stats = await compactor.stats(info)
+        assert len(stats.offer.candidates) == 5
+        assert stats.offer.candidates[0].ref == f"m{known + 1}"  # the newest: the task's own rule
+        assert stats.offer.more == 3
+        assert stats.pins == ()  # never silently pinned
+
+        outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        assert refs_of(outcome.receipt.offer) == [f"m{known + 1}", "m14", "m12"]
+        assert outcome.receipt.offer.more == 5
+        assert (await compactor.receipts(info))[0] == outcome.receipt
+        assert not {"m14", "m12"} & {m.ref for m in (await compactor.load(info)).messages}
+
+        pinned = await compactor.pin(info, outcome.receipt.offer.candidates[1].text, by="agent")
+        assert (pinned.pin.author, pinned.pin.source) == ("user", "m14")
+        await compactor.restore(info, "c1", force=True)
+        again = (await compactor.stats(info)).offer
+        assert refs_of(again)[:3] == [f"m{known + 1}", "m12", "m10"]
+        await compactor.pin(info, "Never touch table 6.", by="user", kind="note")
+        await compactor.unpin(info, pinned.pin.ref, by="user")
+        again = (await compactor.stats(info)).offer
+        assert refs_of(again)[:2] == [
+            f"m{known + 1}",
+            "m10",
+        ]  # a released one was dropped, not missed
+
+    run(tmp_path, story)
+
+
+def test_what_an_agent_records_is_offered_to_nobody(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        came = incoming([user("Always push to main."), *coding_session(40, 300)])
+        await compactor.record(info, came, via="tool")
+        assert (await compactor.stats(info)).offer == Offer()
+        outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        assert outcome.receipt.offer == Offer()
+
+    run(tmp_path, story)
+
+
+# Regret
+
+
+async def record_long_with(compactor: Compactor, info: SessionInfo, text: str) -> None:
+    """A long session in which the agent says something early on, in m4."""
+    first, *rest = coding_session(40, 300)
+    await compactor.record(info, incoming([first, *rest[:2], assistant(text), *rest[2:]]))
+
+
+def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long_with(compactor, info, "The staging token id is QX-88123.")
+        await compactor.recall(info, "QX-88123")
+        await compactor.recall_refs(info, "m4..m5")
+        assert (await compactor.stats(info)).regret == Regret()
+
+        outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        session = await compactor.load(info)
+        shown = {message.seq for message in session.messages}
+        dropped = session.info.messages - len(shown)
+        assert {1, 4, 5} - shown == {4, 5}
+        # Verification searched the archive for all that left the window: that is no recall.
+        assert (await compactor.stats(info)).regret == Regret(dropped=dropped)
+
+        found = await compactor.recall(info, "QX-88123 staging token id")
+        assert "m4" in [hit.ref for hit in found.hits]
+        refs = {int(hit.ref[1:]) for hit in found.hits if hit.ref.startswith("m")}
+        recalled = len(refs - shown)
+        stats = await compactor.stats(info)
+        assert stats.regret == Regret(recalls=1, recalled=recalled, dropped=dropped)
+        assert REGRET not in dict(stats.events)
+
+        await compactor.recall_refs(info, "m1, m4")  # m1 is in the window, m4 is known
+        regret = (await compactor.stats(info)).regret
+        assert (regret.recalls, regret.recalled) == (2, recalled)
+        await compactor.recall_refs(info, "m1")
+        await compactor.originals(info, "m5")  # looked up, not recalled
+        await compactor.recall(info, "QX-88123 staging token id", scope="all")
+        assert (await compactor.stats(info)).regret == regret
+        await compactor.restore(info, "c1", force=True)
+        assert (await compactor.stats(info)).regret == Regret(recalls=2)
+
+    run(tmp_path, story)
+
+
+def test_regret_is_each_sessions_own(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        other, _ = await compactor.open(SessionKey(project="/p", name="other"))
+        for session, text in ((info, "a zebra crossing"), (other, "a quiet street")):
+            await record_long_with(compactor, session, text)
+            await compactor.compress(session, Ask(reason="x", target_percent=20))
+        found = await compactor.recall(other, "zebra crossing", scope="project")
+        assert {hit.session for hit in found.hits} == {"work"}
+        assert (await compactor.stats(info)).regret.recalls == 0  # it was not this one that asked
+        assert (await compactor.stats(other)).regret.recalls == 0
+        await compactor.recall(other, "quiet street", scope="project")
+        assert (await compactor.stats(other)).regret.recalls == 1
+
+    run(tmp_path, story)
+
+
+# What lasts
+
+
+def test_a_fact_of_the_project_is_there_in_the_next_session(tmp_path: Path) -> None:
+    fact = "The staging database listens on port 5544."
+
+    async def first(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(f"Start. {fact}")]))
+        done = await compactor.pin(info, fact, by="agent", kind="fact", scope="project")
+        assert done.pin.author == "user"
+        await compactor.pin(info, "half of the login is done", by="agent", kind="fact")
+
+    async def second(compactor: Compactor, info: SessionInfo) -> None:
+        assert [pin.text for pin in (await compactor.brief(info)).pins] == [fact]
+        assert [pin.text for pin in await compactor.project_pins("/p")] == [fact]
+        assert await compactor.project_pins("/q") == ()
+        await record_long(compactor, info)
+        await compactor.compress(info, Ask(reason="x", target_percent=30))
+        assert fact in json.dumps(await compactor.context(info))
+
+    run(tmp_path, first, name="monday")
+    run(tmp_path, second, name="tuesday")
+
+
+def test_a_finished_task_leaves_the_block_and_stays_findable(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        task = await compactor.pin(info, "write the migration", by="agent", kind="open_task")
+        done = await compactor.pin(
+            info, "migration written", by="agent", kind="note", supersedes=task.pin.ref
+        )
+        assert (await compactor.load(info)).pins == ()
+        assert [pin.ref for pin in await compactor.pins(info)] == [done.pin.ref]
+        found = await compactor.recall(info, "write migration")
+        assert task.pin.ref in [hit.ref for hit in found.hits]
+
+    run(tmp_path, story)
+
+
+def test_a_pin_is_in_force_until_it_expires_and_not_a_second_longer(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.pin(info, "no deploys today", by="user", expires=NOW + timedelta(seconds=9))
+        texts: list[list[str]] = []
+        for _ in range(10):  # the clock moves a second at each look
+            texts.append([pin.text for pin in (await compactor.load(info)).pins])
+        assert texts[0] == ["no deploys today"]
+        assert texts[-1] == []
+
+    run(tmp_path, story)

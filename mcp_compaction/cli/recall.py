@@ -15,7 +15,7 @@ from mcp_compaction.model import Hit, Message, SessionInfo
 
 DESCRIPTION = """\
 Find what was said, word for word, whether or not the model still sees it.
-Changes: nothing."""
+Changes: nothing; what had left the window is counted as regret, for `stats`."""
 EXAMPLES = (
     "recall rate limit staging key --session tax-2026",
     'recall "role:user since:2026-11-01 deploy" --scope project',
@@ -103,7 +103,7 @@ async def _viewpoint(place: Place, scope: str) -> SessionInfo:
 
 
 async def _show_originals(call: Invocation, place: Place) -> None:
-    found = await place.compactor.originals(await place.session(), call.args.refs)
+    found = await place.compactor.recall_refs(await place.session(), call.args.refs)
     if call.args.raw:
         for original in found:
             call.screen.write_bytes(original.message.raw.encode() + b"\n")

@@ -15,7 +15,7 @@ from mcp_compaction.cli.wording import counted, for_person, moment, ranges
 from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET, Stats
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill, Pressure
-from mcp_compaction.core.receipt import outcome_text
+from mcp_compaction.core.receipt import offer_lines, outcome_text
 from mcp_compaction.model import Outcome, Projection
 
 DESCRIPTION = """\
@@ -66,6 +66,10 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
     if stats.last is not None:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
         yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
+    if stats.regret.recalls:
+        dropped = counted(stats.regret.dropped, "dropped message")
+        yield f"regret: {stats.regret.recalled} of {dropped} had to be recalled"
+    yield from map(for_person, offer_lines(stats.offer))
     if stats.events:
         yield f"so far: {happened(stats.events)}"
 

@@ -13,6 +13,7 @@ ADVICE = (
     ("Pass force=true", "Pass --force"),
     ("pass force=true", "pass --force"),
     ("force=true compresses", "--force compresses"),
+    ("pin_constraint with its exact words", "mcp-compaction pin with its exact words"),
     ("keep it with kind=note", "keep it with --kind note"),
     ("pass your own digest", "pass --digest FILE"),
     ("Call again.", "Run it again."),

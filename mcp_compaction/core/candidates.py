@@ -5,19 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from mcp_compaction.core.digest import plain
-from mcp_compaction.model import Message, Pin
+from mcp_compaction.model import Candidate, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
-
-
-class Candidate(NamedTuple):
-    """A user's sentence that sounds like a standing constraint, and where it was said."""
-
-    ref: str
-    text: str
 
 
 def candidates(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Candidate, ...]:
@@ -30,8 +22,14 @@ def candidates(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Candid
         for sentence in standing(message.text):
             words = plain(sentence)
             if not any(words in pinned or pinned in words for pinned in known):
-                found.setdefault(words, Candidate(message.ref, sentence))
+                found.setdefault(words, Candidate(ref=message.ref, text=sentence))
     return tuple(found.values())
+
+
+def offer(messages: Sequence[Message], pins: Sequence[Pin], most: int) -> Offer:
+    """What to offer for pinning, newest first; an agent's word that a user said it is no offer."""
+    found = candidates([message for message in messages if message.via == "host"], pins)
+    return Offer(candidates=found[::-1][:most], more=max(0, len(found) - most))
 
 
 def standing(text: str) -> tuple[str, ...]:

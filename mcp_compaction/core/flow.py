@@ -18,11 +18,12 @@ from mcp_compaction.core.digest import (
     without_settled,
 )
 from mcp_compaction.core.extract import extract, must_keep, open_tasks, remembered, standing_plan
+from mcp_compaction.core.gate import gate
 from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
 from mcp_compaction.core.parts import Count
-from mcp_compaction.core.plan import Plan, gate, make_plan, shortfall
+from mcp_compaction.core.plan import Plan, make_plan, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, measure
 from mcp_compaction.core.promote import promote
@@ -102,7 +103,7 @@ def flow(
     fill = measure(session, policy, count, precision)
     if ask.digest is not None and not session.messages:
         return _digest_alone(session, ask, now, fill, count)
-    refused = gate(session, policy, ask, fill)
+    refused = gate(session, policy, ask, fill, count)
     if refused is not None:
         return refused
     counted = policy.model_copy(update={"window_tokens": max(1, int(fill.window / fill.ratio))})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mcp_compaction.core.gate import held_by
 from mcp_compaction.core.plan import Plan, kilo, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill
@@ -84,8 +85,10 @@ def too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
     """Why it would not pay, and from when it would."""
     gain = fill.scaled(plan.before - plan.sheet.tokens)
     held = shortfall(plan, plan.sheet.tokens, fill)
+    left = held or f"the rest is held by {held_by(plan.sheet, fill)}"
     return (
         f"not compressed: it would free about {kilo(gain)} of {kilo(fill.window)} tokens, "
-        f"less than {policy.min_gain_percent:g} %{'; ' + held if held else ''}. "
+        f"less than {policy.min_gain_percent:g} % ({kilo(fill.scaled(policy.min_gain_tokens))}), "
+        f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
         "Go on until more steps are done, or pass force=true."
     )

@@ -1,4 +1,4 @@
-"""Chooses what to do: whether to compress at all, how far down, and by which rungs."""
+"""Chooses what to do: how far down, and by which rungs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.core.sheet import DigestBlock, Guard, Rung, Sheet, StepBlock, draw, guarded
-from mcp_compaction.model import Ask, NothingToDo, Refusal, Session, Value
+from mcp_compaction.model import Ask, Session, Value
 
 # Percent of an explicit target; the rest is for passages, word for word.
 _DIGEST_SHARE = 15
@@ -37,34 +37,6 @@ class Plan(Value):
     def is_empty(self) -> bool:
         """Whether there is nothing left to do."""
         return not self.sheet.freed
-
-
-def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | NothingToDo | None:
-    """Whether compressing now is worth it at all; a refusal says from when it is."""
-    if ask.force:
-        return None
-    number = len(session.messages)
-    if number < policy.min_messages_to_compact:
-        return Refusal(
-            text=f"not compressed: {number} messages in the window, fewer than "
-            f"{policy.min_messages_to_compact}. Nothing to gain yet; go on."
-        )
-    if ask.span is not None:
-        return None
-    if ask.target_percent is not None:
-        if fill.percent <= ask.target_percent:
-            return NothingToDo(
-                text=f"nothing to do: {kilo(fill.tokens)} of {kilo(fill.window)} tokens is "
-                f"{fill.percent:.0f} %, already within {ask.target_percent:g} %."
-            )
-        return None
-    if fill.percent <= policy.release_percent:
-        return Refusal(
-            text=f"not compressed: {kilo(fill.tokens)} of {kilo(fill.window)} tokens is "
-            f"{fill.percent:.0f} %, below the {policy.release_percent:g} % a compaction goes down "
-            "to. Go on; force=true compresses all the same."
-        )
-    return None
 
 
 def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Count) -> Plan:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mcp_compaction.core.plan import kilo
-from mcp_compaction.model import Outcome, Projection, Receipt, RungName, Tally
+from mcp_compaction.model import Candidate, Offer, Outcome, Projection, Receipt, RungName, Tally
+
+_MOST_QUOTED = 120
 
 _FREED: dict[RungName, str] = {
     "deduplicate": "duplicates",
@@ -41,8 +43,20 @@ def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
     if receipt.shortfall:
         lines.append(f"shortfall: {receipt.shortfall}")
     lines += [f"note: {note}" for note in receipt.notes]
+    lines += offer_lines(receipt.offer)
     lines.append(_window(receipt, owns_window))
     return "\n".join(lines)
+
+
+def offer_lines(offer: Offer) -> list[str]:
+    """Rules a user stated and nobody has pinned, and how to; none where there are none."""
+    if not offer.candidates:
+        return []
+    more = f"; {offer.more} more after these" if offer.more else ""
+    return [
+        *(f"rule not pinned? {_quoted(candidate)}" for candidate in offer.candidates),
+        f"to keep one in sight: pin_constraint with its exact words{more}",
+    ]
 
 
 def projection_text(projection: Projection) -> str:
@@ -59,6 +73,14 @@ def projection_text(projection: Projection) -> str:
     if projection.shortfall:
         lines.append(f"shortfall: {projection.shortfall}")
     return "\n".join(lines)
+
+
+def _quoted(candidate: Candidate) -> str:
+    ref, text = candidate.ref, candidate.text
+    if len(text) <= _MOST_QUOTED:
+        return f'{ref} user: "{text}"'
+    start = text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]
+    return f'{ref} user: "{start} …"; pin it word for word from {ref}'
 
 
 def _freed(freed: tuple[tuple[RungName, int], ...]) -> str:

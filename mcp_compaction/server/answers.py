@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from mcp_compaction.compactor import Brief, Pinned, Recalled, Stats
+from mcp_compaction.compactor import Brief, Pinned, Recalled, Regret, Stats
 from mcp_compaction.core.outline import Passage
 from mcp_compaction.core.parts import text_of
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill
-from mcp_compaction.core.receipt import outcome_text
+from mcp_compaction.core.receipt import offer_lines, outcome_text
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.model import Compaction, Hit, Outcome, Pin, Projection, SessionInfo
 from mcp_compaction.ports import Original
@@ -40,7 +40,7 @@ def compressed(outcome: Outcome, info: SessionInfo, is_recorded: bool) -> str:
     )
 
 
-def pinned(done: Pinned, info: SessionInfo, is_new_session: bool) -> str:
+def pinned(done: Pinned) -> str:
     """What became of a pin."""
     pin = done.pin
     verb = "pinned" if done.is_new else "already pinned"
@@ -50,8 +50,6 @@ def pinned(done: Pinned, info: SessionInfo, is_new_session: bool) -> str:
         lines.append("kept and searchable, not shown in the pinned block")
     else:
         lines.append(f"the pinned block takes {done.block_tokens} tokens; it survives compactions")
-    if is_new_session:
-        lines.append(f'new session "{info.name}": pass session="{info.name}" from now on')
     return "\n".join(lines)
 
 
@@ -141,6 +139,12 @@ def refs(seqs: Sequence[int]) -> str:
     return ", ".join(f"m{r[0]}" if len(r) == 1 else f"m{r[0]}..m{r[-1]}" for r in runs)
 
 
+def begun(info: SessionInfo, inherited: Sequence[Pin]) -> str:
+    """That a session is new, and what earlier ones of its project left it."""
+    line = f'new session "{info.name}": pass session="{info.name}" from now on'
+    return f"{line}\n{pinned_block(inherited)}" if inherited else line
+
+
 def sessions(found: Sequence[SessionInfo]) -> str:
     """The newest sessions, to choose from."""
     lines = ['which session? Pass session="NAME":']
@@ -167,12 +171,19 @@ def stats(found: Stats, cues: Sequence[str], passages: Sequence[Passage]) -> str
     lines.append(
         f"pins: {shown}; digests: {found.digests}; trigger {found.pressure.trigger_percent:g} %"
     )
+    lines += offer_lines(found.offer)
     lines += [f"{name}: {number}" for name, number in found.events]
+    if found.regret.recalls:
+        lines.append(_regret(found.regret))
     lines.append(_window(info))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(p.tokens)}" for p in passages]
     if info.messages:
         lines.append(fill_line(fill))
     return "\n".join(lines)
+
+
+def _regret(regret: Regret) -> str:
+    return f"regret: {regret.recalled} of {regret.dropped} dropped messages had to be recalled"
 
 
 def _would_free(outcome: Outcome) -> str:

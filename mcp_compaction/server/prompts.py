@@ -79,4 +79,5 @@ async def pin(
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session.strip() or None, "make")
     done = await compactor.pin(info, text, by="user")
-    return f"I have pinned a rule, please keep to it.\n{answers.pinned(done, info, is_new)}"
+    told = f"I have pinned a rule, please keep to it.\n{answers.pinned(done)}"
+    return f"{told}\n{answers.begun(info, await state.inherited(info))}" if is_new else told

@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import Pin, SessionInfo
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import open_compactor
@@ -43,6 +43,11 @@ class State:
     ) -> tuple[SessionInfo, bool]:
         """The session a call means, and whether it was made just now."""
         return await self.whose.find(await self.compactor(), self.host(ctx), name, purpose)
+
+    async def inherited(self, info: SessionInfo) -> tuple[Pin, ...]:
+        """What a new session has from earlier ones of its project."""
+        pins = await (await self.compactor()).project_pins(info.project)
+        return tuple(pin for pin in pins if pin.session != info.name)
 
     def host(self, ctx: Context[State]) -> Host:
         """Who is calling."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,7 @@ from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.outline import boundary_cues, outline
 from mcp_compaction.core.receipt import receipt_text
 from mcp_compaction.core.refs import parse_span
+from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded
 from mcp_compaction.formats import incoming
 from mcp_compaction.model import (
@@ -195,7 +197,10 @@ async def pin_constraint(
         supersedes=supersedes,
         expires=until,
     )
-    return await _answer(ctx, info, answers.pinned(done, info, is_new))
+    text = answers.pinned(done)
+    if is_new:
+        text = f"{text}\n{answers.begun(info, await state.inherited(info))}"
+    return await _answer(ctx, info, text)
 
 
 @telling(ToolError)
@@ -227,7 +232,7 @@ async def recall_archived(
         return await _resume(ctx, session, scope, nonce)
     info = await _looked_up(ctx, session, scope)
     if refs is not None:
-        found = await compactor.originals(info, refs)
+        found = await compactor.recall_refs(info, refs)
         text = answers.originals(found, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
     else:
         hits = await compactor.recall(
@@ -249,7 +254,7 @@ async def context_stats(
     try:
         info, _ = await state.session(ctx, session, "look")
     except NothingRecorded as nothing:
-        return CallToolResult(content=[TextContent(type="text", text=str(nothing))])
+        return _plain(str(nothing), await compactor.project_pins(state.whose.project))
     found = await compactor.stats(info)
     loaded = await compactor.load(info)
     passages = outline(loaded.messages) if detail == "full" else ()
@@ -322,7 +327,7 @@ async def record_messages(
     if done.diverged is not None:
         lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
     if is_new:
-        lines.append(f'new session "{info.name}": pass session="{info.name}" from now on')
+        lines.append(answers.begun(info, await state.inherited(info)))
     relief = await compactor.relieve(info)
     if not isinstance(relief, Compaction):
         return await _answer(ctx, info, "\n".join(lines))
@@ -345,13 +350,25 @@ async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
 async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToolResult:
     state = state_of(ctx)
     compactor = await state.compactor()
+    left = await compactor.project_pins(state.whose.project)
     if name is None and not state.whose.must_name and not state.host(ctx).tells:
         found = await compactor.sessions(state.whose.project, 5)
         if not found:
             raise InputError("nothing is kept for this project yet; pin or compress starts it.")
-        return CallToolResult(content=[TextContent(type="text", text=answers.sessions(found))])
-    info = await _looked_up(ctx, name, scope)
+        return _plain(answers.sessions(found), left)
+    try:
+        info = await _looked_up(ctx, name, scope)
+    except NothingRecorded as nothing:
+        if not left:
+            raise
+        return _plain(str(nothing), left)
     return await _answer(ctx, info, answers.brief(await compactor.brief(info), nonce))
+
+
+def _plain(text: str, left: Sequence[Pin]) -> CallToolResult:
+    """A text where no session is meant yet, with what the project's earlier ones left."""
+    told = f"{text}\n{pinned_block(left)}" if left else text
+    return CallToolResult(content=[TextContent(type="text", text=told)])
 
 
 async def _answer(

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from mcp_compaction import formats
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Kept, Receipt, Trimmed, View
+from mcp_compaction.model import Digest, Kept, Offer, Receipt, Trimmed, View
 from mcp_compaction.ports import Forgotten, Scope
 from mcp_compaction.store import passages, views
 from mcp_compaction.store.columns import from_json, stamp, to_json
@@ -204,6 +204,7 @@ def _clean_reports(connection: sqlite3.Connection, session: int, seq: int) -> No
                 "shortfall": FORGOTTEN
                 if named.search(receipt.shortfall or "")
                 else receipt.shortfall,
+                "offer": _without_candidates(receipt.offer, f"m{seq}"),
             }
         )
         _update_receipt(connection, session, receipt, cleaned)
@@ -211,6 +212,11 @@ def _clean_reports(connection: sqlite3.Connection, session: int, seq: int) -> No
     for number, detail in rows.fetchall():
         if named.search(detail):
             connection.execute("UPDATE event SET detail = ? WHERE id = ?", (FORGOTTEN, number))
+
+
+def _without_candidates(offer: Offer, ref: str) -> Offer:
+    kept = tuple(candidate for candidate in offer.candidates if candidate.ref != ref)
+    return offer.model_copy(update={"candidates": kept})
 
 
 def _update_receipt(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -94,6 +96,21 @@ def _last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | Non
         "SELECT json FROM receipt WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
     ).fetchone()
     return None if row is None else from_json(Receipt, row[0])
+
+
+def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+    """Which of these messages the newest view no longer shows; none without a compaction."""
+    row = connection.execute(
+        "SELECT json FROM view JOIN session ON view.session = session.id"
+        " AND view.version = session.view_version WHERE session.id = ?",
+        (session,),
+    ).fetchone()
+    if row is None:
+        return ()
+    # Every recall asks this: a view with its many cuts is read far faster than it is checked.
+    view = json.loads(row["json"])
+    shown = {entry.get("seq") for entry in (*view["head"], *view["body"])}
+    return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
 
 
 def window_tokens(connection: sqlite3.Connection, session: int) -> int:

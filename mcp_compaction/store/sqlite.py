@@ -48,7 +48,7 @@ from mcp_compaction.store.database import (
     take,
 )
 from mcp_compaction.store.health import health
-from mcp_compaction.store.load import load, window_tokens
+from mcp_compaction.store.load import load, not_shown, window_tokens
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.schema import open_migrated
 
@@ -154,6 +154,10 @@ class SqliteStore:
     async def view(self, session: int, version: int) -> View:
         """A view of that session as it once was."""
         return await self._read(lambda c: views.view(c, session, version))
+
+    async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        """Which of these messages the newest view no longer shows; none without a compaction."""
+        return await self._read(lambda c: not_shown(c, session, seqs))
 
     async def digests(self, session: int) -> tuple[Digest, ...]:
         """All digests of that session, oldest first."""

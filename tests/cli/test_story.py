@@ -255,3 +255,53 @@ def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
     assert all(len(line) < 100 for line in brief.split("\n"))
     assert re.search(r"\nolder +\d+ whole +m\d+, m\d+", full)
     assert re.search(r"\nolder +\d+ trimmed +m\d+, .*\(", full)
+
+
+def test_a_rule_that_nobody_pinned_is_offered_until_it_is(shell: Shell) -> None:
+    rule = "Never push to main; only the staging key."
+    shell.done("record", "--session", "s", "--window", "12000", stdin=CHAT)
+    offered = (
+        f'rule not pinned? m1 user: "{rule}"\n'
+        "to keep one in sight: mcp-compaction pin with its exact words\n"
+    )
+    assert offered in shell.done("stats")
+    assert offered in shell.done("compress")
+    (candidate,) = json.loads(shell.done("stats", "--json"))["offer"]["candidates"]
+    assert candidate == {"ref": "m1", "text": rule}
+    shell.as_user().done("pin", rule)
+    assert "not pinned" not in shell.done("stats")
+
+
+def test_stats_says_what_had_to_be_recalled(recorded: Shell) -> None:
+    assert "regret" not in recorded.done("stats")
+    recorded.done("recall", "--refs", "m4")
+    recorded.done("recall", "--refs", "m4, m5")
+    said = recorded.done("stats")
+    assert re.search(r"\nregret: 2 of \d\d dropped messages had to be recalled\n", said)
+    regret = json.loads(recorded.done("stats", "--json"))["regret"]
+    assert (regret["recalls"], regret["recalled"]) == (2, 2)
+
+
+def test_a_fact_of_the_project_is_there_in_the_next_session(shell: Shell) -> None:
+    hello = b'{"role":"user","content":"Hello"}'
+    shell.done("record", "--session", "monday", stdin=hello)
+    person = shell.as_user()
+    person.done("pin", "Staging is on port 5544.", "--kind", "fact", "--session", "monday")
+    shell.done("record", "--session", "tuesday", "--window", "12000", stdin=CHAT)
+    (fact,) = json.loads(shell.done("pins", "--json", "--session", "tuesday"))
+    assert (fact["kind"], fact["scope"], fact["session"]) == ("fact", "project", "monday")
+    shell.done("compress", "--session", "tuesday")
+    assert "Staging is on port 5544." in shell.done("show", "--full", "--session", "tuesday")
+
+
+def test_compressing_again_at_once_is_refused_with_what_holds_the_window(shell: Shell) -> None:
+    body = {"system": "Be careful. " * 2_500, "messages": coding_session(40, 300)}
+    told = json.dumps(body).encode()
+    shell.done("record", "--session", "s", "--window", "12000", stdin=told)
+    assert "shortfall: " in shell.done("compress")
+    ran = shell("compress")
+    assert ran.code == 1
+    assert ran.out.startswith("not compressed: c1 ended at ")
+    assert "held by system and tools 7" in ran.out
+    assert "shorten the system prompt or the tools" in ran.out
+    assert "compressing now would not pay: c1 ended at " in shell.done("stats")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcp_compaction.core.candidates import Candidate, candidates, standing
+from mcp_compaction.core.candidates import candidates, offer, standing
+from mcp_compaction.model import Candidate, Offer
 from tests.core.constraint_wordings import (
     DEVELOP_CONSTRAINTS,
     DEVELOP_ORDINARY,
@@ -61,8 +62,8 @@ def test_a_candidate_is_the_users_own_sentence_with_its_ref() -> None:
     ]
 
     assert candidates(messages_of(said), ()) == (
-        Candidate("m1", "Never push to `main`."),
-        Candidate("m3", "Always use the staging key."),
+        Candidate(ref="m1", text="Never push to `main`."),
+        Candidate(ref="m3", text="Always use the staging key."),
     )
 
 
@@ -75,7 +76,24 @@ def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
 
     found = candidates(messages_of(said), [pin(1, "No new dependencies")])
 
-    assert found == (Candidate("m1", "Never push to main."),)
+    assert found == (Candidate(ref="m1", text="Never push to main."),)
+
+
+def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
+    said = [user(f"Never touch table {n}.") for n in range(1, 6)]
+
+    offered = offer(messages_of(said), [pin(1, "Never touch table 5.")], most=3)
+
+    assert [candidate.ref for candidate in offered.candidates] == ["m4", "m3", "m2"]
+    assert offered.more == 1
+    assert offer(messages_of(said[:2]), (), most=3).more == 0
+
+
+def test_what_only_an_agent_says_the_user_said_is_not_offered() -> None:
+    (told,) = messages_of([user("Never push to main.")])
+
+    assert offer([told], (), most=3).candidates
+    assert offer([told.model_copy(update={"via": "tool"})], (), most=3) == Offer()
 
 
 @pytest.mark.parametrize(

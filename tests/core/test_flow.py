@@ -10,7 +10,8 @@ import pytest
 
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.flow import flow
-from mcp_compaction.core.plan import gate, kilo
+from mcp_compaction.core.gate import gate
+from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.pressure import measure
 from mcp_compaction.core.render import lay_out
@@ -98,7 +99,8 @@ def working(steps: int, start: int = 0) -> list[Json]:
 
 def test_few_messages_are_refused_with_numbers_and_the_next_step() -> None:
     assert compress(session_of([user("go"), assistant("yes")]), SMALL) == Refusal(
-        text="not compressed: 2 messages in the window, fewer than 4. Nothing to gain yet; go on."
+        text="not compressed: 2 messages in the window, fewer than 4; 12 of 2.0k tokens is 1 %, "
+        "held by the first request 6, recent steps 6. Nothing to gain yet; go on."
     )
 
 
@@ -108,14 +110,16 @@ def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_st
     tokens = measure(session, SMALL, estimate).tokens
     assert outcome == Refusal(
         text=f"not compressed: {tokens} of 2.0k tokens is {tokens / 20:.0f} %, below the 60 % a "
-        "compaction goes down to. Go on; force=true compresses all the same."
+        f"compaction goes down to; held by the first request 6, recent steps 360, older steps "
+        f"{tokens - 366}. Worth it from about 65 % (1.3k). Go on; force=true compresses all the "
+        "same."
     )
 
 
 def test_a_target_that_is_met_already_is_nothing_to_do() -> None:
     outcome = compress(session_of([user("go"), *chatter(8)]), SMALL, target_percent=50)
     assert isinstance(outcome, NothingToDo)
-    assert outcome.text.endswith("already within 50 %.")
+    assert outcome.text.endswith("already within 50 %. Go on, or name a lower target.")
 
 
 def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
@@ -124,7 +128,9 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
     outcome = compress(session_of([user("go"), *chatter(30)]), policy, outside)
     assert isinstance(outcome, Refusal)
     assert outcome.text.startswith("not compressed: it would free about ")
-    assert "of 2.0k tokens, less than 90 %" in outcome.text
+    assert "of 2.0k tokens, less than 90 % (1.8k), from which on it is worth it" in outcome.text
+    assert "the fill is 90 %, " in outcome.text
+    assert "held by the first request 6, recent steps 360" in outcome.text
     assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
     assert not outside.summaries
 
@@ -136,7 +142,7 @@ def test_force_overrides_the_gate_but_not_what_there_is() -> None:
     assert compress(short, policy, force=True).kind == "compaction"
     three = session_of([user("go"), *chatter(2)])
     fill = measure(three, policy, estimate)
-    assert gate(three, policy, Ask(reason="x", force=True), fill) is None
+    assert gate(three, policy, Ask(reason="x", force=True), fill, estimate) is None
     outcome = compress(three, policy, force=True)
     assert isinstance(outcome, NothingToDo)
     assert outcome.text.startswith(f"nothing to do: {fill.tokens} of 100k tokens is all recent")

@@ -10,14 +10,16 @@ from mcp_compaction.core.apply import apply
 from mcp_compaction.core.outcomes import freed_by_rung, restoration
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill
-from mcp_compaction.core.receipt import outcome_text, projection_text, receipt_text
+from mcp_compaction.core.receipt import offer_lines, outcome_text, projection_text, receipt_text
 from mcp_compaction.core.sheet import Sheet, SpanBlock
 from mcp_compaction.core.steps import steps
 from mcp_compaction.model import (
+    Candidate,
     Compaction,
     Failed,
     Kept,
     NothingToDo,
+    Offer,
     Projection,
     Receipt,
     Refusal,
@@ -75,6 +77,36 @@ def test_a_receipt_is_told_in_short_lines() -> None:
         "note: the model was down; extracted instead\n"
         "window: smaller from your next step. undo: restore_context c4"
     )
+
+
+def test_a_rule_that_nobody_pinned_is_offered_with_the_call_that_keeps_it() -> None:
+    long = "Always " + "check the staging key " * 8 + "first."
+    offered = Offer(
+        candidates=(
+            Candidate(ref="m88", text="Only the staging key."),
+            Candidate(ref="m12", text=long),
+        ),
+        more=2,
+    )
+    told = receipt_text(receipt(offer=offered)).split("\n")
+    assert told[1:-1] == offer_lines(offered)
+    assert told[1] == 'rule not pinned? m88 user: "Only the staging key."'
+    quoted, advice = told[2].removeprefix('rule not pinned? m12 user: "').split('"')
+    assert advice == "; pin it word for word from m12"
+    start = quoted.removesuffix(" …")
+    assert len(start) <= 120
+    assert long.startswith(start + " ")
+    assert told[3] == (
+        "to keep one in sight: pin_constraint with its exact words; 2 more after these"
+    )
+    assert offer_lines(Offer()) == []
+    (line, _) = offer_lines(Offer(candidates=(Candidate(ref="m1", text="绝" * 121),)))
+    assert "绝" * 120 + " …" in line
+
+
+def test_a_receipt_of_before_there_were_offers_is_still_read() -> None:
+    old = receipt().model_dump(mode="json", exclude={"offer"})
+    assert Receipt.model_validate(old) == receipt()
 
 
 def test_a_bare_receipt_is_two_lines_and_honest_about_the_window() -> None:

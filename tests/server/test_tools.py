@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -12,10 +13,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.formats import validate
+from mcp_compaction.formats import incoming, validate
+from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
-from tests.server.talking import ERAS, Era, Talk, talk, text_of
+from tests.server.talking import ERAS, SMALL, Era, Talk, talk, text_of
 from tests.strategies import coding_session
 
 both_eras = pytest.mark.parametrize("era", ERAS)
@@ -339,6 +343,106 @@ def test_an_agents_pin_is_widened_only_when_the_user_agrees(tmp_path: Path, era:
     talk(tmp_path / "yes", granted, era, elicitation_callback=user)
     talk(tmp_path / "no", denied, era, elicitation_callback=declines)
     talk(tmp_path / "cannot ask", denied, era)
+
+
+def told_by_a_host(folder: Path, messages: list[dict[str, Any]], name: str = "loop") -> None:
+    """Record what a host hands over itself, so that the user's words are the user's."""
+
+    async def record() -> None:
+        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
+        compactor = await open_compactor(settings)
+        try:
+            info, _ = await compactor.open(SessionKey(project="/p", name=name))
+            await compactor.record(info, incoming(messages))
+        finally:
+            await compactor.close()
+
+    asyncio.run(record())
+
+
+@both_eras
+def test_rules_are_offered_and_one_call_pins_them(tmp_path: Path, era: Era) -> None:
+    rule = "Never push to main; only the staging key."
+    told_by_a_host(tmp_path, LONG)
+
+    async def story(chat: Talk) -> None:
+        line = f'\nrule not pinned? m1 user: "{rule}"\n'
+        assert line in await chat.say("context_stats", session="loop")
+        receipt = await chat.say("compress_context", session="loop", reason="x")
+        assert line in receipt
+        assert "to keep one in sight: pin_constraint with its exact words\n" in receipt
+        assert line in f"\n{await chat.read('loop/receipts/c1')}\n"
+        pinned = await chat.say("pin_constraint", text=rule, session="loop")
+        assert "(constraint, project, by user, said in m1)" in pinned
+        assert "not pinned" not in await chat.say("context_stats", session="loop")
+
+    talk(tmp_path, story, era)
+
+
+def test_what_the_agent_had_to_recall_is_told_in_stats(tmp_path: Path) -> None:
+    async def story(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG, session="loop")
+        await chat.say("recall_archived", refs="m4", session="loop")
+        await chat.say("compress_context", session="loop", reason="x", target_percent=20)
+        assert "regret" not in await chat.say("context_stats", session="loop")
+        await chat.say("recall_archived", refs="m4, m5", session="loop")
+        await chat.read("loop/messages/m6")
+        stats = await chat.say("context_stats", session="loop")
+        assert re.search(r"\nregret: 2 of \d\d dropped messages had to be recalled\n", stats)
+        assert "REGRET" not in stats
+
+    talk(tmp_path, story)
+
+
+@both_eras
+def test_what_is_kept_in_the_project_is_there_in_the_next_session(tmp_path: Path, era: Era) -> None:
+    fact = "The staging database listens on port 5544."
+    told_by_a_host(tmp_path, [{"role": "user", "content": f"Hello. {fact}"}], "monday")
+    chat_of_today = {"CLAUDE_CODE_SESSION_ID": "0f8a"}
+
+    async def monday(chat: Talk) -> None:
+        said = await chat.say("pin_constraint", text=fact, kind="fact", session="monday")
+        assert "(fact, project, by user, said in m1)" in said
+        await chat.say("pin_constraint", text="half done", kind="open_task", session="monday")
+
+    async def tuesday(chat: Talk) -> None:
+        for told in (
+            await chat.say("recall_archived"),
+            await chat.say("record_messages", messages=LONG[:1], session="tuesday"),
+            await chat.say("recall_archived", session="tuesday"),
+        ):
+            assert told.count(fact) == 1
+            assert "half done" not in told
+        again = await chat.say("record_messages", messages=LONG[:3], session="tuesday")
+        assert fact not in again  # said once is enough
+
+    async def told(chat: Talk) -> None:
+        for answer in (await chat.say("recall_archived"), await chat.say("context_stats")):
+            assert answer.startswith("nothing of this chat is kept yet")
+            assert fact in answer
+        assert fact in await chat.say("pin_constraint", text="Be brief.")
+
+    async def elsewhere(chat: Talk) -> None:
+        assert "nothing of this chat is kept yet" in await chat.fail("recall_archived")
+
+    talk(tmp_path, monday, era)
+    talk(tmp_path, tuesday, era)
+    talk(tmp_path, told, era, environ=chat_of_today)
+    talk(tmp_path, elsewhere, era, environ=chat_of_today, project="/q")
+
+
+@both_eras
+def test_a_task_is_finished_by_what_supersedes_it(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        await chat.say("pin_constraint", text="file the tax", kind="open_task", session="loop")
+        done = await chat.say(
+            "pin_constraint", text="tax filed", kind="note", supersedes="p1", session="loop"
+        )
+        assert "kept and searchable, not shown" in done
+        assert "no pins" in await chat.say("recall_archived", session="loop")
+        assert "p1" in await chat.say("recall_archived", query="file the tax", session="loop")
+
+    talk(tmp_path, story, era)
 
 
 @both_eras

@@ -46,6 +46,18 @@ def test_a_saved_view_decides_what_is_loaded(tmp_path: Path) -> None:
     with_store(tmp_path / "store.db", use)
 
 
+def test_a_store_knows_which_messages_have_left_the_window(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        assert await store.not_shown(session, [1, 2, 3]) == ()
+        assert await store.save(session, compaction())
+        await store.append(session, batch(said("seven")), NOW)
+        assert await store.not_shown(session, [7, 6, 5, 4, 3, 3, 1]) == (3, 4)
+
+    with_store(tmp_path / "store.db", use)
+
+
 def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)
