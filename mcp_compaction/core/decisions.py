@@ -15,8 +15,6 @@ from mcp_compaction.model import Item
 
 def decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
     """The sentences of a text that settle something, each with the reason given next to it."""
-    if not _HINT.search(text):
-        return ()
     return decided(text, speech(text), by_user)
 
 
@@ -66,21 +64,44 @@ def newest_first(items: Iterable[Item]) -> tuple[Item, ...]:
 # A sentence that settles something
 
 
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[\w']+", words))
+
+
 def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
 
 
-# Most texts decide nothing: one cheap look spares them the rest.
-_HINT = re.compile(
-    r"decid|decision|decisi|verdict|agree|settl|opted|\bopt |chose|choos|pick|go(?:ing)? with|went"
-    r" with|"
-    r" it is\b|wins|the call|final|ruled? out|reject|turn(?:ed|ing) down|drop|favou?r|keep|stay|"
-    r"land(?:ed)? on|mov(?:e|ed|ing) (?:to|off|away)|plan of record|resolv|conclu|approach|rather|"
-    r"instead|prefer|scrap|change of plan|second thought|back to|revert|no longer|take (?:\w+ )?"
-    r"back|undo|overrul|after all|replac|switch|forget|let's|let’s|we'll|we’ll|we will|I'll|I’ll|"
-    r"I will|stick|approved|standardi|adopt|supersed|changed (?:my|our)|plans? (?:has|have|change)"
-    r"|off the table|out of scope|defer|postpone|migrat|abandon|^use |\nuse |correction",
-    re.I,
+# Most sentences decide nothing: a look at their words spares them the patterns.
+_SPOKEN = re.compile(r"[a-z]+")
+_US_WORDS = frozenset(("we", "i", "let", "switching", "switched"))
+_SETTLED_WORDS = _word_set(
+    """
+decision decided verdict agreed resolved resolution settled final chosen choice approach plan call
+record approved conclusion outcome change new ruled rejected correction it wins dropped picked
+selected table scope overruled superseded
+"""
+)
+_BACK_WORDS = _word_set(
+    """
+scrap undo undoing strike discard cancel drop forget change plan plans thought thoughts changed
+back revert reverted reverting overrule overruled overrules overruling longer instead all
+"""
+)
+_WORK_WORDS = _word_set(
+    """
+chose choose picked pick kept prefer replace replaced replacing reject rejected dropped drop removed
+switch switched switching moved moving migrated migrating stay staying revert reverted reverting
+adopt adopted scrapped deferred postponed use uses used using keep keeping will ll chosen selected
+approved turned abandoned stays remains swapped swapping going gone went sticking stuck opted opting
+settled settling ruled preferring landed wins favor favour agreed supersede supersedes
+"""
+)
+_ORDER_WORDS = _word_set(
+    """
+go stick settle pick choose take switch move roll revert scrap replace make leave stay use keep drop
+prefer
+"""
 )
 _CLAUSE = re.compile(r"[;—–]| - |\bbut\b|\bhowever\b|, so\b|\bso (?=we|I|let)|\. ", re.I)
 # A mind not made up yet, and what only looks like a choice.
@@ -109,8 +130,8 @@ _START = (
     r"(?:^|[:,;] )(?:ok(?:ay)?|right|alright|so|actually|then|and|yes|no|wait|hmm|good|great|well"
     r"|sorry|please|now|fine|got it|perfect|in short|in the end|for now|therefore|hence)?[,:.!]? ?"
 )
-_FIRM = _any(
-    # who is talking has chosen
+# Who is talking has chosen.
+_OURS = _any(
     _WE + r"(?:decide|decided|opted|opt|resolved|concluded|agreed) (?:to|on|for|that|against|with)"
     r" (?!disagree|(?:the |that )?(?:point|sentiment))",
     _WE + r"(?:settl(?:ed?|ing) (?:on|for)|land(?:ed|ing)? on|went with|(?:go|going) (?:with"
@@ -132,7 +153,9 @@ _FIRM = _any(
     r"|start with|skip|leave|adopt|postpone|replace|revert|scrap|go back|not|avoid|do (?:the|it"
     r"|that|"
     r"this)\b)(?! (?:in touch|going|it up|it real|talking|chatting|the flow|away|fun|moving))",
-    # nobody in particular has
+)
+# Nobody in particular has chosen.
+_SETTLED = _any(
     r"^\W*(?:final |the |our )*(?:decision|decided|verdict|agreed|resolved|resolution|settled"
     r"|final(?: (?:call|answer|choice|decision|verdict))?|chosen(?: \w+)?|choice|approach"
     r"|plan of record|approved|conclusion|outcome|design decision|change of plans?|new plan"
@@ -184,8 +207,8 @@ _AT_WORK = _any(
     r"|ing) (?:to|off|away from)|migrat(?:ed|ing)|stay(?:ing)? (?:on|with|at)|revert(?:ed|ing)?"
     r"|adopt(?:ed)?|scrapped|deferred|postponed)\b",
     r"\bI(?:'ll| will) (?:use|keep|switch|store|adopt|stay|make|treat|leave)\b(?! (?:the \w+"
-    r" (?:tool|command)|grep|the (?:tool|search|shell|todo)|you|looking|an eye|in mind|that in mind|going"
-    r"|working|sure|a (?:quick|note|look)|it in mind|this in mind))",
+    r" (?:tool|command)|grep|the (?:tool|search|shell|todo)|you|looking|an eye|in mind|that in mind"
+    r"|going|working|sure|a (?:quick|note|look)|it in mind|this in mind))",
     r"\b(?:is|are|was|were|gets?|been) (?:now |hereby |therefore )?(?:rejected|chosen|selected"
     r"|replaced (?:by|with)|deferred|postponed|reverted|approved|turned down|dropped|abandoned"
     r"|scrapped)\b",
@@ -235,23 +258,25 @@ _PEOPLE = re.compile(
 def _settles(bare: str, by_user: bool) -> bool:
     if bare.endswith(("?", "？")) or _PEOPLE.match(bare):
         return False
-    if not _HINT.search(bare):
-        return False
     return _turns_back(bare) or any(
         _clause_settles(clause.strip(), by_user) for clause in _CLAUSE.split(bare) if clause
     )
 
 
 def _turns_back(bare: str) -> bool:
+    if _BACK_WORDS.isdisjoint(_SPOKEN.findall(bare.lower())):
+        return False
     return bool(_REVERSES.search(bare)) and not _UNDECIDED.search(bare)
 
 
 def _clause_settles(clause: str, by_user: bool) -> bool:
-    if _UNDECIDED.search(clause):
-        return False
-    if _FIRM.search(clause) or (by_user and _ORDERS.search(clause)):
-        return True
-    return bool(_AT_WORK.search(clause)) and _is_technical(clause)
+    words = frozenset(_SPOKEN.findall(clause.lower()))
+    return (
+        bool(words & _US_WORDS and _OURS.search(clause))
+        or bool(words & _SETTLED_WORDS and _SETTLED.search(clause))
+        or bool(by_user and words & _ORDER_WORDS and _ORDERS.search(clause))
+        or bool(words & _WORK_WORDS and _is_technical(clause) and _AT_WORK.search(clause))
+    ) and not _UNDECIDED.search(clause)
 
 
 def _is_technical(clause: str) -> bool:
@@ -315,17 +340,15 @@ _REFUSED_BEFORE = re.compile(
 _CHOOSES = re.compile(
     r"\b(?:us(?:e|es|ing)|go(?:ing)? (?:with|for|back)|went with|chose|choose|chosen"
     r"|pick(?:ed|ing)?|settled? (?:on|for)|opt(?:ed|ing)? (?:for|to)|switch(?:ed|ing)?"
-    r"|mov(?:e|ed|ing) (?:to|off)|adopt(?:ed)?|keep(?:ing)?|stay(?:s|ing)?|stick(?:ing)?|landed on|it is|wins"
-    r"|decid\w+ (?:on|for|to)|decision|verdict|final|standardi[sz]\w+|make it|revert\w*|replac\w+|prefer|migrat\w+"
-    r"|agreed|approach)\b",
+    r"|mov(?:e|ed|ing) (?:to|off)|adopt(?:ed)?|keep(?:ing)?|stay(?:s|ing)?|stick(?:ing)?"
+    r"|landed on|it is|wins|decid\w+ (?:on|for|to)|decision|verdict|final|standardi[sz]\w+"
+    r"|make it|revert\w*|replac\w+|prefer|migrat\w+|agreed|approach)\b",
     re.I,
 )
 _WORD = re.compile(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
-_EMPTY = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_EMPTY = _word_set(
+    """
 the a an to of in on at for and or be is are was were been it its this that these those you we i
 they he she me us our my your with by as from into over under than then now not no never so but if
 do does did done have has had will shall would should can could may might must let lets all any
@@ -339,8 +362,7 @@ scrap scrapped change changed second thought thoughts revert reverted longer tak
 overruled replace replaced replacing switch switched switching forget ok okay actually please
 sorry stick sticking new old make made get well really sure thing things way lets abandon adopt
 adopted migrate migrated migrating reason instead other whole
-""",
-    )
+"""
 )
 
 
@@ -371,9 +393,8 @@ def _overtaken(
     place: int, choices: Sequence[_Choice], items: Sequence[Item], places: dict[str, list[int]]
 ) -> list[int]:
     newer = choices[place]
-    standing = [older for older in range(place) if not items[older].superseded]
-    if newer.turns_back and not newer.words:
-        return standing[-1:]
+    if newer.turns_back and not newer.words:  # "scrap that" means the one before
+        return [n for n in range(place) if not items[n].superseded][-1:]
     shared: Counter[int] = Counter(
         older for word in sorted(newer.words) for older in places.get(word, ())
     )

@@ -98,7 +98,7 @@ def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     """What users said is still to be done, word for word, unless it was said to be done since."""
     found: dict[str, tuple[int, Item]] = {}
     for place, message in enumerate(messages):
-        if message.role == "user" and _HINT.search(message.text):
+        if message.role == "user":
             for sentence in speech(message.text):
                 if leaves_open(sentence) and not standing(sentence.text):
                     item = Item(text=sentence.text, refs=(message.ref,), provenance="verbatim")
@@ -116,11 +116,18 @@ def unfinished(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, .
     return tuple(item for item in items if item.text not in closed)
 
 
-_HINT = re.compile(
-    r"to-?do\b|to do\b|forget|remember to|remind|later|afterwards|eventually|at some point|at the"
-    r" end|before |once |when |after |as soon|still|pending|outstanding|unresolved|not yet|n't|left"
-    r"|remain|follow-?up|open |come back|circle back|revisit|backlog|leave ",
-    re.I,
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[\w']+", words))
+
+
+# Most sentences leave nothing open: a look at their words spares them the patterns.
+_SPOKEN = re.compile(r"[a-z]+")
+_LEFT_WORDS = _word_set(
+    """
+todo do forget remember remind later afterwards eventually point tomorrow week end before once when
+after soon still pending outstanding unresolved unfinished remain remains remaining follow followup
+open revisit circle leave backlog step finish merge ship release not n t isn aren hasn haven
+"""
 )
 _DO = (
     r"(?:please |also |then |just |we (?:need|have|should|must|will)(?: to)? |you (?:need to|should"
@@ -201,7 +208,8 @@ def leaves_open(sentence: Sentence) -> bool:
 
 @lru_cache(maxsize=8_192)
 def _leaves_open(bare: str) -> bool:
-    if bare.endswith(("?", "？")):
+    is_likely = not _LEFT_WORDS.isdisjoint(_SPOKEN.findall(bare.lower()))
+    if not is_likely or bare.endswith(("?", "？")):
         return False
     if _LEFT.search(bare):
         return not _TOLD.match(bare) or bool(re.search(r"\bremind me\b|\bto-?do:", bare, re.I))
@@ -228,10 +236,8 @@ _NOT_DONE = re.compile(
 )
 _WORD = re.compile(r"[^\W_][\w-]*[^\W_]")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|ten)$")
-_EMPTY = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_EMPTY = _word_set(
+    """
 the a an to of in on at for and or be is are was were been it its this that these those you we i
 they me us our my your with by as from into than then now not no so but if do does did done have
 has had will shall would should can could may might must let all any some only also just still
@@ -239,8 +245,7 @@ already again after before back there here when once later remember remind forge
 end afterwards eventually need needs pending outstanding open left remaining please soon first
 monday tuesday wednesday thursday friday saturday sunday tonight today
 next week tomorrow point some finished fixed complete completed yet make sure get that's it's
-""",
-    )
+"""
 )
 _ENOUGH = 0.8  # a task that is shown too long costs less than one that is lost
 
