@@ -78,7 +78,7 @@ _US_WORDS = frozenset(("we", "i", "let", "switching", "switched"))
 _SETTLED_WORDS = _word_set(
     """
 decision decided verdict agreed resolved resolution settled final chosen choice approach plan call
-record approved conclusion outcome change new ruled rejected correction it wins dropped picked
+record approved conclusion outcome change new ruled rejected correction wins dropped picked
 selected table scope overruled superseded
 """
 )
@@ -273,7 +273,7 @@ def _clause_settles(clause: str, by_user: bool) -> bool:
     words = frozenset(_SPOKEN.findall(clause.lower()))
     return (
         bool(words & _US_WORDS and _OURS.search(clause))
-        or bool(words & _SETTLED_WORDS and _SETTLED.search(clause))
+        or bool((words & _SETTLED_WORDS or " it is" in clause) and _SETTLED.search(clause))
         or bool(by_user and words & _ORDER_WORDS and _ORDERS.search(clause))
         or bool(words & _WORK_WORDS and _is_technical(clause) and _AT_WORK.search(clause))
     ) and not _UNDECIDED.search(clause)

@@ -167,7 +167,7 @@ def test_a_call_that_does_not_wait_is_known(call: ToolCall, expected: bool) -> N
 
 
 def test_a_call_without_a_list_of_tasks_has_none() -> None:
-    assert tasks(made("TodoWrite", todos=[], other=[7], note="x")) == ()
+    assert tasks(made("TodoWrite", todos=[], other=[7], note="x", count=3)) == ()
 
 
 def test_each_part_has_its_words() -> None:

@@ -38,6 +38,7 @@ def test_a_plan_written_whole_replaces_what_was_there() -> None:
 
 def test_tasks_are_changed_one_by_one() -> None:
     session = [
+        results(("ghost", "Task #9 created")),
         *used("1", "TaskCreate", '{"id": "t-1"}', subject="parse"),
         *used("1", "TaskCreate", "made", subject="ship"),
         *used("1", "TaskUpdate", "ok", taskId="t-1", status="completed", subject="parse all"),
