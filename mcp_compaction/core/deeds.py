@@ -1,4 +1,4 @@
-"""Reads what a tool call does from its name and arguments: read, write, run, plan, recall."""
+"""Reads what a tool call does from its name and arguments: read, run, plan, start an agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from mcp_compaction.core.parts import compact_json
-from mcp_compaction.model import JsonValue, ToolCall, Value
+from mcp_compaction.model import JsonObject, JsonValue, ToolCall, Value
 
 _READ = {"read", "readfile", "viewfile", "view", "cat", "openfile", "readtextfile", "open"}
 _WRITE = {"write", "writefile", "createfile", "create", "savefile"}
@@ -25,28 +25,60 @@ _EDIT = {
 _RUN = {"bash", "shell", "run", "exec", "runcommand", "execute", "terminal", "execcommand"}
 _RUN_TOO = {"runshellcommand", "localshell", "executecommand", "runterminalcmd"}
 _PLAN = {"todowrite", "updateplan", "writetodos", "todo", "setplan", "updatetodos", "todoupdate"}
+# One task at a time, where the plans above are written whole.
+_TASK = {"taskcreate", "createtask", "addtask", "taskadd", "addtodo", "todoadd", "createtodo"}
+_TASK_TOO = {"taskupdate", "updatetask", "updatetodo", "completetask", "taskcomplete"}
+_CLOSES = {"completetask", "taskcomplete"}
+_AGENT = {"task", "agent", "spawn", "spawnagent", "subagent", "runagent", "delegate"}
+_AGENT_TOO = {"dispatchagent", "startagent", "launchagent", "newtask", "runsubagent"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
+_AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "instructions")
+_TASK_KEYS = ("content", "step", "subject", "title", "text", "task", "name", "description")
+_ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
 
-TaskState = Literal["done", "active", "open", "blocked"]
+TaskState = Literal["done", "active", "open", "blocked", "dropped"]
 _STATES: dict[str, TaskState] = {
     "completed": "done",
     "complete": "done",
     "done": "done",
     "finished": "done",
-    "cancelled": "done",
+    "closed": "done",
+    "resolved": "done",
+    "cancelled": "dropped",
+    "canceled": "dropped",
+    "skipped": "dropped",
+    "dropped": "dropped",
+    "deleted": "dropped",
+    "abandoned": "dropped",
     "in_progress": "active",
-    "in-progress": "active",
     "active": "active",
     "doing": "active",
+    "started": "active",
+    "running": "active",
     "blocked": "blocked",
+    "waiting": "blocked",
+    "on_hold": "blocked",
+    "stuck": "blocked",
+}
+CLOSED: tuple[TaskState, ...] = ("done", "dropped")
+_CHECKBOX = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
+_BOXES: dict[str, TaskState] = {
+    "x": "done",
+    "✓": "done",
+    "✔": "done",
+    "~": "active",
+    "/": "active",
+    ">": "active",
+    "!": "blocked",
+    "-": "dropped",
 }
 
 
 class Deed(Value):
     """What a call does: the act, and the path or command it is done to."""
 
-    act: Literal["read", "write", "edit", "run", "plan", "recall", "other"]
+    act: Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
     target: str = ""
     detail: str = ""  # what else tells two calls apart, such as a line range
 
@@ -56,6 +88,20 @@ class Task(Value):
 
     text: str
     state: TaskState
+    id: str = ""  # what its tool calls it, where tasks are changed one by one
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.state in CLOSED
+
+
+class TaskChange(Value):
+    """What a call does to one task; what it does not say stays as it was."""
+
+    id: str = ""
+    text: str = ""
+    state: TaskState | None = None
 
 
 def deed(call: ToolCall) -> Deed:
@@ -65,6 +111,10 @@ def deed(call: ToolCall) -> Deed:
         return Deed(act="recall")
     if name in _PLAN:
         return Deed(act="plan")
+    if name in _TASK or name in _TASK_TOO:
+        return Deed(act="task")
+    if name in _AGENT or name in _AGENT_TOO:
+        return Deed(act="agent", target=_argument(call, _AGENT_KEYS))
     if name in _RUN or name in _RUN_TOO:
         return Deed(act="run", target=_argument(call, _COMMAND_KEYS))
     path = _argument(call, _PATH_KEYS)
@@ -80,23 +130,68 @@ def deed(call: ToolCall) -> Deed:
 def tasks(call: ToolCall) -> tuple[Task, ...]:
     """The entries of a plan call, with their state."""
     for value in call.arguments.values():
+        found: tuple[Task, ...] = ()
         if isinstance(value, list):
             found = tuple(task for entry in value if (task := _task(entry)) is not None)
-            if found:
-                return found
+        elif isinstance(value, str):
+            found = checklist(value)
+        if found:
+            return found
     return ()
+
+
+def checklist(text: str) -> tuple[Task, ...]:
+    """The entries of a list with boxes to tick, as Markdown writes it."""
+    return tuple(
+        Task(text=match[2].strip(), state=_BOXES.get(match[1].lower(), "open"))
+        for match in _CHECKBOX.finditer(text)
+    )
+
+
+def task_change(call: ToolCall) -> TaskChange:
+    """What a call that handles one task says of it."""
+    arguments = call.arguments
+    state = _state(arguments)
+    if state is None and _plain_name(call.name) in _CLOSES:
+        state = "done"
+    number = next((arguments[key] for key in _ID_KEYS if key in arguments), "")
+    return TaskChange(id=str(number), text=_task_text(arguments), state=state)
+
+
+def is_background(call: ToolCall) -> bool:
+    """Whether a call starts something and does not wait for it."""
+    if any(call.arguments.get(key) is True for key in _BACKGROUND_KEYS):
+        return True
+    act = deed(call)
+    return act.act == "run" and bool(_BACKGROUND.search(act.target.strip()))
+
+
+_BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")
+_BACKGROUND = re.compile(r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^(?:nohup|setsid)\s")
 
 
 def _task(entry: JsonValue) -> Task | None:
     if isinstance(entry, str) and entry.strip():
-        return Task(text=entry.strip(), state="open")
-    if not isinstance(entry, dict):
+        boxed = checklist(entry)
+        return boxed[0] if boxed else Task(text=entry.strip(), state="open")
+    if not isinstance(entry, dict) or not (text := _task_text(entry)):
         return None
-    text = next((entry[k] for k in ("content", "step", "title", "text", "task") if k in entry), "")
-    if not isinstance(text, str) or not text.strip():
+    return Task(text=text, state=_state(entry) or "open")
+
+
+def _task_text(entry: JsonObject) -> str:
+    text = next((entry[key] for key in _TASK_KEYS if key in entry), "")
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _state(entry: JsonObject) -> TaskState | None:
+    for key in ("completed", "done"):
+        if entry.get(key) is True:
+            return "done"
+    said = entry.get("status", entry.get("state"))
+    if not isinstance(said, str):
         return None
-    state = _STATES.get(str(entry.get("status", entry.get("state", ""))).lower(), "open")
-    return Task(text=text.strip(), state=state)
+    return _STATES.get(re.sub(r"[ -]", "_", said.strip().lower()), "open")
 
 
 @lru_cache(maxsize=1_024)

@@ -1,8 +1,9 @@
-"""Finds what words give away: standing rules, decisions, doubts, what is still to be done."""
+"""Reads speech: its sentences, and what words give away of doubts and of what comes next."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "interjection": re.compile(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
@@ -17,7 +18,14 @@ MARKER_GROUPS: dict[str, re.Pattern[str]] = {
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.S)
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 _QUOTED = re.compile(r"\"[^\"\n]{0,200}\"|(?<!\w)'[^'\n]{0,200}'(?!\w)")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
+_STOP = r"(?<=[.!?。！？])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!^\d\.)(?<!^\d\d\.)"
+_SENTENCE = re.compile(rf"{_STOP}\s+|(?<=[。！？])|\n+", re.M)
+_LIST_SIGN = re.compile(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
+_NOT_SPEECH = re.compile(
+    r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
+    r"|\d{4}-\d\d-\d\d[T ]|[\w.]*(?:Error|Exception)\b|[^\n]*[{};]$|\w+(?:=|\()\S)"
+)
+_FEWEST_CHARS, _LONGEST = 8, 600
 
 _RULE = re.compile(
     r"(?:^|(?<=\n)|(?<=[.,;:!?*•-] )|(?<=please )|(?<=and )|(?<=but ))do(?: not|n't)\b"
@@ -30,13 +38,6 @@ _RULE = re.compile(
     r"|\b(?:nie|niemals|immer|muss|jamais|toujours|ne pas|nunca|siempre|debe|"
     r"никогда|всегда|нельзя)\b"
     r"|永远不要|绝不|不要|必须|禁止|务必|只能|決して|絶対に|必ず",
-    re.I,
-)
-_DECISION = re.compile(
-    r"\b(?:decid(?:e|ed|ing)|decision|let'?s (?:go with|use|keep|switch|drop)|we(?:'ll| will) "
-    r"(?:use|go|keep|switch|drop|do)|I(?:'ll| will) (?:use|go with|keep|switch)|going with|"
-    r"went with|choos(?:e|ing)|chose|chosen|instead of|switch(?:ed|ing)? (?:to|from)|settled on|"
-    r"agreed|revert(?:ed|ing)?|rather than|no longer|in favou?r of|stick(?:ing)? with)\b",
     re.I,
 )
 _NEXT = re.compile(
@@ -56,6 +57,52 @@ _PLEASANTRY = re.compile(
     r"please continue)\b[^a-z]*$",
     re.I,
 )
+
+
+class Sentence(NamedTuple):
+    """A sentence of a text: its words, and the same words with code and quotations blanked."""
+
+    text: str
+    bare: str
+    start: int
+    end: int
+
+
+def speech(text: str) -> tuple[Sentence, ...]:
+    """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
+    open_text = _FENCED.sub(_as_lines, text) if "```" in text else text
+    bare = _INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
+    bare = _QUOTED.sub(_blank, bare)
+    found: list[Sentence] = []
+    begin = 0
+    for cut in (*_SENTENCE.finditer(bare), None):
+        end, following = cut.span() if cut else (len(bare), len(bare))
+        sentence = _sentence(open_text, bare, begin, end)
+        if sentence is not None:
+            found.append(sentence)
+        begin = following
+    return tuple(found)
+
+
+def _sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    sign = _LIST_SIGN.match(text, start, end) if text[start : start + 1] != ">" else None
+    start = sign.end() if sign else start
+    said = text[start:end]
+    if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
+        return None
+    return Sentence(" ".join(said.split()), bare[start:end], start, end)
+
+
+def _as_lines(match: re.Match[str]) -> str:
+    return "\n" * len(match[0])
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "_" * len(match[0])
 
 
 def prose(text: str) -> str:
@@ -79,19 +126,14 @@ def rules(text: str) -> tuple[str, ...]:
     return _matching(text, _RULE)
 
 
-def decisions(text: str) -> tuple[str, ...]:
-    """The sentences that settle something."""
-    return _matching(text, _DECISION)
+def is_next_step(sentence: Sentence) -> bool:
+    """Whether a sentence says what comes next."""
+    return bool(_NEXT.search(sentence.bare))
 
 
-def next_steps(text: str) -> tuple[str, ...]:
-    """The sentences that say what comes next."""
-    return _matching(text, _NEXT)
-
-
-def doubts(text: str) -> tuple[str, ...]:
-    """The sentences that are not sure."""
-    return _matching(text, _UNCERTAIN)
+def is_doubt(sentence: Sentence) -> bool:
+    """Whether a sentence is not sure."""
+    return bool(_UNCERTAIN.search(sentence.bare))
 
 
 def is_pleasantry(sentence: str) -> bool:

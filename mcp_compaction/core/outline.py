@@ -61,7 +61,7 @@ def boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
                     if _COMMIT.search(deed(call).target) and exit_code(result) in (None, 0):
                         cues["commit made"] = None
                 plan = tasks(call) if deed(call).act == "plan" else ()
-                if plan and all(task.state == "done" for task in plan):
+                if plan and all(task.is_closed for task in plan):
                     cues["todo closed"] = None
     return tuple(cues)
 

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.deeds import Deed, Task, deed, tasks
+from mcp_compaction.core.deeds import (
+    Deed,
+    Task,
+    TaskChange,
+    deed,
+    is_background,
+    task_change,
+    tasks,
+)
 from mcp_compaction.core.parts import (
     MEDIA_TOKENS,
     calls_by_id,
@@ -67,6 +75,8 @@ def made(name: str, **arguments: Any) -> ToolCall:
         (made("TodoWrite", todos=[]), Deed(act="plan")),
         (made("mcp__compaction__recall_archived", query="x"), Deed(act="recall")),
         (made("mcp_recall_archived", query="x"), Deed(act="recall")),
+        (made("TaskCreate", subject="x"), Deed(act="task")),
+        (made("Task", description="look", prompt="y"), Deed(act="agent", target="look")),
         (made("get_weather", file="x.csv"), Deed(act="other", target="x.csv")),
     ],
 )
@@ -99,8 +109,65 @@ def test_tasks_keep_their_text_and_state() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("In Progress", "active"),
+        ("waiting", "blocked"),
+        ("on-hold", "blocked"),
+        ("cancelled", "dropped"),
+        ("skipped", "dropped"),
+        ("resolved", "done"),
+        ("someday", "open"),
+        (None, "open"),
+    ],
+)
+def test_a_status_is_read_in_the_words_tools_use(status: str | None, state: str) -> None:
+    (task,) = tasks(made("update_plan", plan=[{"step": "ship", "status": status}]))
+    assert task.state == state
+    assert task.is_closed == (state in ("done", "dropped"))
+
+
+def test_a_checklist_is_a_plan_too() -> None:
+    text = "# Plan\n- [x] parse\n* [ ] test it\n1. [~] ship\n- [!] wait\n- [-] old\n- no box"
+    found = {task.text: task.state for task in tasks(made("todo", title="x", text=text))}
+    expected = {"parse": "done", "test it": "open", "ship": "active", "wait": "blocked"}
+    assert found == {**expected, "old": "dropped"}
+    (boxed,) = tasks(made("todo", items=["- [x] parse"]))
+    assert boxed == Task(text="parse", state="done")
+    (ticked,) = tasks(made("todo", items=[{"text": "parse", "completed": True}]))
+    assert ticked.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("call", "change"),
+    [
+        (made("TaskCreate", subject="ship"), TaskChange(text="ship")),
+        (made("TaskUpdate", taskId="2", status="completed"), TaskChange(id="2", state="done")),
+        (made("complete_task", id=3), TaskChange(id="3", state="done")),
+    ],
+)
+def test_a_call_on_one_task_says_what_changes(call: ToolCall, change: TaskChange) -> None:
+    assert task_change(call) == change
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (made("Bash", command="npm run dev", run_in_background=True), True),
+        (made("Bash", command="npm run dev &"), True),
+        (made("Bash", command="nohup ./serve > log"), True),
+        (made("Bash", command="make && make test"), False),
+        (made("Bash", command="make 2>&1"), False),
+        (made("Read", path="a &"), False),
+    ],
+)
+def test_a_call_that_does_not_wait_is_known(call: ToolCall, expected: bool) -> None:
+    assert is_background(call) is expected
+
+
 def test_a_call_without_a_list_of_tasks_has_none() -> None:
-    assert tasks(made("TodoWrite", todos=[], other=[7], note="x")) == ()
+    assert tasks(made("TodoWrite", todos=[], other=[7], note="x", count=3)) == ()
 
 
 def test_each_part_has_its_words() -> None:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_compaction.core.extract import extract, must_keep, remembered, standing_plan
+import pytest
+from hypothesis import given
+
+from mcp_compaction.core.extract import extract, must_keep, open_tasks, remembered, standing_plan
 from mcp_compaction.core.identifiers import findings, index
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
-from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
+from tests.core.saying import (
+    assistant,
+    call,
+    calls,
+    failed,
+    planned,
+    ran,
+    results,
+    used,
+    user,
+)
 from tests.sessions import messages_of
+from tests.strategies import sessions
 
 Json = dict[str, Any]
 
@@ -23,6 +37,7 @@ def drafted(originals: list[Json], memory: str | None = None) -> Draft:
             messages=messages,
             index=index(messages, found),
             max_tokens=600,
+            must_keep=must_keep(messages, standing_plan(messages)),
             memory=memory,
         )
     )
@@ -106,7 +121,7 @@ def test_errors_are_told_once_by_their_last_line_newest_first() -> None:
         ]
     )
     assert draft.items("ERRORS") == (
-        Item(text="KeyError: 'x'", refs=("m6",)),
+        Item(text="KeyError: 'x' (2 times)", refs=("m6",)),
         Item(text="no such file", refs=("m4",)),
     )
 
@@ -153,3 +168,125 @@ def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
         Item(text="The port is 5432.", provenance="verbatim", must_stay=True),
     )
     assert remembered(None) == ()
+
+
+@pytest.mark.parametrize(
+    "small_talk",
+    ["It must have been nice.", "I always loved the sea.", "She never calls, not even once."],
+)
+def test_small_talk_holds_no_rule(small_talk: str) -> None:
+    assert must_keep(messages_of([user(small_talk)]), "") == ()
+
+
+def test_what_must_be_kept_is_said_in_its_own_section_only() -> None:
+    draft = drafted(
+        [
+            user("Use httpx rather than requests in all new code."),
+            user("TODO: rotate the key. We settled on Redis."),
+            assistant("Noted."),
+        ]
+    )
+    assert texts(draft, "DECISIONS") == ["We settled on Redis."]
+    assert draft.items("PROGRESS") == draft.items("NEXT") == ()
+
+
+def test_the_latest_decision_stands_first_and_what_it_overtakes_is_marked() -> None:
+    draft = drafted(
+        [
+            user("Let's use Redis for the session cache."),
+            assistant("We'll keep the v1 endpoint. That way old clients work."),
+            assistant("Change of plan: Postgres holds the session cache."),
+        ]
+    )
+    assert [(i.text, i.superseded) for i in draft.items("DECISIONS")] == [
+        ("Change of plan: Postgres holds the session cache.", False),
+        ("We'll keep the v1 endpoint. That way old clients work.", False),
+        ("Let's use Redis for the session cache.", True),
+    ]
+
+
+def test_open_tasks_are_those_of_the_plan_and_those_said_in_words() -> None:
+    messages = messages_of(
+        [
+            *planned("1", ("ship", "blocked"), ("old", "cancelled"), ("parse", "completed")),
+            user("Remember to rotate the staging key."),
+        ]
+    )
+    said = Item(text="Remember to rotate the staging key.", refs=("m3",), provenance="verbatim")
+    assert open_tasks(messages) == (Item(text="ship", refs=("m1",)), said)
+    ((section, items),) = must_keep(messages, "m1")
+    assert (section, items) == ("OPEN", (Item(text="ship [blocked]", refs=("m1",)), said))
+
+
+def test_tasks_made_one_by_one_are_kept_with_their_number() -> None:
+    session = [
+        *used("1", "TaskCreate", "Task #1 created: parse", subject="parse"),
+        *used("2", "TaskCreate", "Task #2 created: ship", subject="ship"),
+        *used("3", "TaskUpdate", "ok", taskId="1", status="completed"),
+        *used("4", "TaskUpdate", "ok", taskId="2", status="in_progress"),
+    ]
+    ship = Item(text="#2 ship [active]", refs=("m3",))
+    assert must_keep(messages_of(session), "") == (("OPEN", (ship,)),)
+    assert texts(drafted(session), "PROGRESS") == ["done: parse"]
+
+
+def test_an_error_that_a_later_run_does_not_meet_is_told_last_as_fixed() -> None:
+    draft = drafted(
+        [
+            *ran("1", "make", "a.c:3:5: error: no semicolon\nexit code 2"),
+            *ran("2", "pytest", "KeyError: 'x'\nexit code 1"),
+            *ran("3", "make", "exit code 0"),
+        ]
+    )
+    assert texts(draft, "ERRORS") == [
+        "KeyError: 'x'",
+        "a.c:3:5: error: no semicolon (fixed later)",
+    ]
+
+
+def test_the_question_at_the_end_and_what_is_left_running_come_next() -> None:
+    serve = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
+    asked = assistant("The page is up. Should I delete the old table?")
+    draft = drafted([user("go"), *serve, asked])
+    assert texts(draft, "NEXT") == [
+        "left running: npm run dev &",
+        "last question: Should I delete the old table?",
+    ]
+    assert texts(drafted([user("go"), *serve, asked, user("Yes.")]), "NEXT") == [
+        "left running: npm run dev &"
+    ]
+
+
+def test_a_users_question_is_told_once() -> None:
+    assert texts(drafted([user("Is it done?")]), "PROGRESS") == ["asked: Is it done?"]
+    assert not drafted([user("Is it done?")]).items("NEXT")
+    draft = drafted([user("I am back. Is it done?")])
+    assert texts(draft, "NEXT") == ["last question: Is it done?"]
+    assert not drafted([assistant("?")]).items("NEXT")
+
+
+def test_facts_are_of_closing_words_first_and_never_of_intentions() -> None:
+    draft = drafted(
+        [
+            assistant("The limit in src/a.py is wrong. It took 340 ms in all, every time."),
+            calls(("1", "f", {}), text="Let me read src/b.py now. The bug sits in src/c.py here."),
+            results(("1", "ok")),
+        ]
+    )
+    assert texts(draft, "FACTS") == [
+        "The limit in src/a.py is wrong.",
+        "It took 340 ms in all, every time.",
+        "The bug sits in src/c.py here.",
+    ]
+
+
+@given(sessions())
+def test_what_was_taken_from_speech_stands_in_the_message_it_names(session: list[Json]) -> None:
+    messages = messages_of(session)
+    said = {m.ref: " ".join(m.text.split()) for m in messages}
+    draft = drafted(session)
+    for name in ("DECISIONS", "FACTS", "UNCERTAIN"):
+        for item in draft.items(name):
+            assert item.text.removesuffix(" …") in said[item.refs[0]]
+    for _, items in must_keep(messages, ""):
+        assert all(item.text in said[item.refs[0]] for item in items)

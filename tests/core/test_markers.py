@@ -1,18 +1,20 @@
-"""Markers: doubts, rules, decisions; told from code and quotations."""
+"""Markers: doubts, rules, next steps; told from code and quotations."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_compaction.core.markers import (
-    decisions,
-    doubts,
+    is_doubt,
+    is_next_step,
     is_pleasantry,
     marker_groups,
-    next_steps,
     prose,
     rules,
     sentences,
+    speech,
 )
 
 
@@ -110,12 +112,32 @@ def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
     assert rules(text) == ()
 
 
-def test_decisions_next_steps_and_doubts_are_sentences() -> None:
+def test_next_steps_and_doubts_are_sentences() -> None:
     text = "We went with Redis. Next, I write the tests. It might be slow. The end is here."
-    assert decisions(text) == ("We went with Redis.",)
-    assert next_steps(text) == ("Next, I write the tests.",)
-    assert next_steps("TODO: rotate the key") == ("TODO: rotate the key",)
-    assert doubts(text) == ("It might be slow.",)
+    assert [s.text for s in speech(text) if is_next_step(s)] == ["Next, I write the tests."]
+    assert [s.text for s in speech(text) if is_doubt(s)] == ["It might be slow."]
+    assert all(is_next_step(s) for s in speech("TODO: rotate the key"))
+
+
+def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
+    text = (
+        "1. Use e.g. the staging key, i.e. ours. Then stop here.\n> quoted reply here\n"
+        "```\nperhaps_code()\n```\n- [ ] the `maybe` flag stays\n2026-01-01 12:00 INFO started up\n"
+        "ValueError: something bad\nfoo(bar) is a call\nshort\n" + "long " * 200
+    )
+    assert [s.text for s in speech(text)] == [
+        "Use e.g. the staging key, i.e. ours.",
+        "Then stop here.",
+        "the `maybe` flag stays",
+    ]
+    assert speech("the `maybe` flag stays")[0].bare == "the _______ flag stays"
+
+
+@given(st.text(alphabet="aB .!?\n`'\"-1。*>", max_size=120))
+def test_every_sentence_stands_where_it_says_it_does(text: str) -> None:
+    for sentence in speech(text):
+        assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+        assert len(sentence.bare) == sentence.end - sentence.start
 
 
 @pytest.mark.parametrize("text", ["Thanks!", "ok", "You're welcome.", "go on", "Great 👍"])

@@ -48,6 +48,7 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
         (ran("1", "git commit", "nothing to commit\nexit code 1"), []),
         ([call("1", "Bash", command="git commit"), failed("1", "no")], []),
         (planned("1", ("a", "completed"), ("b", "completed")), ["todo closed"]),
+        (planned("1", ("a", "completed"), ("b", "cancelled")), ["todo closed"]),
         (planned("1", ("a", "completed"), ("b", "pending")), []),
         (planned("1"), []),
         (used("1", "Read", "5 passed"), []),
