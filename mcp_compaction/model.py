@@ -345,7 +345,7 @@ class Promoted(Value):
     """What is still shown, word for word, of a message that left the window."""
 
     seq: int
-    by: Literal["user", "agent", "field", "line", "talk"] = "agent"
+    by: Literal["user", "decision", "answer", "agent", "field", "line", "talk"] = "agent"
     pieces: tuple[str, ...]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from mcp_compaction.core.digest import plain
+from mcp_compaction.core.parts import plain
 from mcp_compaction.model import Candidate, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400

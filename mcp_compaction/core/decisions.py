@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mcp_compaction.core.digest import plain
 from mcp_compaction.core.markers import Sentence, speech
+from mcp_compaction.core.parts import plain
 from mcp_compaction.model import Item
 
 
@@ -313,6 +313,7 @@ class _Choice(NamedTuple):
     refused: frozenset[str]
     turns_back: bool
     is_choice: bool
+    about: frozenset[str]  # what it was decided for, where that is said
 
     @property
     def words(self) -> frozenset[str]:
@@ -343,6 +344,11 @@ _CHOOSES = re.compile(
     r"|mov(?:e|ed|ing) (?:to|off)|adopt(?:ed)?|keep(?:ing)?|stay(?:s|ing)?|stick(?:ing)?"
     r"|landed on|it is|wins|decid\w+ (?:on|for|to)|decision|verdict|final|standardi[sz]\w+"
     r"|make it|revert\w*|replac\w+|prefer|migrat\w+|agreed|approach)\b",
+    re.I,
+)
+_ABOUT = re.compile(
+    r"\b(?:for|about|regarding|concerning) (?:the |our |my |this |that )?([^,;:.()]{2,60}?)"
+    r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was)\b|[,;:.()]|$)",
     re.I,
 )
 _WORD = re.compile(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
@@ -378,7 +384,9 @@ def _choice(text: str) -> _Choice:
     named = [match[1] for match in _REFUSED.finditer(matter)]
     before = _REFUSED_BEFORE.match(matter)
     refused = frozenset(w for part in (*named, before[1] if before else "") for w in _words(part))
-    return _Choice(_words(matter) - refused, refused, turns_back, bool(_CHOOSES.search(matter)))
+    about = frozenset(w for match in _ABOUT.finditer(matter) for w in _words(match[1])) - refused
+    is_choice = bool(_CHOOSES.search(matter))
+    return _Choice(_words(matter) - refused, refused, turns_back, is_choice, about)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -410,6 +418,12 @@ def _overtaken(
 
 
 def _overtakes(newer: _Choice, older: _Choice) -> bool:
+    if (
+        newer.about
+        and older.about
+        and not (newer.about <= older.about or older.about <= newer.about)
+    ):
+        return False  # the same was chosen for something else, and both stand
     if 2 * len(newer.refused & older.taken) >= max(1, len(newer.refused)):
         return bool(newer.refused)
     if newer.turns_back and not older.refused.isdisjoint(newer.taken):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.decisions import newest_first, settle
+from mcp_compaction.core.parts import Count, plain
 from mcp_compaction.model import (
     SECTION_NAMES,
     Digest,
@@ -132,6 +133,9 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
     sections: Sections = ()
     for digest in reversed(digests):
         sections = join(sections, digest.sections)
+    sections = tuple(
+        (name, _settled(items) if name == "DECISIONS" else items) for name, items in sections
+    )
     oldest, newest = digests[0], digests[-1]
     merged = Digest(
         number=number,
@@ -150,16 +154,27 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
     return sized(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
 
 
-def without_settled(digest: Digest, plan: str) -> Digest | None:
-    """The digest without the open tasks of plans that a newer one has settled; None: as it is.
+def _settled(decisions: Sequence[Item]) -> tuple[Item, ...]:
+    """Decisions of several spans: what a later one took back is marked, what stands leads."""
+    in_time = sorted(decisions, key=lambda item: int(item.refs[0][1:]) if item.refs else 0)
+    return newest_first(settle(in_time))
+
+
+def of_plan(tasks: Iterable[Item], plan: str) -> tuple[Item, ...]:
+    """Open tasks without those of plans that a newer one has settled.
 
     Tasks taken from a plan carry its ref and are extracted; what was quoted stays.
     """
-    if not plan:
-        return None
-    tasks = digest.items("OPEN")
-    left = tuple(t for t in tasks if t.provenance != "extracted" or plan in t.refs or not t.refs)
-    if left == tasks:
+    return tuple(
+        task
+        for task in tasks
+        if not plan or task.provenance != "extracted" or plan in task.refs or not task.refs
+    )
+
+
+def with_open(digest: Digest, left: tuple[Item, ...]) -> Digest | None:
+    """The digest with only these of its open tasks; None where these are all."""
+    if left == digest.items("OPEN"):
         return None
     sections = tuple((n, left if n == "OPEN" else items) for n, items in digest.sections)
     kept = tuple((name, items) for name, items in sections if items)
@@ -184,11 +199,6 @@ def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
 def sized(digest: Digest, count: Count) -> Digest:
     """The digest with its own tokens counted."""
     return digest.model_copy(update={"tokens": count(render_digest(digest))})
-
-
-def plain(text: str) -> str:
-    """A text as it is compared: lower case, single spaces, no end mark."""
-    return " ".join(text.lower().split()).strip(" .!\"'")
 
 
 def _cost(item: Item, count: Count) -> int:

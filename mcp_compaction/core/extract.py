@@ -10,7 +10,7 @@ from mcp_compaction.core import markers
 from mcp_compaction.core.candidates import standing
 from mcp_compaction.core.decisions import decided, newest_first, settle
 from mcp_compaction.core.deeds import Task, deed
-from mcp_compaction.core.digest import Sections, as_sections, plain
+from mcp_compaction.core.digest import Sections, as_sections
 from mcp_compaction.core.failures import causes, ending, is_failure
 from mcp_compaction.core.identifiers import find
 from mcp_compaction.core.ledger import (
@@ -21,6 +21,7 @@ from mcp_compaction.core.ledger import (
     spoken_tasks,
 )
 from mcp_compaction.core.markers import Sentence
+from mcp_compaction.core.parts import plain
 from mcp_compaction.core.pieces import is_talk
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 

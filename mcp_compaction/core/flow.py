@@ -13,20 +13,22 @@ from mcp_compaction.core.digest import (
     join,
     label,
     merge,
+    of_plan,
     parse_digest,
     sized,
-    without_settled,
+    with_open,
 )
 from mcp_compaction.core.extract import extract, must_keep, open_tasks, remembered, standing_plan
 from mcp_compaction.core.gate import gate
 from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
 from mcp_compaction.core.identifiers import Finding, findings, index
+from mcp_compaction.core.ledger import unfinished
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.plan import Plan, make_plan, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, measure
-from mcp_compaction.core.promote import promote
+from mcp_compaction.core.promote import of_digests, promote
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
 from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
@@ -76,7 +78,8 @@ class _Terms:
     now: datetime
     fill: Fill
     count: Count
-    found: dict[int, tuple[Finding, ...]]  # the identifiers of every message in the window
+    messages: tuple[Message, ...]  # all that the window showed before
+    found: dict[int, tuple[Finding, ...]]  # their identifiers
     plan: str  # the ref of the plan that stands
 
 
@@ -116,7 +119,7 @@ def flow(
     if ask.dry_run:
         return projection(plan, fill)
     found, standing = findings(session.messages), standing_plan(session.messages)
-    terms = _Terms(counted, policy, ask, now, fill, count, found, standing)
+    terms = _Terms(counted, policy, ask, now, fill, count, session.messages, found, standing)
     work = yield from _passes(_Work(session, plan), terms)
     return (yield from _settle(session, work, terms))
 
@@ -145,12 +148,13 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     memory_in = work.session.view.memory_in
     newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
-        if isinstance(block, DigestBlock) and (fresh := without_settled(block.digest, terms.plan)):
+        if isinstance(block, DigestBlock) and (fresh := _fresh(block.digest, terms)):
             made[position] = sized(
                 fresh.model_copy(update={"number": number + len(made)}), terms.count
             )
         elif isinstance(block, MergeBlock):
-            made[position] = merge(block.digests, number + len(made), block.limit, terms.count)
+            fresh_ones = [_fresh(digest, terms) or digest for digest in block.digests]
+            made[position] = merge(fresh_ones, number + len(made), block.limit, terms.count)
         elif isinstance(block, SpanBlock):
             given = _given(terms.ask, position == newest)
             fits = work.session.memory_tokens <= block.limit
@@ -170,6 +174,12 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
         freed=(*work.freed, *work.plan.sheet.freed),
         notes=(*work.notes, *notes),
     )
+
+
+def _fresh(digest: Digest, terms: _Terms) -> Digest | None:
+    """A digest without the open tasks that were settled since; None: as it is."""
+    later = [message for message in terms.messages if message.seq > digest.last]
+    return with_open(digest, unfinished(of_plan(digest.items("OPEN"), terms.plan), later))
 
 
 def _believed(
@@ -272,7 +282,8 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
         piece.text if isinstance(piece, ShownRecord) else piece.message.text
         for piece in lay_out(session, terms.own.index_limit, terms.count)
     )
-    promoted = promote(gone, before.view.promoted, shown, room, terms.count)
+    earlier = (*of_digests(before.digests), *before.view.promoted)
+    promoted = promote(gone, earlier, shown, room, terms.count)
     # Tool output may carry what looks like an order or a tag; it stays in the archive.
     harmless = tuple(p for p in promoted if not any(is_planted(piece) for piece in p.pieces))
     view = session.view.model_copy(update={"promoted": harmless})

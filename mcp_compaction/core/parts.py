@@ -78,3 +78,8 @@ def calls_by_id(messages: Iterable[Message]) -> dict[str, ToolCall]:
 def string_arguments(arguments: JsonObject) -> Iterable[tuple[str, str]]:
     """The arguments that are plain strings, by name."""
     return ((name, value) for name, value in arguments.items() if isinstance(value, str))
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: lower case, single spaces, no end mark."""
+    return " ".join(text.lower().split()).strip(" .!\"'")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from mcp_compaction.core.decisions import decides
 from mcp_compaction.core.markers import is_pleasantry
 from mcp_compaction.model import Message, Promoted, Text, ToolCall, ToolResult
 
-By = Literal["user", "agent", "field", "line", "talk"]
+By = Literal["user", "decision", "answer", "agent", "field", "line", "talk"]
 
 _CLAUSE = re.compile(
     r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
@@ -37,6 +39,8 @@ _NEGATION = re.compile(
 _FEWEST_WORDS = 4
 _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LONGEST = 300
+_TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
+_MOST_REQUESTS = 50  # a word that more of them say names none
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _TALK = 0.2  # where users say more of it than this, a session is talk and not work
 
@@ -53,7 +57,27 @@ class Piece:
     whole: str = ""  # with the ends that tell nothing, where they were left out
 
 
-def pieces(gone: Sequence[Message], earlier: Iterable[Promoted]) -> tuple[list[Piece], bool]:
+class _Asked:
+    """What users asked for, to tell what answers it."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, list[int]] = {}  # by word
+
+    def add(self, seq: int, text: str) -> None:
+        for word in telling_words(text):
+            self._requests.setdefault(word, []).append(seq)
+
+    def is_answered_by(self, sentence: str) -> bool:
+        """Whether a sentence names what some request named."""
+        shared: Counter[int] = Counter()
+        for word in telling_words(sentence):
+            requests = self._requests.get(word, ())
+            if len(requests) <= _MOST_REQUESTS:
+                shared.update(set(requests))
+        return any(number >= _TO_THE_POINT for number in shared.values())
+
+
+def pieces(gone: Sequence[Message], earlier: Sequence[Promoted]) -> tuple[list[Piece], bool]:
     """All pieces, each text once, where it was said last; and whether they are of plain talk.
 
     In plain talk pieces lose the ends that tell nothing; where there is work, what a user said is
@@ -64,8 +88,13 @@ def pieces(gone: Sequence[Message], earlier: Iterable[Promoted]) -> tuple[list[P
     for promoted in earlier:
         for place, text in enumerate(promoted.pieces):
             places[text] = (promoted.seq, place, promoted.by)
+    asked = _Asked()
+    for seq, said in sorted((p.seq, text) for p in earlier if p.by == "user" for text in p.pieces):
+        asked.add(seq, said)
     for message in gone:
-        texts = (found for part in message.parts for found in _texts(part, message, talk))
+        if message.is_request:
+            asked.add(message.seq, message.text)
+        texts = (found for part in message.parts for found in _texts(part, message, talk, asked))
         for place, (by, text) in enumerate(texts):
             places[text] = (message.seq, place, by)
     found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
@@ -133,18 +162,13 @@ def _tells_nothing(word: str, common: Collection[str]) -> bool:
     )
 
 
-def _texts(part: object, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
+def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterator[tuple[By, str]]:
     match part:
         case Text(text=text):
-            if talk:
-                by, cut = "talk", _CLAUSE
-            elif message.role == "user":
-                by, cut = "user", _SENTENCE
-            else:
-                by, cut = "agent", _CLAUSE
-            for clause in _clauses(text, cut):
-                if not is_pleasantry(clause):
-                    yield by, clause
+            wanted = None if message.calls else asked  # closing words answer; others lead on
+            for by, said in _spoken(text, "talk" if talk else message.role, wanted):
+                if not is_pleasantry(said):
+                    yield by, said
         case ToolResult(text=text):
             yield from _fields_or_lines(text[:_MOST_CHARS])
         case ToolCall(arguments=arguments):
@@ -152,6 +176,24 @@ def _texts(part: object, message: Message, talk: bool) -> Iterator[tuple[By, str
                 yield "field", field
         case _:
             return
+
+
+def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]]:
+    """Clauses; but what a user says, and an agent decides or answers, in whole sentences."""
+    if by == "talk":
+        for clause in _clauses(text, _CLAUSE):
+            yield "talk", clause
+        return
+    for sentence in _clauses(text, _SENTENCE):
+        if by == "user":
+            yield "user", sentence
+        elif decides(sentence):
+            yield "decision", sentence
+        elif asked is not None and asked.is_answered_by(sentence):
+            yield "answer", sentence
+        else:
+            for clause in _clauses(sentence, _CLAUSE):
+                yield "agent", clause
 
 
 def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
 
-from mcp_compaction.core.digest import plain
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.decisions import settle
+from mcp_compaction.core.parts import Count, plain
 from mcp_compaction.core.pieces import By, Piece, pieces, telling_words
-from mcp_compaction.model import Message, Promoted
+from mcp_compaction.model import Digest, Item, Message, Promoted
 
 LABEL = "[kept word for word from the digests above]"
 USER_SAID = "the user:"
@@ -29,6 +29,8 @@ _SMALL_TALK = re.compile(
     re.I,
 )
 _USER_SHARE = 60  # percent of the room for what the user said, where that is little
+_DECISION_SHARE = 80  # percent of what is left then for what was decided
+_ANSWER_SHARE = 50  # and of what is left then for what the agent answered
 _REF_TOKENS = 1
 _LINE_REACH = 12  # messages this near to each other share a line and its ref
 _GOOD_ENOUGH = 0.95
@@ -37,7 +39,15 @@ _GOOD_ENOUGH = 0.95
 _DECAY = 0.3  # a word said again is worth this much each time
 _LENGTH = 0.7  # long pieces pay for their length, but not in full
 _PAIR = 0.15  # two telling words side by side, against one
-_WORTH: dict[By, float] = {"user": 1.5, "agent": 1.0, "field": 1.0, "line": 0.3, "talk": 1.0}
+_WORTH: dict[By, float] = {
+    "user": 1.5,
+    "decision": 3.0,
+    "answer": 2.0,
+    "agent": 1.0,
+    "field": 1.0,
+    "line": 0.3,
+    "talk": 1.0,
+}
 _ONCE = 0.8  # a word of only one message is more often a slip than a subject
 
 
@@ -65,7 +75,11 @@ def promote(
     found, is_talk = pieces(gone, earlier)
     said = plain(shown)
     found = [piece for piece in found if plain(piece.text) not in said]
-    chosen = [] if is_talk else _newest_of_user(found, room * _USER_SHARE // 100, count)
+    chosen = [] if is_talk else _newest(_by(found, "user"), room * _USER_SHARE // 100, count)
+    used = sum(_cost(piece, count) for piece in chosen)
+    chosen += _newest(_standing(found), (room - used) * _DECISION_SHARE // 100, count)
+    used = sum(_cost(piece, count) for piece in chosen)
+    chosen += _newest(_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
     taken = {id(piece) for piece in chosen}
     covered = Counter(telling_words(shown))
@@ -75,6 +89,24 @@ def promote(
     chosen += _cover(rest, covered, room - used, count)
     chosen = _grown(chosen, room, count)
     return _in_order(_fitting(chosen, room + count(LABEL), count))
+
+
+def of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
+    """The lines of digests as passages: what a merge leaves out may still find room."""
+    return tuple(
+        Promoted(
+            seq=int(item.refs[-1][1:]),
+            by="decision" if name == "DECISIONS" else "agent",
+            pieces=(item.text,),
+        )
+        for digest in digests
+        for name, items in digest.sections
+        for item in items
+        if item.refs
+        and item.refs[-1].startswith("m")
+        and item.provenance == "extracted"
+        and not item.superseded
+    )
 
 
 def promoted_block(promoted: Iterable[Promoted]) -> str:
@@ -113,9 +145,20 @@ def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
     )
 
 
-def _newest_of_user(found: Iterable[Piece], room: int, count: Count) -> list[Piece]:
+def _by(found: Iterable[Piece], by: By) -> list[Piece]:
+    return sorted((p for p in found if p.by == by), key=lambda p: (p.seq, p.place))
+
+
+def _standing(found: Iterable[Piece]) -> list[Piece]:
+    """The decisions that no later one has taken back."""
+    made = _by(found, "decision")
+    settled = settle([Item(text=piece.text) for piece in made])
+    return [piece for piece, item in zip(made, settled, strict=True) if not item.superseded]
+
+
+def _newest(found: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     chosen: list[Piece] = []
-    for piece in sorted((p for p in found if p.by == "user"), key=lambda p: (-p.seq, p.place)):
+    for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
         room -= _cost(piece, count)
         if room < 0:
             break

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_compaction.core.digest import plain
 from mcp_compaction.core.identifiers import Finding, find, of_parts
-from mcp_compaction.core.parts import shown_parts, words_of
+from mcp_compaction.core.parts import plain, shown_parts, words_of
 from mcp_compaction.model import (
     IndexKind,
     Item,

@@ -40,7 +40,7 @@ async def _product_rounds(
     found: list[Round] = []
     async with subject(None, bench.counter) as ours:
         # The window holds what the last round left, and one more span.
-        window = goal + goal / _GOAL
+        window = goal + sum(tokens_of(_lines(s), bench.count) for s in spans) / len(spans)
         await ours.set_window(round(window))
         for number, span in enumerate(spans, 1):
             bench.tell(f"drift {work + 1}: round {number} of {len(spans)}")

@@ -8,7 +8,8 @@ from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.sheet import Block, DigestBlock, Sheet, SpanBlock, StepBlock
 
-_LEAST_TOKENS = 80  # a digest's label alone takes about forty
+_LEAST_TOKENS = 80
+_LABEL_TOKENS = 40  # about; no digest is smaller than its label
 
 
 def summarize(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
@@ -66,7 +67,7 @@ def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool = False) 
     replaced = sum(block.tokens for block in run)
     if not run or (replaced < _LEAST_TOKENS and not joins_digest):
         return run
-    limit = min(policy.digest_limit, replaced // 2)
+    limit = max(_LABEL_TOKENS, min(policy.digest_limit, replaced // 2))
     return [
         SpanBlock(
             steps=tuple(block.step for block in run),
