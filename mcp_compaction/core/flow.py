@@ -272,6 +272,7 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
 
 def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     """The room left below the target, filled with the passages that say most."""
+    work = _with_fitting_index(work, terms)
     session = work.session
     room = _room(work, terms)
     if room <= 0:
@@ -287,6 +288,17 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     # Tool output may carry what looks like an order or a tag; it stays in the archive.
     harmless = tuple(p for p in promoted if not any(is_planted(piece) for piece in p.pieces))
     view = session.view.model_copy(update={"promoted": harmless})
+    return replace(work, session=session.model_copy(update={"view": view}))
+
+
+def _with_fitting_index(work: _Work, terms: _Terms) -> _Work:
+    """The index takes no more of an explicit target than the rest leaves."""
+    session, goal = work.session, work.plan.goal
+    fill = measure(session, terms.own, terms.count)
+    if goal is None or terms.ask.target_percent is None or fill.counted <= goal:
+        return work
+    most = max(0, dict(fill.parts)["index"] - (fill.counted - goal))
+    view = session.view.model_copy(update={"index_most": most})
     return replace(work, session=session.model_copy(update={"view": view}))
 
 

@@ -41,6 +41,7 @@ _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LONGEST = 300
 _TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
 _MOST_REQUESTS = 50  # a word that more of them say names none
+_FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _TALK = 0.2  # where users say more of it than this, a session is talk and not work
 
@@ -150,6 +151,10 @@ def _trimmed(text: str, common: Collection[str]) -> str:
         last -= 1
     if first == last:
         return ""
+    if first < _FEW:
+        first = 0
+    if len(spans) - last <= _FEW:
+        last = len(spans)
     return text[spans[first][0] : spans[last - 1][1]].rstrip(",;:.!")
 
 

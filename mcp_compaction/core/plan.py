@@ -19,7 +19,7 @@ from mcp_compaction.model import Ask, Session, Value
 # Percent of an explicit target; the rest is for passages, word for word.
 _DIGEST_SHARE = 15
 _TAIL_SHARE = 12
-_INDEX_SHARE = 30
+_INDEX_SHARE = 40
 
 LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
 

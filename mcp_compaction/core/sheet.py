@@ -240,9 +240,10 @@ def _guards(
     guards: list[Guard | None] = [None] * len(blocks)
     least, larger = _tail(blocks, policy)
     if tail_most is not None and policy.preserve_recent_messages is None:
-        # The newest step stays whatever the target; the rest of the tail only where it fits.
-        smallest = _within(blocks, 0, len(blocks) - 1, tail_most)
-        least, larger = max(least, smallest), max(larger, smallest)
+        # The tail stays where it fits; the newest step gives way only to need.
+        smallest = _within(blocks, 0, len(blocks), tail_most)
+        least = max(least, smallest)
+        larger = min(max(larger, smallest), len(blocks) - 1)
     for number in range(larger, len(blocks)):
         guards[number] = "loop"
     for number in range(least, len(blocks)):
