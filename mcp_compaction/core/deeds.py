@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mcp_compaction.core.parts import compact_json
 from mcp_compaction.model import JsonObject, JsonValue, ToolCall, Value
 
-_READ = {"read", "readfile", "viewfile", "view", "cat", "openfile", "readtextfile", "open"}
-_WRITE = {"write", "writefile", "createfile", "create", "savefile"}
-_EDIT = {
-    "edit",
-    "editfile",
-    "multiedit",
-    "applypatch",
-    "strreplaceeditor",
-    "strreplacebasededittool",
-    "replace",
-    "notebookedit",
-    "patch",
+Act = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
+
+# Tools by their plain names; a plan is written whole, tasks are changed one by one.
+_TOOLS: dict[Act, str] = {
+    "read": "read readfile viewfile view cat openfile readtextfile open",
+    "write": "write writefile createfile create savefile",
+    "edit": "edit editfile multiedit applypatch strreplaceeditor strreplacebasededittool replace "
+    "notebookedit patch",
+    "run": "bash shell run exec runcommand execute terminal execcommand runshellcommand localshell "
+    "executecommand runterminalcmd",
+    "plan": "todowrite updateplan writetodos todo setplan updatetodos todoupdate",
+    "task": "taskcreate createtask addtask taskadd addtodo todoadd createtodo taskupdate "
+    "updatetask updatetodo completetask taskcomplete",
+    "agent": "task agent spawn spawnagent subagent runagent delegate dispatchagent startagent "
+    "launchagent newtask runsubagent",
+    "recall": "recallarchived",
 }
-_RUN = {"bash", "shell", "run", "exec", "runcommand", "execute", "terminal", "execcommand"}
-_RUN_TOO = {"runshellcommand", "localshell", "executecommand", "runterminalcmd"}
-_PLAN = {"todowrite", "updateplan", "writetodos", "todo", "setplan", "updatetodos", "todoupdate"}
-# One task at a time, where the plans above are written whole.
-_TASK = {"taskcreate", "createtask", "addtask", "taskadd", "addtodo", "todoadd", "createtodo"}
-_TASK_TOO = {"taskupdate", "updatetask", "updatetodo", "completetask", "taskcomplete"}
+_ACTS: dict[str, Act] = {name: act for act, names in _TOOLS.items() for name in names.split()}
+_EDITOR_COMMANDS: dict[str, Act] = {"view": "read", "create": "write"}
 _CLOSES = {"completetask", "taskcomplete"}
-_AGENT = {"task", "agent", "spawn", "spawnagent", "subagent", "runagent", "delegate"}
-_AGENT_TOO = {"dispatchagent", "startagent", "launchagent", "newtask", "runsubagent"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "instructions")
@@ -75,10 +73,10 @@ _BOXES: dict[str, TaskState] = {
 }
 
 
-class Deed(Value):
+class Deed(NamedTuple):
     """What a call does: the act, and the path or command it is done to."""
 
-    act: Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
+    act: Act
     target: str = ""
     detail: str = ""  # what else tells two calls apart, such as a line range
 
@@ -106,25 +104,35 @@ class TaskChange(Value):
 
 def deed(call: ToolCall) -> Deed:
     """What this call does."""
-    name = _plain_name(call.name)
-    if name == "recallarchived":
-        return Deed(act="recall")
-    if name in _PLAN:
-        return Deed(act="plan")
-    if name in _TASK or name in _TASK_TOO:
-        return Deed(act="task")
-    if name in _AGENT or name in _AGENT_TOO:
-        return Deed(act="agent", target=_argument(call, _AGENT_KEYS))
-    if name in _RUN or name in _RUN_TOO:
-        return Deed(act="run", target=_argument(call, _COMMAND_KEYS))
+    act = _act(call.name)
+    match act:
+        case "recall" | "plan" | "task":
+            return Deed(act)
+        case "agent":
+            return Deed(act, _argument(call, _AGENT_KEYS))
+        case "run":
+            return Deed(act, _argument(call, _COMMAND_KEYS))
+        case "edit":
+            act = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), act)
+        case _:
+            pass
     path = _argument(call, _PATH_KEYS)
-    if name in _READ or (name in _EDIT and call.arguments.get("command") == "view"):
-        return Deed(act="read", target=path, detail=_range(call))
-    if name in _WRITE or (name in _EDIT and call.arguments.get("command") == "create"):
-        return Deed(act="write", target=path)
-    if name in _EDIT:
-        return Deed(act="edit", target=path)
-    return Deed(act="other", target=path)
+    return Deed(act, path, _range(call)) if act == "read" else Deed(act, path)
+
+
+@lru_cache(maxsize=1_024)
+def _act(tool: str) -> Act:
+    return _ACTS.get(_plain_name(tool), "other")
+
+
+def is_plan(call: ToolCall) -> bool:
+    """Whether a call writes a plan, told by its name alone: asked of every call of a window."""
+    return _act(call.name) == "plan"
+
+
+def is_task(call: ToolCall) -> bool:
+    """Whether a call changes one task, told by its name alone."""
+    return _act(call.name) == "task"
 
 
 def tasks(call: ToolCall) -> tuple[Task, ...]:
@@ -194,7 +202,6 @@ def _state(entry: JsonObject) -> TaskState | None:
     return _STATES.get(re.sub(r"[ -]", "_", said.strip().lower()), "open")
 
 
-@lru_cache(maxsize=1_024)
 def _plain_name(name: str) -> str:
     last = re.split(r"__|\.|/", name)[-1]
     return re.sub(r"[^a-z0-9]", "", last.lower()).removeprefix("mcp")
@@ -210,6 +217,9 @@ def _argument(call: ToolCall, keys: tuple[str, ...]) -> str:
     return ""
 
 
+_RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start", "end", "pages")
+
+
 def _range(call: ToolCall) -> str:
-    keys = ("offset", "limit", "start_line", "end_line", "view_range", "start", "end", "pages")
-    return compact_json({k: call.arguments[k] for k in keys if call.arguments.get(k) is not None})
+    given = {k: call.arguments[k] for k in _RANGE_KEYS if call.arguments.get(k) is not None}
+    return compact_json(given) if given else ""

@@ -48,15 +48,20 @@ def open_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     return (*planned, *spoken_tasks(messages))
 
 
-def must_keep(messages: Sequence[Message], plan: str) -> Sections:
-    """What every digest of these messages has to hold: the user's rules, what users said is
-    still to be done, and the open tasks if the plan that stands is among them."""
-    rules = [
+def stated_rules(messages: Sequence[Message]) -> list[Item]:
+    """The user's rules, word for word."""
+    return [
         Item(text=rule, refs=(message.ref,), provenance="verbatim")
         for message in messages
         if message.role == "user"
         for rule in standing(message.text)
     ]
+
+
+def must_keep(messages: Sequence[Message], plan: str) -> Sections:
+    """What every digest of these messages has to hold: the user's rules, what users said is
+    still to be done, and the open tasks if the plan that stands is among them."""
+    rules = stated_rules(messages)
     planned = _still_open(read_ledger(messages), plan)
     return as_sections({"CONSTRAINTS": rules, "OPEN": [*planned, *spoken_tasks(messages)]})
 

@@ -18,7 +18,14 @@ from mcp_compaction.core.digest import (
     sized,
     with_open,
 )
-from mcp_compaction.core.extract import extract, must_keep, open_tasks, remembered, standing_plan
+from mcp_compaction.core.extract import (
+    extract,
+    must_keep,
+    open_tasks,
+    remembered,
+    standing_plan,
+    stated_rules,
+)
 from mcp_compaction.core.gate import gate
 from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
 from mcp_compaction.core.identifiers import Finding, findings, index
@@ -370,10 +377,9 @@ def _with_facts(digest: Digest, facts: Sequence[Item], count: Count) -> Digest:
 
 
 def _lines_kept(before: Session, gone: Sequence[Message], shown: Sequence[Shown]) -> list[Tally]:
-    source = dict(must_keep(gone, ""))
     pins = tuple(Item(text=pin.text) for pin in before.pins)
     found = (
-        kept_lines("rules", (*pins, *source.get("CONSTRAINTS", ())), shown),
+        kept_lines("rules", (*pins, *stated_rules(gone)), shown),
         kept_lines("open tasks", open_tasks(before.messages), shown),
     )
     return [tally for tally in found if tally.total]

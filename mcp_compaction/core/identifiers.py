@@ -47,8 +47,9 @@ _MOST_BACKWARDS = 44
 _ERROR_WORD = re.compile(
     r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"
 )
+_ERROR_SIGNS = ("rror", "xception", "ailure", "FAILED", "FATAL", "fatal:", "panic:")
 _EXIT_CODE = re.compile(
-    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b", re.I
+    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b"
 )
 _PASSED_FAILED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b[^\n]{0,80}")
 
@@ -62,29 +63,29 @@ class Finding(NamedTuple):
 
 def find(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
-    found: dict[tuple[IndexKind, str], None] = {}
+    found: dict[Finding, None] = {}
     for word in dict.fromkeys(text.translate(_JOINTS).split()):
         known = _classify(word) if len(word) <= _MOST_CHARS else None
         if known is not None:
             found[known] = None
     for keyed in _keyed_numbers(text):
-        found["number", keyed] = None
+        found[Finding("number", keyed)] = None
     for line in error_lines(text):
-        found["error", line] = None
-    return tuple(Finding(kind=kind, text=what) for kind, what in found)
+        found[Finding("error", line)] = None
+    return tuple(found)
 
 
 @lru_cache(maxsize=65_536)
-def _classify(word: str) -> tuple[IndexKind, str] | None:
+def _classify(word: str) -> Finding | None:
     if word.startswith(("http://", "https://")):
-        return "url", word.rstrip(".,:;!?")
+        return Finding("url", word.rstrip(".,:;!?"))
     bare = word.lstrip(",:!?=").rstrip(".,:!?=")
     if "/" in bare or "." in bare:
         path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
         if len(path) < 300 and _PATH.fullmatch(path):
-            return "file", path
+            return Finding("file", path)
     if 3 <= len(bare) <= 64 and _ID.fullmatch(bare):
-        return "id", bare
+        return Finding("id", bare)
     return None
 
 
@@ -98,6 +99,8 @@ def _keyed_numbers(text: str) -> Iterable[str]:
 
 def error_lines(text: str) -> Iterable[str]:
     """The lines of a text that name an error."""
+    if not any(sign in text for sign in _ERROR_SIGNS):
+        return
     done = 0  # each line once: a long line that names many errors would be copied for each
     for match in _ERROR_WORD.finditer(text):
         if match.start() < done:
@@ -135,9 +138,11 @@ def index(
     refs: dict[tuple[IndexKind, str], list[str]] = {}
     said: Counter[tuple[IndexKind, str]] = Counter()
     for message in messages:
-        for finding in found.get(message.seq, ()):
-            refs.setdefault((finding.kind, finding.text), []).append(message.ref)
-            said[finding.kind, finding.text] += not message.results
+        ref, of_message = message.ref, found.get(message.seq, ())
+        for finding in of_message:
+            refs.setdefault(finding, []).append(ref)
+        if not message.results:
+            said.update(of_message)
     items = (
         IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_few(where))
         for (kind, text), where in refs.items()
@@ -152,8 +157,10 @@ def index(
 
 def exit_code(result: ToolResult) -> int | None:
     """The exit code a shell's result names, where it does."""
-    found = _EXIT_CODE.search(result.text[-400:]) or _EXIT_CODE.search(result.text[:200])
-    return int(found.group(1)) if found else None
+    for part in (result.text[-400:].lower(), result.text[:200].lower()):
+        if ("exit" in part or "returncode" in part) and (found := _EXIT_CODE.search(part)):
+            return int(found.group(1))
+    return None
 
 
 def outcome(result: ToolResult) -> str:

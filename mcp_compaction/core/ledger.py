@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from mcp_compaction.core.candidates import standing
-from mcp_compaction.core.deeds import Task, deed, is_background, task_change, tasks
+from mcp_compaction.core.deeds import (
+    Task,
+    deed,
+    is_background,
+    is_plan,
+    is_task,
+    task_change,
+    tasks,
+)
 from mcp_compaction.core.markers import Sentence, speech
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult, Value
 
@@ -48,11 +56,10 @@ def read_ledger(messages: Sequence[Message]) -> Ledger:
     answers: dict[tuple[str, str], str] | None = None
     for message in messages:
         for call in message.calls:
-            act = deed(call).act
-            if act == "plan" and (written := tasks(call)):
+            if is_plan(call) and (written := tasks(call)):
                 plan = message.ref
                 entries = {f"plan {n}": Entry(ref=plan, task=t) for n, t in enumerate(written)}
-            elif act == "task":
+            elif is_task(call):
                 if answers is None:
                     answers = _answers(messages)
                 _change(entries, message.ref, call, answers.get((message.ref, call.id), ""))
@@ -265,7 +272,7 @@ def _closed_at(items: Sequence[Item], messages: Sequence[Message]) -> dict[str, 
 def _done_words(message: Message) -> Iterable[frozenset[str]]:
     """The words of each thing that a message says is done, in speech or in a plan."""
     for call in message.calls:
-        if deed(call).act == "plan":
+        if is_plan(call):
             yield from (_words(task.text) for task in tasks(call) if task.is_closed)
     if message.role in ("assistant", "user") and _DONE.search(message.text):
         for sentence in speech(message.text):

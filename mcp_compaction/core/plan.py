@@ -20,6 +20,7 @@ from mcp_compaction.model import Ask, Session, Value
 _DIGEST_SHARE = 15
 _TAIL_SHARE = 12
 _INDEX_SHARE = 40
+_FAR = 3  # times the goal
 
 LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
 
@@ -108,7 +109,8 @@ def kilo(tokens: int) -> str:
 
 def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     """All old steps in one digest, whatever the goal needs: the rest of it is for passages."""
-    sheet = _climb(sheet, LADDER[:2], goal, policy, count)
+    if goal * _FAR > sheet.tokens:  # else no preview is small enough, and digests do it all
+        sheet = _climb(sheet, LADDER[:2], goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
     tight = policy.model_copy(update={"digest_max_tokens": most})
     has_digests = any(isinstance(block, DigestBlock) for block in sheet.blocks)

@@ -46,14 +46,14 @@ def made(name: str, **arguments: Any) -> ToolCall:
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (made("Read", file_path="a.py"), Deed(act="read", target="a.py", detail="{}")),
+        (made("Read", file_path="a.py"), Deed(act="read", target="a.py", detail="")),
         (
             made("Read", file_path="a.py", offset=10, limit=5),
             Deed(act="read", target="a.py", detail='{"offset":10,"limit":5}'),
         ),
         (
             made("mcp__files__read_file", path="a.py"),
-            Deed(act="read", target="a.py", detail="{}"),
+            Deed(act="read", target="a.py", detail=""),
         ),
         (
             made("str_replace_editor", command="view", path="a.py", view_range=[1, 9]),

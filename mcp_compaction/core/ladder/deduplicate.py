@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_compaction.core.deeds import Deed, deed
+from mcp_compaction.core.deeds import Deed, deed, is_plan
 from mcp_compaction.core.parts import Count, calls_by_id, compact_json
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.sheet import Sheet, StepBlock, cuts_of, trim
@@ -87,7 +87,7 @@ def _superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]
     for answer in reversed(answers):
         if answer.deed.act != "read" or not answer.deed.target or answer.result.is_error:
             continue
-        whole = newest.get((answer.deed.target, "{}"))
+        whole = newest.get((answer.deed.target, ""))
         later = whole or newest.setdefault((answer.deed.target, answer.deed.detail), answer)
         if later is not answer and _is_worth(answer):
             text = f"[{answer.deed.target} was read again in {later.ref}; that is the newer text]"
@@ -102,7 +102,7 @@ def _old_plans(sheet: Sheet) -> Iterable[tuple[int, Message, Cut]]:
         if isinstance(block, StepBlock)
         for message in block.step.messages
         for part, call in enumerate(message.parts)
-        if isinstance(call, ToolCall) and deed(call).act == "plan"
+        if isinstance(call, ToolCall) and is_plan(call)
     ]
     for number, block, message, part, call in plans[:-1]:
         newest = plans[-1][2].ref
