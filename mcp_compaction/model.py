@@ -341,11 +341,16 @@ MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]
 Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
 
 
+# Whose words a piece is, and of what kind: what a user said, as a host or an agent recorded it;
+# what an agent decided, answered, was unsure of or else said; what a tool was given or gave back.
+By = Literal["user", "reported", "decision", "answer", "doubt", "agent", "field", "line", "talk"]
+
+
 class Promoted(Value):
     """What is still shown, word for word, of a message that left the window."""
 
     seq: int
-    by: Literal["user", "decision", "answer", "agent", "field", "line", "talk"] = "agent"
+    by: By = "agent"
     pieces: tuple[str, ...]
 
 

@@ -291,7 +291,8 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
         for piece in lay_out(session, terms.own.index_limit, terms.count)
     )
     earlier = (*of_digests(before.digests), *before.view.promoted)
-    promoted = promote(gone, earlier, shown, room, terms.count)
+    markers = terms.own.marker_threshold if terms.ask.preserve_markers else None
+    promoted = promote(gone, earlier, shown, room, terms.count, markers)
     # Tool output may carry what looks like an order or a tag; it stays in the archive.
     harmless = tuple(p for p in promoted if not any(is_planted(piece) for piece in p.pieces))
     view = session.view.model_copy(update={"promoted": harmless})

@@ -110,10 +110,12 @@ def prose(text: str) -> str:
     return _QUOTED.sub(" ", _bare(_FENCED.sub(" ", text)))
 
 
-def marker_groups(text: str) -> tuple[str, ...]:
-    """The groups of epistemic markers a text holds; their number is its score."""
-    plain = prose(text)
-    return tuple(name for name, pattern in MARKER_GROUPS.items() if pattern.search(plain))
+def marker_groups(text: str) -> dict[str, str]:
+    """The groups of epistemic markers a text holds, each with its phrase; their number is the
+    text's score."""
+    found = prose(text)
+    matches = {name: pattern.search(found) for name, pattern in MARKER_GROUPS.items()}
+    return {name: match.group() for name, match in matches.items() if match is not None}
 
 
 def sentences(text: str) -> tuple[str, ...]:

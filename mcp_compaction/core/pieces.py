@@ -7,13 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from mcp_compaction.core.decisions import decides
-from mcp_compaction.core.markers import is_pleasantry
-from mcp_compaction.model import Message, Promoted, Text, ToolCall, ToolResult
-
-By = Literal["user", "decision", "answer", "agent", "field", "line", "talk"]
+from mcp_compaction.core.markers import is_pleasantry, marker_groups
+from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
 _CLAUSE = re.compile(
     r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
@@ -36,6 +34,8 @@ _STOP = frozenset(
 _NEGATION = re.compile(
     r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot)\b|n['’]t\b", re.I
 )
+OF_USER: tuple[By, ...] = ("user", "reported")
+
 _FEWEST_WORDS = 4
 _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LONGEST = 300
@@ -78,11 +78,14 @@ class _Asked:
         return any(number >= _TO_THE_POINT for number in shared.values())
 
 
-def pieces(gone: Sequence[Message], earlier: Sequence[Promoted]) -> tuple[list[Piece], bool]:
+def pieces(
+    gone: Sequence[Message], earlier: Sequence[Promoted], markers: int | None = None
+) -> tuple[list[Piece], bool]:
     """All pieces, each text once, where it was said last; and whether they are of plain talk.
 
-    In plain talk pieces lose the ends that tell nothing; where there is work, what a user said is
-    mostly a wish or a rule, and stays whole.
+    An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
+    lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
+    rule, and stays whole.
     """
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
@@ -90,16 +93,30 @@ def pieces(gone: Sequence[Message], earlier: Sequence[Promoted]) -> tuple[list[P
         for place, text in enumerate(promoted.pieces):
             places[text] = (promoted.seq, place, promoted.by)
     asked = _Asked()
-    for seq, said in sorted((p.seq, text) for p in earlier if p.by == "user" for text in p.pieces):
-        asked.add(seq, said)
+    for promoted in sorted(earlier, key=lambda one: one.seq):
+        if promoted.by in OF_USER:
+            asked.add(promoted.seq, " ".join(promoted.pieces))
     for message in gone:
         if message.is_request:
             asked.add(message.seq, message.text)
         texts = (found for part in message.parts for found in _texts(part, message, talk, asked))
+        if markers is not None and _is_unsure(message, markers):
+            texts = iter([_unsure(message)])
         for place, (by, text) in enumerate(texts):
             places[text] = (message.seq, place, by)
     found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
     return (_without_ends(found) if talk else found), talk
+
+
+def _is_unsure(message: Message, markers: int) -> bool:
+    text = message.text
+    if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
+        return False
+    return len(marker_groups(text)) >= markers
+
+
+def _unsure(message: Message) -> tuple[By, str]:
+    return "doubt", " ".join(message.text.split())
 
 
 def is_talk(messages: Sequence[Message]) -> bool:
@@ -171,7 +188,8 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
     match part:
         case Text(text=text):
             wanted = None if message.calls else asked  # closing words answer; others lead on
-            for by, said in _spoken(text, "talk" if talk else message.role, wanted):
+            role = "reported" if message.role == "user" and message.via == "tool" else message.role
+            for by, said in _spoken(text, "talk" if talk else role, wanted):
                 if not is_pleasantry(said):
                     yield by, said
         case ToolResult(text=text):
@@ -190,8 +208,8 @@ def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]
             yield "talk", clause
         return
     for sentence in _clauses(text, _SENTENCE):
-        if by == "user":
-            yield "user", sentence
+        if by == "user" or by == "reported":
+            yield by, sentence
         elif decides(sentence):
             yield "decision", sentence
         elif asked is not None and asked.is_answered_by(sentence):

@@ -11,13 +11,18 @@ from itertools import pairwise
 from math import log
 
 from mcp_compaction.core.decisions import settle
+from mcp_compaction.core.markers import marker_groups
 from mcp_compaction.core.parts import Count, plain
-from mcp_compaction.core.pieces import By, Piece, pieces, telling_words
-from mcp_compaction.model import Digest, Item, Message, Promoted
+from mcp_compaction.core.pieces import OF_USER, Piece, pieces, telling_words
+from mcp_compaction.model import By, Digest, Item, Message, Promoted
 
 LABEL = "[kept word for word from the digests above]"
-USER_SAID = "the user:"
-REST = "agent and tools:"
+_PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
+    ("the user:", ("user",)),
+    ("the user, as the agent told it:", ("reported",)),
+    ("the agent was unsure:", ("doubt",)),
+    ("agent and tools:", ("decision", "answer", "agent", "field", "line", "talk")),
+)
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
@@ -29,6 +34,7 @@ _SMALL_TALK = re.compile(
     re.I,
 )
 _USER_SHARE = 60  # percent of the room for what the user said, where that is little
+_DOUBT_SHARE = 15  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
 _REF_TOKENS = 1
@@ -41,6 +47,8 @@ _LENGTH = 0.7  # long pieces pay for their length, but not in full
 _PAIR = 0.15  # two telling words side by side, against one
 _WORTH: dict[By, float] = {
     "user": 1.5,
+    "reported": 1.5,
+    "doubt": 1.0,
     "decision": 3.0,
     "answer": 2.0,
     "agent": 1.0,
@@ -67,15 +75,17 @@ def promote(
     shown: str,
     room: int,
     count: Count,
+    markers: int | None = None,
 ) -> tuple[Promoted, ...]:
     """The best pieces of what left the window, and of those kept before, that the room holds."""
     room -= count(LABEL) + 4
     if room <= 0:
         return ()
-    found, is_talk = pieces(gone, earlier)
+    found, is_talk = pieces(gone, earlier, markers)
     said = plain(shown)
     found = [piece for piece in found if plain(piece.text) not in said]
-    chosen = [] if is_talk else _newest(_by(found, "user"), room * _USER_SHARE // 100, count)
+    chosen = [] if is_talk else _newest(_by(found, *OF_USER), room * _USER_SHARE // 100, count)
+    chosen += _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
     chosen += _newest(_standing(found), (room - used) * _DECISION_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
@@ -85,7 +95,7 @@ def promote(
     covered = Counter(telling_words(shown))
     for piece in chosen:
         covered.update(_features(piece))
-    rest = [piece for piece in found if id(piece) not in taken]
+    rest = [piece for piece in found if id(piece) not in taken and piece.by != "doubt"]
     chosen += _cover(rest, covered, room - used, count)
     chosen = _grown(chosen, room, count)
     return _in_order(_fitting(chosen, room + count(LABEL), count))
@@ -112,11 +122,11 @@ def of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
 def promoted_block(promoted: Iterable[Promoted]) -> str:
     """The pieces as one record, the user's apart; empty without any."""
     said = tuple(promoted)
-    user = [one for one in said if one.by == "user"]
-    rest = [one for one in said if one.by != "user"]
-    lines = [USER_SAID, *_lines(user)] if user else []
-    lines += [REST, *_lines(rest)] if user and rest else _lines(rest)
-    return "\n".join([LABEL, *lines]) if lines else ""
+    parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
+    filled = [(title, _lines(found)) for title, found in parts if found]
+    if len(filled) == 1 and filled[0][0] == _PARTS[-1][0]:
+        return "\n".join([LABEL, *filled[0][1]])
+    return "\n".join([LABEL, *(n for title, found in filled for n in (title, *found))])
 
 
 def _lines(promoted: Iterable[Promoted]) -> list[str]:
@@ -145,8 +155,21 @@ def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
     )
 
 
-def _by(found: Iterable[Piece], by: By) -> list[Piece]:
-    return sorted((p for p in found if p.by == by), key=lambda p: (p.seq, p.place))
+def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
+    return sorted((p for p in found if p.by in by), key=lambda p: (p.seq, p.place))
+
+
+def _unsure(found: Sequence[Piece], room: int, count: Count) -> list[Piece]:
+    """What was doubted most, whole; of what the room forbids, only the phrases are named."""
+    chosen: list[Piece] = []
+    for piece in sorted(found, key=lambda p: (-len(marker_groups(p.text)), -p.seq)):
+        named = ", ".join(f'"{phrase}"' for phrase in marker_groups(piece.text).values())
+        for shorter in (piece, replace(piece, text=named)):
+            if (cost := _cost(shorter, count)) <= room:
+                chosen.append(shorter)
+                room -= cost
+                break
+    return chosen
 
 
 def _standing(found: Iterable[Piece]) -> list[Piece]:

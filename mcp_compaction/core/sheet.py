@@ -243,7 +243,7 @@ def _guards(
         # The tail stays where it fits; the newest step gives way only to need.
         smallest = _within(blocks, 0, len(blocks), tail_most)
         least = max(least, smallest)
-        larger = min(max(larger, smallest), len(blocks) - 1)
+        larger = min(max(larger, smallest), max(0, len(blocks) - 1))
     for number in range(larger, len(blocks)):
         guards[number] = "loop"
     for number in range(least, len(blocks)):
