@@ -124,9 +124,10 @@ def promoted_block(promoted: Iterable[Promoted]) -> str:
     said = tuple(promoted)
     parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
     filled = [(title, _lines(found)) for title, found in parts if found]
-    if len(filled) == 1 and filled[0][0] == _PARTS[-1][0]:
-        return "\n".join([LABEL, *filled[0][1]])
-    return "\n".join([LABEL, *(n for title, found in filled for n in (title, *found))])
+    if [title for title, _ in filled] == [_PARTS[-1][0]]:
+        filled = [("", filled[0][1])]  # a title tells parts apart; one alone needs none
+    lines = [line for title, found in filled for line in (title, *found) if line]
+    return "\n".join([LABEL, *lines]) if lines else ""
 
 
 def _lines(promoted: Iterable[Promoted]) -> list[str]:
