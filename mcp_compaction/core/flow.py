@@ -72,6 +72,7 @@ Answer = Draft | Found
 Flow = Generator[Request, Answer, Outcome]
 
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
+_NO_MODEL = ("extractive", "agent", "archive")  # authors that no second request would better
 _MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
 
 
@@ -99,6 +100,7 @@ class _Work:
     digests: tuple[Digest, ...] = ()
     freed: Freed = ()
     notes: tuple[str, ...] = ()
+    requests: tuple[tuple[int, SummaryRequest], ...] = ()  # by the digest a model wrote for it
 
 
 def flow(
@@ -152,6 +154,7 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     number = work.session.next_digest
     made: dict[int, Digest] = {}
     notes: list[str] = []
+    requests: list[tuple[int, SummaryRequest]] = []
     memory_in = work.session.view.memory_in
     newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
@@ -174,12 +177,15 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             notes += doubts
             memory_in = made[position].number if memory else memory_in
             notes += [draft.note] if draft.note else []
+            if draft.author not in _NO_MODEL:
+                requests.append((made[position].number, request))
     return _Work(
         session=apply(work.session, work.plan.sheet, made, memory_in),
         plan=work.plan,
         digests=(*work.digests, *made.values()),
         freed=(*work.freed, *work.plan.sheet.freed),
         notes=(*work.notes, *notes),
+        requests=(*work.requests, *requests),
     )
 
 
@@ -264,10 +270,13 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
             raise TypeError("a SearchRequest is answered by Found")
         missing = lost(check.unseen, answer.hits, terms.found)
     if missing:
+        work = yield from _repaired(work, missing, terms)
+        shown, gone, check = _compared(before, work, terms)
+        missing = _still(missing, check)
+    if missing:
         work = _patched(work, missing, gone, terms)
         shown, gone, check = _compared(before, work, terms)
-        still = set(check.unseen)
-        missing = tuple(finding for finding in missing if finding in still)
+        missing = _still(missing, check)
     after = measure(work.session, terms.own, terms.count).counted
     if after >= terms.fill.counted:
         return NothingToDo(
@@ -329,6 +338,43 @@ def _compared(
     whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
     gone = [message for message in before.messages if message.seq not in whole]
     return shown, gone, compare(gone, shown, terms.found, terms.policy.recall_max_tokens)
+
+
+def _still(missing: Iterable[Finding], check: Check) -> tuple[Finding, ...]:
+    unseen = set(check.unseen)
+    return tuple(finding for finding in missing if finding in unseen)
+
+
+def _repaired(
+    work: _Work, missing: Sequence[Finding], terms: _Terms
+) -> Generator[Request, Answer, _Work]:
+    """The model's digest that lost something is asked for once more, with what is missing."""
+    shown = {digest.number: digest for digest in work.session.digests}
+    for number, request in work.requests:
+        held = {finding for message in request.messages for finding in terms.found[message.seq]}
+        left_out = tuple(finding.text for finding in missing if finding in held)
+        if number not in shown or not left_out:
+            continue
+        asked = request.model_copy(update={"lost": left_out})
+        draft = yield from _draft(asked)
+        rules = rules_in_force(work.session)
+        believed, notes = _believed(draft, request, rules, terms.count)
+        if believed.author in _NO_MODEL:
+            return work  # it could not, and what is missing is patched in
+        mended = _digest(request, believed, number, terms.count)
+        return replace(
+            work,
+            session=work.session.model_copy(
+                update={"digests": _with(work.session.digests, mended)}
+            ),
+            digests=_with(work.digests, mended),
+            notes=(*work.notes, *notes),
+        )
+    return work
+
+
+def _with(digests: Iterable[Digest], mended: Digest) -> tuple[Digest, ...]:
+    return tuple(mended if digest.number == mended.number else digest for digest in digests)
 
 
 def _patched(

@@ -34,7 +34,7 @@ _SMALL_TALK = re.compile(
     re.I,
 )
 _USER_SHARE = 60  # percent of the room for what the user said, where that is little
-_DOUBT_SHARE = 15  # percent of the room for what the agent was unsure of
+_DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
 _REF_TOKENS = 1

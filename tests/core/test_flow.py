@@ -14,6 +14,7 @@ from mcp_compaction.core.gate import gate
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.pressure import measure
+from mcp_compaction.core.promote import promoted_block
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
@@ -643,3 +644,94 @@ def test_a_task_that_a_later_plan_settles_is_open_no_longer() -> None:
     seen = after(session, outcome)
     tasks = [item.text for digest in seen.digests for item in digest.items("OPEN")]
     assert tasks == ["docs"]
+
+
+class Forgetful(Hostile):
+    """A model that leaves everything out, until it is told what is missing; finds nothing."""
+
+    def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
+        told = super().answer(request)
+        if isinstance(request, SummaryRequest) and request.lost:
+            lines = tuple(Item(text=f"the build is {text}") for text in request.lost)
+            return Draft(author="forgetful", sections=(("FACTS", lines),))
+        return told
+
+
+def test_a_model_that_lost_something_is_asked_once_more_with_what_is_missing() -> None:
+    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    draft = NOTHING_MUCH.model_copy(update={"author": "forgetful"})
+    outside = Forgetful((), draft)
+    outcome = done(compress(session, policy, outside))
+    assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
+    assert "the build is 7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
+    assert [t.lost for t in outcome.receipt.tallies if t.kind == "ids"] == [0]
+
+
+def test_a_repair_that_loses_it_again_is_patched_word_for_word() -> None:
+    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outside = Hostile((), NOTHING_MUCH.model_copy(update={"author": "stubborn"}))
+    outcome = done(compress(session, policy, outside))
+    assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
+    assert "7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
+
+
+UNSURE = (
+    "Wait, the cache may not be the cause. Let me reconsider. Perhaps the pool is; "
+    "let me verify that before I touch it."
+)
+
+
+def kept_words(outcome: Outcome) -> str:
+    return promoted_block(done(outcome).view.promoted)
+
+
+def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:
+    session = session_of([user("go"), assistant(UNSURE), *chatter(30)])
+    assert f"the agent was unsure:\nm2 {UNSURE}" in kept_words(compress(session, SMALL))
+    without = kept_words(compress(session, SMALL, preserve_markers=False))
+    assert "unsure" not in without
+
+
+def test_a_complex_task_keeps_every_stated_doubt() -> None:
+    session = session_of([user("go"), assistant("Hold on, that port is taken."), *chatter(30)])
+    assert "unsure" not in kept_words(compress(session, SMALL))
+    for traits in ({"complexity": "complex"}, {"agent_profile": "deliberative"}):
+        policy = SMALL.model_copy(update=traits)
+        assert "unsure:\nm2 Hold on, that port is taken." in kept_words(compress(session, policy))
+
+
+def test_where_size_forbids_it_the_phrases_of_a_doubt_are_named() -> None:
+    long = f"{UNSURE} {'The pool has a limit of its own, as I read it. ' * 40}"
+    session = session_of([user("go"), assistant(long), *chatter(30)])
+    assert 'm2 "Wait", "Let me reconsider", "Perhaps", "let me verify"' in kept_words(
+        compress(session, SMALL)
+    )
+
+
+def test_a_task_that_was_said_to_be_done_leaves_an_older_digest() -> None:
+    session = session_of([user("go"), user("Don't forget to rotate the deploy key."), *chatter(40)])
+    before = done(compress(session, SMALL, force=True))
+    tasks = [item.text for digest in before.digests for item in digest.items("OPEN")]
+    assert tasks == ["Don't forget to rotate the deploy key."]
+    told = assistant("The deploy key is rotated, that is done.")
+    later = said(after(session, before), [told, *chatter(40)], len(session.messages))
+    seen = after(later, done(compress(later, SMALL, force=True)))
+    assert not [item for digest in seen.digests for item in digest.items("OPEN")]
+
+
+def test_a_small_target_leaves_one_digest_however_often_it_is_asked_for() -> None:
+    known = 1
+    session = session_of([user("go")])
+    for round in range(6):
+        span = [user(f"Now part {round}."), *chatter(30)]
+        session = said(session, span, known)
+        known += len(span)
+        session = after(session, done(compress(session, SMALL, target_percent=40)))
+        assert len(session.digests) <= 2  # what came before the newest request, and since
+        assert measure(session, SMALL, estimate).tokens <= SMALL.share(40)
