@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from mcp_compaction.core.parts import plain
 from mcp_compaction.model import Candidate, Message, Offer, Pin
@@ -75,18 +76,21 @@ def _blank(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=8_192)  # a window is looked at again and again, and "continue" said often
 def _is_standing(sentence: str) -> bool:
-    if _is_question(sentence) or _ORDINARY.search(sentence):
-        return False
-    if _is_foreign(sentence):
-        return bool(_ELSEWHERE.search(sentence)) and not _TOLD.search(sentence)
-    if _FIRM.search(sentence):
-        return True
-    if _ONE_OFF.search(sentence):
-        return False
-    return bool(_WEAK.search(sentence)) and not _NARRATIVE.match(sentence)
+    words = frozenset(_WORD.findall(sentence.translate(_ODD_CASES).lower()))
+    if _is_foreign(sentence, words):
+        stands = bool(_ELSEWHERE.search(sentence)) and not _TOLD.search(sentence)
+    else:
+        stands = _FIRM.are_in(sentence, words) or (
+            _WEAK.are_in(sentence, words)
+            and not _ONE_OFF.search(sentence)
+            and not _NARRATIVE.match(sentence)
+        )
+    return stands and not _is_question(sentence) and not _ORDINARY.search(sentence)
 
 
-def _is_foreign(sentence: str) -> bool:
+def _is_foreign(sentence: str, words: frozenset[str]) -> bool:
+    if sentence.isascii() and words.isdisjoint(_FOREIGN_WORDS):
+        return False
     return len(_FOREIGN.findall(sentence)) > len(_ENGLISH.findall(sentence))
 
 
@@ -96,6 +100,29 @@ def _is_question(sentence: str) -> bool:
 
 def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
+
+
+_WORD = re.compile(r"\w+")
+_ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
+
+
+class _Signs:
+    """Patterns, each looked for only where a word is said that it cannot do without.
+
+    They are given in turns: the words of which it needs one, the pattern.
+    """
+
+    def __init__(self, *signs: str) -> None:
+        self._by_word: dict[str, list[re.Pattern[str]]] = {}
+        for words, pattern in zip(signs[::2], signs[1::2], strict=True):
+            compiled = re.compile(pattern, re.I)
+            for word in words.split():
+                self._by_word.setdefault(word, []).append(compiled)
+
+    def are_in(self, sentence: str, words: frozenset[str]) -> bool:
+        """Whether one of them is found in a sentence of these words."""
+        likely = (self._by_word[word] for word in words & self._by_word.keys())
+        return any(sign.search(sentence) for sign in dict.fromkeys(chain.from_iterable(likely)))
 
 
 _QUESTION = _any(
@@ -135,12 +162,14 @@ _WHEN = (
 )
 
 # Said in so many words that one phrase is enough.
-_FIRM = _any(
+_FIRM = _Signs(
     # orders not to
+    "never",
     _START + r"never (?!mind|thought|knew|seen|heard|been|had|have|got|understood|know\b|again\b"
     r"|say never|give up|quit|did|felt|found|really|met|saw|was|were|could|would|will|better|too"
     r"|a |in my"
     r"|\w+(?<!e)ed\b)\w",
+    "not don dont",
     _START
     + r"(?:do not|don'?t|dont):? (?:ever |you dare (?:to )?)?(?!ever|you\b|worry|bother|mind\b"
     r"|panic|know|think|understand|see\b|get (?:me|disc)|give up|quit|be (?:sorry|shy|afraid|too"
@@ -151,118 +180,165 @@ _FIRM = _any(
     r"|even (?:know|think)|wait|seem|stop|sound|work\b|\w+ (?:it|that|this|them)\W*(?:now"
     r"|yet)?\W*$)"
     r"\w(?!.*\b(?:this (?:time|line|once)|for now|right now|just yet)\b)",
+    "not don never",
     r"\b(?:do not|don't) (?:ever\b|you dare)|\bnever,? ever (?!\w+ed)\w+ (?!been)",
+    "refrain abstain stay steer keep hands",
     _START + r"(?:refrain|abstain) from|" + _START + r"(?:stay away from|stay out of|steer clear of"
     r"|keep (?:away from|out of|your hands off)|hands off)\b",
+    "avoid",
     _START + r"avoid (?!the (?:highway|traffic|question))\w+(?!.*\b(?:in (?:this|that) (?:function"
     r"|line|loop)|here)\b)",
+    "no",
     r"\b(?:under no circumstances?|on no account|at no (?:point|time) (?:may|must|should|can"
     r"|shall))\b",
+    "may",
     r"\b(?:you|we|nobody|no one|agents?|tests?|code|users?|customers?|it|they) may (?:only"
     r"|never)\b",
+    "may",
     r"\b(?:you|nobody|agents?|users?|customers?|clients?) may not\b",
     # orders to go on doing
+    "always",
     _START + r"always (?!good|happy|nice|great|glad|a |an |the |has|had|was|were|been|is|so |here"
     r"|there|on |in |love|wanted|thought|fun|been|worth|up for|\w+(?<!e)ed\b)\w+ \w",
+    "always never ever",
     r"\b(?:must|should|shall|have to|has to|needs? to|want you to|like you to|to) (?:please )?"
     r"(?:always|never|only ever)\b (?!have|be (?:a|in|so)\b)",
+    "must mustn",
     r"\bmust(?:n't| not| never| always| only| stay| remain| under no)\b",
+    "should shouldn",
     r"\bshould(?:n't| not)? (?:never|always|only) (?!have|take|be (?:a|used to)\b)",
+    "exception exceptions negotiable nonnegotiable notice",
     r"\bwithout exceptions?\b|\bno exceptions\b|\bnon-?negotiable\b|\buntil further notice\b",
+    "limits bounds taboo sacred no",
     r"\b(?:is|are|remains?|stays?) (?:strictly |absolutely |totally )?(?:off[- ]limits"
     r"|out of bounds"
     r"|taboo|sacred|a no-go)\b",
+    "mind",
     r"\b(?:keep|bear) (?:that|this|it) in mind\b|\bplease keep in mind\b",
     # approval
+    "before first",
     r"\b(?:ask|check with|consult|tell|warn|confirm with|talk to) (?:me|us)\b(?! (?:about|how|what"
     r"|why)).*\b(?:before|first)\b",
+    "sign signoff approval ok okay permission consent ahead",
     r"\b(?:needs?|requires?|without|until|get|wait for|unless|subject to) (?:\w+ )?(?:my|our) "
     r"(?:explicit |prior |written )?(?:sign-?off|approval|ok(?:ay)?|permission|consent|go-ahead)\b",
+    "until unless",
     r"\b(?:until|unless) I (?:say|tell|confirm|approve|explicitly|ask|give)",
     # what one person or house wants
+    "prefer prefers preference",
     r"\bI(?:'d| would|'ll)? (?:\w+ly |much |would )?prefer(?! not to|red| (?:the|that|this) \w+"
     r"(?: one)?\W*$)\b|\bmy preference is\b|\b(?:we|team|client|boss) prefers? ",
+    "rather",
     r"\bI(?:'d| would) (?:much )?rather (?:you|have |not (?:have|use|see|get)|keep |use |stay "
     r"|get )",
+    "m am",
     r"^(?:.*\b(?:and|since|as|so|because|but) )?I(?:'m| am) (?:\w+ )?(?:allergic|vegetarian|vegan"
     r"|lactose|gluten|celiac|coeliac|diabetic|colou?r-?blind|intolerant|kosher|halal)",
+    "all every everything each any",
     r"\bI (?:want|need|expect|require|would like) (?:all|every(?:thing)?|each|any) (?!of (?:us"
     r"|this)"
     r"|the (?!\w+ (?:to|in)))(?:\w+ )+?(?:in|to|as|with|from|under|below|be|by|without)\b",
+    "always never only",
     r"\bI(?:'d| would)? (?:want|like|need|expect) (?:you )?to (?:always|never|only)\b",
+    "don not never",
     r"\bI (?:don't|do not|never) (?:want|like|need) (?:you (?:to|ever)|any (?!more)|it when you"
     r"|anything|to see any|to (?:use|add|break|pay|spend|depend|introduce|receive)|"
     + _THINGS
     + ")",
+    "only always",
     r"\bI (?:only|always) (?:want|eat|use|drink|fly|accept|buy|work with) (?!to\b|one\b)",
+    "like",
     r"\bI (?:really )?like (?:my |your |the )?(?:"
     + _THINGS
     + r" (?!\W*$)(?!you|I|we|from|was|is )\w"
     r"|it (?:when|if) you|when you)",
+    "don not never always only",
     r"\bwe (?:don't|do not|never|always|only) "
     + _MAKES
     + r"\b(?!.*\b(?:last|yesterday|together)\b)",
+    "guide styleguide policy policies rule rules contract guideline guidelines convention"
+    " conventions license compliance standard standards legal team",
     r"\b(?:our|company|house|team|the) (?:\w+ )?(?:style ?guide|policy|policies|rules?|contract"
     r"|guidelines?|conventions?|license|compliance|standards?|legal|security team)\b.* (?:forbids?"
     r"|prohibits?|disallows?|bans?|requires?|mandates?|demands?|says?|is to)\b",
+    "call address answer reply respond speak talk write",
     r"\b(?:call|address) me (?!back|later|when|tomorrow|if|at|crazy|an?\b|on\b|in\b|tonight|again)"
     r"\w+|\b(?:answer|reply|respond|speak|talk to me|write) (?:\w+ )?in (?:english|german|french"
     r"|spanish|italian|portuguese|chinese|japanese|russian|korean|dutch|polish|plain|simple"
     r"|short)\b",
     # versions
+    "not won can cannot",
     r"\b(?:will not|won't|are not going to|must not|can't|cannot) (?:upgrade|update|migrate"
     r"|move off)",
+    "nothing anything version",
     r"\b(?:nothing|anything|no version) (?:newer|later|above|beyond|that (?:needs|requires))\b",
+    "pin pinned locked frozen",
     _START + r"pin (?!the (?:message|post))\S+ (?:to|at)\b|\b(?:is|are|stays?|remains?) (?:pinned|"
     r"locked|frozen) (?:to|at|on)\b",
 )
 
 # A word that often means less: counted where the sentence tells no story and asks no single task.
-_WEAK = _any(
+_WEAK = _Signs(
+    "from forward henceforth future now today rest rule whenever every each any anytime all"
+    " throughout everywhere",
     r"\b(?:from (?:now|here|today|this point) on(?:wards?)?|going forward|henceforth|moving forward"
     r"|in (?:the )?future|as of (?:now|today)|for the rest of (?:this|the|our)|as a rule"
     r"|(?:whenever|every time|each time|any ?time) you (?!have|get|are|feel|want|like|can\b|need)"
     r"|in (?:every|each|all)(?: of)?(?: your| the)? " + _THINGS + r"|throughout|everywhere"
     r"|for (?:all|every|each)(?: of)? (?:my|your|the|our)? ?" + _THINGS + r")\b",
+    "happens matter times costs may",
     r"\b(?:whatever happens|no matter what|at all times|at all costs|come what may)\b.*\b(?:\w+s"
     r"|must"
     r"|keep|never|always|do not|don't|has to|should|needs?)\b",
+    "only",
     _START + r"only (?:ever |use|touch|edit|modify|write|work|commit|deploy|install|reply|answer"
     r"|respond|speak|suggest|recommend|propose|read|call|book|buy|import|accept|include|mention)",
+    "only exclusively nothing",
     r"\buse (?:only|exclusively|nothing but)\b|^(?!.*\b(?:the|is|was|are|were"
     r"|I)\b)[\w ,'/-]{3,60} only"
     r"(?:,? please)?[.!]*$",
+    "limit restrict confine stick stay remain adhere keep",
     _START
     + r"(?:limit|restrict|confine) (?:yourself|your\w*|all|every)|"
     + _START
     + r"(?:stick|stay|"
     r"remain|adhere|keep) (?:to|with|on|within)\b(?! (?:track|\w+ing\b|it\b|your (?:first"
     r"|second)|me\b|top\b))",
+    "treat consider regard view leave",
     _START + r"(?:treat|consider|regard|view) .+ (?:as|to be) \w|" + _START + r"leave .+ (?:alone"
     r"|untouched|as (?:they are|it is|is)|unchanged|intact)",
+    "all every each everything any",
     _START + r"(?:keep|write|format|name|prefix|use|mark|sort|show|give|include|add|put|document) "
     r"(?:all|every|each|everything|any)\b(?! the | of )",
+    "keep",
     _START + r"keep .+ (?:under|below|within|intact|unchanged|compatible|up to date|in sync|to a "
     r"minimum|private|secret|confidential)\b",
+    "prefer follow keep ban",
     _START
     + r"(?:prefer (?!the \w+\W*$)|follow (?:the |our )?(?:existing|project|standard|house|usual"
     r"|\w+ (?:guidelines?|conventions?|style ?guide))|keep (?:changes|commits|functions|scope"
     r"|things|" + _THINGS + r") |ban )",
+    "unsure doubt sure",
     _START + r"(?:if|when) (?:unsure|in doubt|you are (?:not sure|unsure))\b",
+    "every each unless before",
     r"\b(?:before|after) (?:every|each) (?!day|meal|other)\w+|\bunless (?:explicitly|all|every"
     r"|you|asked"
     r"|told|otherwise|I)\b|" + _START + r"ask (?:first )?before\b",
+    "keep no tone style voice",
     _START + r"keep (?!it\b|me\b|going)(?:[\w-]+ ){1,3}(?:short|small|simple|brief|concise|minimal"
     r"|clean|terse)\b"
     r"|, no \w+, no \w+|"
     + _START
     + r"(?:use|keep|write in|stick to) an? (?:\w+ ){1,2}(?:tone|style|voice)\b",
+    "add update remove preserve check test document redact escape log",
     r"^(?:[-*•] )?(?:add|update|remove|preserve|check|test|document|redact|escape|log) (?!(?:the"
     r"|this|that"
     r"|these|those|an?|my|your|it|them|me)\b)(?:[\w-]+ ){1,3}(?:when|whenever|for|before|after"
     r"|unless|to) "
     r"(?!(?:the|this|that|my|me|it|here|now)\b)[\w-]+ ",
     # an order about things in general: no article, no pointing
+    "use write return name format handle store log document validate mock wrap group include cite"
+    " provide respond reply answer",
     r"^(?:[-*•] |please )*(?:use|write|return|name|format|handle|store|log|document|validate"
     r"|mock|wrap"
     r"|group|include|cite|provide|respond|reply|answer) (?!(?:the|this|that|these|those|an?|my"
@@ -271,32 +347,43 @@ _WEAK = _any(
     r"|with|as"
     r"|over|when|instead of|rather than|using|between|from) (?!(?:the|this|that|my|me|line|it"
     r"|here)\b)",
+    "default everything instead",
     _START + r"use .+ (?:by default|for everything|instead of .+ in (?:all|every|new))\b",
+    "sure ensure see care",
     _START
     + r"(?:make sure|ensure|be sure|see to it|take care)\b.* (?:every|all|each|any|always|never"
     r"|no|nothing|only|stays?|remains?|at all times)\b",
+    "must",
     r"\bmust (?!be\b|have\b|'ve|love|feel|come\b|see\b|try|visit|know|hear|think|remember|admit|say"
     r"|agree|understand|read|watch|meet|go\b|look|seem|mean)\w+",
+    "must",
     r"\bmust be (?!(?:tired|excited|pleased|married|used|interested|thrilled|scared|worried|bored|"
     r"confused|mistaken|broken|shocked|named|called)\b)(?:\w+ly )?(?:\w+ed|\w+[wkt]en|kept|sent"
     r"|made"
     r"|done|set|built|under|below|above|at (?:least|most)|in \w|within|compatible|backwards?"
     r"|reversible|optional|unique|available|able|reachable|readable|valid)\b",
+    "has have need needs",
     r"\b(?:has|have|needs?) to (?:stay|remain|fit|run|work|support|pass|match|follow|comply|happen"
     r"|finish|use|keep|be (?!(?:somewhere|something|someone|a|an|the|there|at least)\b)\w+ ?)",
+    "not forbidden prohibited mandatory compulsory obligatory required",
     r"\b(?:is|are) (?:strictly |absolutely )?(?:not (?:allowed|permitted|acceptable|an option"
     r"|to be)"
     r"|forbidden|prohibited|mandatory|compulsory|obligatory|required)\b",
+    "essential crucial vital critical imperative important mandatory key",
     r"\bit(?:'s| is) (?:\w+ly |very |so )?(?:essential|crucial|vital|critical|imperative|important"
     r"|mandatory|key) (?:that|to (?!me\b)|you)\b",
+    "every all each any",
     r"(?:^|[,;:] (?:and |but )?)(?:every|all|each|any) (?!of|day|time|one|thing|good"
     r"|I\b)(?:[\w/-]+ )"
     r"{1,6}(?:needs?|must|should|has to|have to|gets?|starts? with|ends? with|begins? with|uses?"
     r"|requires?|stays?|goes? (?:through|into)|comes? with|carr(?:y|ies)|is to)\b",
+    "nothing nobody no none",
     r"\b(?:nothing|nobody|no one|none) (?:of \w+ )?(?:gets?|may|is to|should|must|can|leaves?|goes"
     r"|touches|ships?|enters?|is (?:merged|deployed|sent)).*",
+    "never",
     r"\bnever (?:leaves?|goes?|gets? (?:\w+ed|\w+[wkt]en)|ends? up|appears?|contains?|includes?|"
     r"touch(?:es)?|shares?|be \w+(?:ed|en)) .*",
+    "no",
     r"^(?:absolutely |strictly |please,? |also,? |and |but )?no (?!te |se |me )(?!(?:prob\w*"
     r"|worr\w+|ideas?|luck"
     r"|thanks?|need|wonder|matter|one|way|doubt|rush|hurry|response|offen[cs]e|longer|clue|pressure"
@@ -304,34 +391,46 @@ _WEAK = _any(
     r"|this"
     r"|sorry|please)\b)[\w-]+(?!.*\b(?:was|were|came|told|yet|so far|here yet|found|happened|left"
     r"|either|nice|great)\b)",
+    "no",
     r"\b(?:so|but|and|with) no (?:new|more|external|other|extra|additional|third|recipes?|arrow"
     r"|\w+s\b)(?!.*\b(?:was|were|came|showed|found)\b)",
+    "without",
     r"\bwithout (?:my|our|any|prior|explicit|asking|a (?:second|review)|changing|touching|breaking"
     r"|altering|modifying|adding|introducing|telling)\b",
+    "long provided",
     r"\bas long as .*(?:untouched|unchanged|intact|stays?|remains?|compatible|pass|green|don't|does"
     r" ?n[o']t|nothing|no )|\bprovided (?:that )?(?:the|all|no|nothing|every)\b",
+    "exceed over above beyond more longer larger later",
     r"\b(?:can't|cannot|can not|shouldn't|should not|may not|won't|not) (?:exceed|go (?:over|above"
     r"|beyond)|be (?:more|longer|larger|later|over)|cost (?:more|over)|take (?:more|longer))\b",
+    "can cannot may",
     r"\bwe (?:can't|cannot|may not) (?:use|add|change|break|afford|ship|touch|depend|store|share"
     r"|rely"
     r"|have any)",
+    "must has have should need needs shall is are",
     r"\b(?:must|has to|have to|should|needs? to|shall|is|are) (?:be |stay |remain |fit |cost "
     r"|take )?"
     r"(?:\w+ ){0,4}?(?:at most|no more than|not more than|a maximum of|no later than|less than"
     r"|fewer than|no longer than|max(?:imum)?\.?) ?" + _AMOUNT,
+    "deadline due cut cutoff budget limit cap",
     r"\b(?:deadline|due date|cut-?off|budget|hard limit|time limit|word limit|cap)\b(?: (?:for"
     r"|of|on)"
     r"(?: \w+){1,4})? ?(?:is|are|remains|:|=) (?!over|gone|past|tight|a |not )",
+    "due",
     r"\b(?:is|are) due (?:by|on|at|before|in|next|tomorrow|mon|tue|wed|thu|fri|sat|sun)",
+    "by before later",
     r"\b(?:must|has to|have to|needs? to|should|shall) (?:be )?(?:\w+ ){1,6}?(?:by|before|no later "
     r"than) " + _WHEN,
+    "later latest most max maximum more",
     r"\b(?:no later than|not later than|latest by|at the latest)\b.*"
     + _AMOUNT
     + r"|^(?:at most|max"
     r"(?:imum)?|no more than) " + _AMOUNT,
+    "not never",
     r"^(?!yes|no\b|thanks|sure|ok|well|I\b)[\w-]+(?: [\w-]+){0,3}, (?:not"
     r"|never) [\w-]+(?: \w+){0,3}"
     r"(?:[.,!]|$)",
+    "nothing read",
     r"\b(?:read-only|access),? nothing else\b|\b(?:is|are) read-only for you\b",
 )
 
@@ -488,12 +587,14 @@ _TOLD = _any(
     r"从来没|从没|别担心|我(?:必须|总是|从不)|不要紧|心配し|気にし|いつもありがとう|걱정|^저는 "
     r"|^나는 ",
 )
+_FOREIGN_WORDS = frozenset(
+    _WORD.findall(
+        """der die das und nicht bitte immer kein keine nur nie ich le la les des un une ne pas et
+        el los las que de en por para con siempre nunca solo usa il lo gli non mai sempre per di da
+        em o os não um uma prefiro preferisco"""
+    )
+)
 _FOREIGN = re.compile(
-    r"[^\x00-\x7f‘’“”–—…€£•°×→’]|\b(?:der|die|das|und|nicht|bitte|immer|keine?|nur|nie|ich|le|la"
-    r"|les|"
-    r"des|une?|ne|pas|et|el|los|las|que|de|en|por|para|con|siempre|nunca|solo|usa|il|lo|gli|non"
-    r"|mai|"
-    r"sempre|per|di|da|em|os?|não|uma?|prefiro|preferisco)\b",
-    re.I,
+    rf"[^\x00-\x7f‘’“”–—…€£•°×→’]|\b(?:{'|'.join(sorted(_FOREIGN_WORDS))})\b", re.I
 )
 _ENGLISH = re.compile(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|be|do|not|with|my|I)\b")

@@ -15,7 +15,7 @@ from mcp_compaction.core.honesty import (
 )
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Digest, Draft, Item, SectionName, SummaryRequest
-from tests.core.saying import Json, assistant, chatter, ran, results, user
+from tests.core.saying import Json, assistant, chatter, ran, results, used, user
 from tests.sessions import messages_of, pin, session_of
 
 SPAN: list[Json] = [
@@ -334,6 +334,17 @@ def test_our_own_extract_keeps_all_but_what_a_tool_planted() -> None:
 
     lost = {i.text for _, f in draft.sections for i in f} - {text for _, text in items(judged)}
     assert all("instructions" in text for text in lost)
+
+
+def test_the_words_our_own_extract_puts_first_are_nobodys_and_break_no_rule() -> None:
+    rules = ("Never push to main.", "Nothing may be left running.")
+    started = used("b", "Bash", "started", command="npm run dev &", run_in_background=True)
+    asked = request([*SPAN, *started, user("It is late. May I push to main now?")])
+
+    judged = clean_draft(extract(asked), asked, rules)
+
+    assert ("NEXT", "left running: npm run dev &") in items(judged)
+    assert ("NEXT", "last question: May I push to main now?") in items(judged)
 
 
 def test_the_rules_in_force_are_those_pinned_digested_and_in_sight() -> None:
