@@ -117,10 +117,10 @@ def fit(sections: Sections, limit: int, count: Count) -> Sections:
 
 
 def join(first: Sections, second: Sections) -> Sections:
-    """Both by section, each thing said once."""
+    """Both by section, each thing said once: where it must stay, if it must stay anywhere."""
     found: dict[SectionName, list[Item]] = {}
     seen: set[str] = set()
-    for name in SECTION_NAMES:
+    for name in (*MUST_STAY, *SECTION_NAMES):
         for item in (*dict(first).get(name, ()), *dict(second).get(name, ())):
             if plain(item.text) not in seen:
                 seen.add(plain(item.text))
@@ -133,9 +133,8 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
     sections: Sections = ()
     for digest in reversed(digests):
         sections = join(sections, digest.sections)
-    sections = tuple(
-        (name, _settled(items) if name == "DECISIONS" else items) for name, items in sections
-    )
+    decided = _settled(digests, dict(sections).get("DECISIONS", ()))
+    sections = tuple((name, decided if name == "DECISIONS" else items) for name, items in sections)
     oldest, newest = digests[0], digests[-1]
     merged = Digest(
         number=number,
@@ -154,10 +153,22 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
     return sized(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
 
 
-def _settled(decisions: Sequence[Item]) -> tuple[Item, ...]:
+def _settled(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:
     """Decisions of several spans: what a later one took back is marked, what stands leads."""
-    in_time = sorted(decisions, key=lambda item: int(item.refs[0][1:]) if item.refs else 0)
+    kept = {plain(item.text) for item in decisions}
+    in_time = [
+        item
+        for digest in digests
+        for item in sorted(digest.items("DECISIONS"), key=lambda item: _said_at(item, digest))
+        if plain(item.text) in kept
+    ]
     return newest_first(settle(in_time))
+
+
+def _said_at(item: Item, digest: Digest) -> int:
+    """The message it was said in; without one it is as new as its digest."""
+    said = [int(ref[1:]) for ref in item.refs if ref.startswith("m")]
+    return min(said, default=digest.last)
 
 
 def of_plan(tasks: Iterable[Item], plan: str) -> tuple[Item, ...]:

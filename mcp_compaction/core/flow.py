@@ -302,9 +302,7 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     earlier = (*of_digests(before.digests), *before.view.promoted)
     markers = terms.own.marker_threshold if terms.ask.preserve_markers else None
     promoted = promote(gone, earlier, shown, room, terms.count, markers)
-    # Tool output may carry what looks like an order or a tag; it stays in the archive.
-    harmless = tuple(p for p in promoted if not any(is_planted(piece) for piece in p.pieces))
-    view = session.view.model_copy(update={"promoted": harmless})
+    view = session.view.model_copy(update={"promoted": promoted})
     return replace(work, session=session.model_copy(update={"view": view}))
 
 
@@ -314,7 +312,8 @@ def _with_fitting_index(work: _Work, terms: _Terms) -> _Work:
     fill = measure(session, terms.own, terms.count)
     if goal is None or terms.ask.target_percent is None or fill.counted <= goal:
         return work
-    most = max(0, dict(fill.parts)["index"] - (fill.counted - goal))
+    over = fill.counted - goal + terms.own.overhead_per_message
+    most = max(0, dict(fill.parts)["index"] - over)
     view = session.view.model_copy(update={"index_most": most})
     return replace(work, session=session.model_copy(update={"view": view}))
 

@@ -270,6 +270,7 @@ _FORGED = re.compile(
     r"|<\|[\w ]{1,40}\|>|\[/?(?:INST|SYS(?:TEM)?)\]|<</?SYS>>"
     r"|(?:^|[\s\"'(])#{1,6} ?(?:system|instructions?|user|assistant|human)\b"
     r"|^\W*(?:system|human|assistant|user|developer)(?: (?:prompt|message))?\s*:"
+    r"|\bthe (?:user|agent)(?:, as [^:]{1,30}| was unsure)?:|\bagent and tools:|\[kept word"
     r"|\[(?:pinned|index|memory)\b|\[(?:digest|compaction) [dc]?\d|\[system\b",
     re.I,
 )

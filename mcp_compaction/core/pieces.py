@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from mcp_compaction.core.decisions import decides
@@ -16,9 +17,10 @@ from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResu
 _CLAUSE = re.compile(
     r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
     r"|(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
-    r"|\s+[-–—]\s+|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
+    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
 )
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_ENDS = (".", "!", "?", "。", "！", "？")
 _WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
 _WORDS_IN_ORDER = re.compile(r"\S+")
 _STOP = frozenset(
@@ -32,17 +34,22 @@ _STOP = frozenset(
     )
 )
 _NEGATION = re.compile(
-    r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot)\b|n['’]t\b", re.I
+    r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot|hardly|rarely|barely|scarcely"
+    r"|nearly|seldom)\b|n['’]t\b",
+    re.I,
 )
 OF_USER: tuple[By, ...] = ("user", "reported")
 
 _FEWEST_WORDS = 4
 _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
+_LARGEST_JSON = 200_000
+_MOST_FIELDS = 400
 _LONGEST = 300
 _TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
 _MOST_REQUESTS = 50  # a word that more of them say names none
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
+_FEWEST_SAYING = 2
 _TALK = 0.2  # where users say more of it than this, a session is talk and not work
 
 
@@ -89,11 +96,10 @@ def pieces(
     """
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
-    for promoted in earlier:
-        for place, text in enumerate(promoted.pieces):
-            places[text] = (promoted.seq, place, promoted.by)
     asked = _Asked()
     for promoted in sorted(earlier, key=lambda one: one.seq):
+        for place, text in enumerate(promoted.pieces):
+            places[text] = (promoted.seq, place, promoted.by)
         if promoted.by in OF_USER:
             asked.add(promoted.seq, " ".join(promoted.pieces))
     for message in gone:
@@ -102,8 +108,11 @@ def pieces(
         texts = (found for part in message.parts for found in _texts(part, message, talk, asked))
         if markers is not None and _is_unsure(message, markers):
             texts = iter([_unsure(message)])
-        for place, (by, text) in enumerate(texts):
-            places[text] = (message.seq, place, by)
+        for place, (by, said) in enumerate(texts):
+            text = " ".join(said.split())  # a line of its own could pass for one of ours
+            # Who repeats a user's words does not take them over.
+            if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
+                places[text] = (message.seq, place, by)
     found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
     return (_without_ends(found) if talk else found), talk
 
@@ -116,7 +125,7 @@ def _is_unsure(message: Message, markers: int) -> bool:
 
 
 def _unsure(message: Message) -> tuple[By, str]:
-    return "doubt", " ".join(message.text.split())
+    return "doubt", message.text
 
 
 def is_talk(messages: Sequence[Message]) -> bool:
@@ -145,7 +154,8 @@ def _without_ends(found: Iterable[Piece]) -> list[Piece]:
     for piece in found:
         for word in piece.words:
             said_in.setdefault(word, set()).add(piece.seq)
-    most = _COMMON * len({seq for seqs in said_in.values() for seq in seqs})
+    messages = len({seq for seqs in said_in.values() for seq in seqs})
+    most = max(_FEWEST_SAYING, _COMMON * messages)
     common = {word for word, seqs in said_in.items() if len(seqs) > most}
     trimmed: list[Piece] = []
     for piece in found:
@@ -193,7 +203,7 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
                 if not is_pleasantry(said):
                     yield by, said
         case ToolResult(text=text):
-            yield from _fields_or_lines(text[:_MOST_CHARS])
+            yield from _fields_or_lines(text)
         case ToolCall(arguments=arguments):
             for field in _fields(arguments, ""):
                 yield "field", field
@@ -221,31 +231,42 @@ def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]
 
 def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
-    held = ""
-    for part in cut.split(text[: 4 * _MOST_CHARS]):
-        if not part or not part.strip():
-            continue
-        ends = held.rstrip().endswith((".", "!", "?"))
-        if held and (ends or len(part.split()) >= _FEWEST_WORDS):
-            yield held.strip()
-            held = part
-        else:
-            held = f"{held} {part}" if held else part
-    if held.strip():
-        yield held.strip()
+    text = text[: 4 * _MOST_CHARS]
+    start = end = 0  # of what is held back
+    for first, last in _between(text, cut):
+        held = text[start:end]
+        if held.rstrip().endswith(_ENDS) or len(text[first:last].split()) >= _FEWEST_WORDS:
+            if held.strip():
+                yield held.strip()
+            start = first
+        end = last
+    if text[start:end].strip():
+        yield text[start:end].strip()
+
+
+def _between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Where the parts between the cuts begin and end, without blank ones."""
+    start = 0
+    for match in cut.finditer(text):
+        if text[start : match.start()].strip():
+            yield start, match.start()
+        start = match.end()
+    if text[start:].strip():
+        yield start, len(text)
 
 
 def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
-    if text[:1] in "{[":
+    if text[:1] in "{[" and len(text) <= _LARGEST_JSON:
         try:
-            parsed: object = json.loads(text)
+            # Numbers stay as they are written: 1.10 is not 1.1.
+            parsed: object = json.loads(text, parse_float=str, parse_int=str)
         except (ValueError, RecursionError):
             pass  # cut short, or no JSON after all: its lines will do
         else:
-            for field in _fields(parsed, ""):
+            for field in islice(_fields(parsed, ""), _MOST_FIELDS):
                 yield "field", field
             return
-    for line in text.splitlines():
+    for line in text[:_MOST_CHARS].splitlines():
         stripped = " ".join(line.split())
         if len(stripped) > 3:
             yield "line", stripped[:_LONGEST]
@@ -259,6 +280,7 @@ def _fields(value: object, key: str) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in cast("list[object]", value):
             yield from _fields(inner, key)
-    elif value is not None and value != "":
-        text = f"{key}: {value}" if key else str(value)
-        yield " ".join(text.split())[:_LONGEST]
+    elif value is not None:
+        text = " ".join((value if isinstance(value, str) else json.dumps(value)).split())
+        if text:
+            yield (f"{key}: {text}" if key else text)[:_LONGEST]

@@ -96,7 +96,7 @@ class Policy(Value):
     )
     promoted_max_percent: Percent = Field(
         default=10,
-        description="Largest share of the window for old messages kept for their doubts.",
+        description="Largest share of the window for passages of old messages, word for word.",
     )
 
     # How large
@@ -171,7 +171,7 @@ class Policy(Value):
 
     @property
     def promoted_limit(self) -> int:
-        """The most tokens for old messages kept for their doubts."""
+        """The most tokens for passages of old messages."""
         return self.share(self.promoted_max_percent)
 
     @property

@@ -7,7 +7,7 @@ from typing import Literal
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.promote import promoted_block
+from mcp_compaction.core.promoted import promoted_block
 from mcp_compaction.core.render import entries, index_shown, pinned_block, pins_shown
 from mcp_compaction.core.tokens import precision_of, scale
 from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value

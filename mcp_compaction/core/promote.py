@@ -11,18 +11,12 @@ from itertools import pairwise
 from math import log
 
 from mcp_compaction.core.decisions import settle
+from mcp_compaction.core.honesty import is_planted
 from mcp_compaction.core.markers import marker_groups
 from mcp_compaction.core.parts import Count, plain
 from mcp_compaction.core.pieces import OF_USER, Piece, pieces, telling_words
+from mcp_compaction.core.promoted import LABEL, promoted_block
 from mcp_compaction.model import By, Digest, Item, Message, Promoted
-
-LABEL = "[kept word for word from the digests above]"
-_PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
-    ("the user:", ("user",)),
-    ("the user, as the agent told it:", ("reported",)),
-    ("the agent was unsure:", ("doubt",)),
-    ("agent and tools:", ("decision", "answer", "agent", "field", "line", "talk")),
-)
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
@@ -37,9 +31,11 @@ _USER_SHARE = 60  # percent of the room for what the user said, where that is li
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
-_REF_TOKENS = 1
-_LINE_REACH = 12  # messages this near to each other share a line and its ref
+_REF_TOKENS = 1  # about: near messages share a ref
+_TITLES_TOKENS = 4  # about, of the parts' titles
 _GOOD_ENOUGH = 0.95
+_ROUGHLY = 0.8  # a piece whose guessed cost is this far over the room need not be counted
+_FULL = 0.99  # of the room: what is left is not worth looking for
 
 # Found on LoCoMo's first five chats and tau's first runs: `mcp-compaction eval` is the measure.
 _DECAY = 0.3  # a word said again is worth this much each time
@@ -78,16 +74,17 @@ def promote(
     markers: int | None = None,
 ) -> tuple[Promoted, ...]:
     """The best pieces of what left the window, and of those kept before, that the room holds."""
-    room -= count(LABEL) + 4
+    room -= count(LABEL) + _TITLES_TOKENS
     if room <= 0:
         return ()
     found, is_talk = pieces(gone, earlier, markers)
     said = plain(shown)
-    found = [piece for piece in found if plain(piece.text) not in said]
+    overtaken = _overtaken(found)
+    found = [p for p in found if plain(p.text) not in said and id(p) not in overtaken]
     chosen = [] if is_talk else _newest(_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     chosen += _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
-    chosen += _newest(_standing(found), (room - used) * _DECISION_SHARE // 100, count)
+    chosen += _newest(_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
     chosen += _newest(_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
@@ -106,44 +103,20 @@ def of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
     return tuple(
         Promoted(
             seq=int(item.refs[-1][1:]),
-            by="decision" if name == "DECISIONS" else "agent",
+            by="decision" if name == "DECISIONS" else "answer",
             pieces=(item.text,),
         )
         for digest in digests
         for name, items in digest.sections
         for item in items
-        if item.refs
-        and item.refs[-1].startswith("m")
-        and item.provenance == "extracted"
-        and not item.superseded
+        if name in ("DECISIONS", "FACTS") and _is_whole(item)
     )
 
 
-def promoted_block(promoted: Iterable[Promoted]) -> str:
-    """The pieces as one record, the user's apart; empty without any."""
-    said = tuple(promoted)
-    parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
-    filled = [(title, _lines(found)) for title, found in parts if found]
-    if [title for title, _ in filled] == [_PARTS[-1][0]]:
-        filled = [("", filled[0][1])]  # a title tells parts apart; one alone needs none
-    lines = [line for title, found in filled for line in (title, *found) if line]
-    return "\n".join([LABEL, *lines]) if lines else ""
-
-
-def _lines(promoted: Iterable[Promoted]) -> list[str]:
-    """A line for what stood near each other."""
-    runs: list[list[Promoted]] = []
-    for one in promoted:
-        if not runs or one.seq - runs[-1][0].seq > _LINE_REACH:
-            runs.append([])
-        runs[-1].append(one)
-    return [_line(run) for run in runs]
-
-
-def _line(run: Sequence[Promoted]) -> str:
-    first, last = run[0].seq, run[-1].seq
-    ref = f"m{first}" if first == last else f"m{first}..m{last}"
-    return f"{ref} {' … '.join(text for one in run for text in one.pieces)}"
+def _is_whole(item: Item) -> bool:
+    """Whether an item is a sentence of the span as it was said, and still stands."""
+    from_span = item.provenance == "extracted" and bool(item.refs) and item.refs[-1][0] == "m"
+    return from_span and not item.superseded and not item.text.endswith("…")
 
 
 def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
@@ -165,29 +138,33 @@ def _unsure(found: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     chosen: list[Piece] = []
     for piece in sorted(found, key=lambda p: (-len(marker_groups(p.text)), -p.seq)):
         named = ", ".join(f'"{phrase}"' for phrase in marker_groups(piece.text).values())
-        for shorter in (piece, replace(piece, text=named)):
-            if (cost := _cost(shorter, count)) <= room:
+        for shorter in (piece, replace(piece, text=named or piece.text)):
+            if (cost := _cost(shorter, count)) <= room and _is_harmless(shorter):
                 chosen.append(shorter)
                 room -= cost
                 break
     return chosen
 
 
-def _standing(found: Iterable[Piece]) -> list[Piece]:
-    """The decisions that no later one has taken back."""
+def _overtaken(found: Iterable[Piece]) -> set[int]:
+    """The decisions that a later one has taken back."""
     made = _by(found, "decision")
     settled = settle([Item(text=piece.text) for piece in made])
-    return [piece for piece, item in zip(made, settled, strict=True) if not item.superseded]
+    return {id(piece) for piece, item in zip(made, settled, strict=True) if item.superseded}
 
 
 def _newest(found: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     chosen: list[Piece] = []
     for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
-        room -= _cost(piece, count)
-        if room < 0:
-            break
-        chosen.append(piece)
+        if (cost := _cost(piece, count)) <= room and _is_harmless(piece):
+            chosen.append(piece)
+            room -= cost
     return chosen
+
+
+def _is_harmless(piece: Piece) -> bool:
+    """Tool output may carry what looks like an order or a tag; it stays in the archive."""
+    return piece.by == "user" or not is_planted(piece.text)
 
 
 def _fitting(chosen: list[Piece], room: int, count: Count) -> list[Piece]:
@@ -226,7 +203,6 @@ def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Coun
     queue = [(-worth(choice), number) for number, choice in enumerate(choices)]
     heapify(queue)
     chosen: list[Piece] = []
-    seen: set[int] = set()
     used = 0
     while queue:
         _, number = heappop(queue)
@@ -238,15 +214,11 @@ def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Coun
         if queue and value > queue[0][0] * _GOOD_ENOUGH:
             heappush(queue, (value, number))
             continue
-        if used + choice.cost * 0.8 > room:
-            if used > 0.97 * room:
-                break
-            continue
-        piece = choice.piece
-        cost = count(piece.text) + (1 if piece.seq in seen else _REF_TOKENS)
-        if used + cost <= room:
-            chosen.append(piece)
-            seen.add(piece.seq)
+        if used > _FULL * room:
+            break
+        cost = _cost(choice.piece, count) if used + choice.cost * _ROUGHLY <= room else room + 1
+        if used + cost <= room and _is_harmless(choice.piece):
+            chosen.append(choice.piece)
             covered.update(choice.features)
             used += cost
     return chosen

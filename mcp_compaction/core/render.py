@@ -8,7 +8,7 @@ from itertools import takewhile
 from mcp_compaction.core.digest import merge_index, render_digest
 from mcp_compaction.core.identifiers import usefulness
 from mcp_compaction.core.parts import Count
-from mcp_compaction.core.promote import promoted_block
+from mcp_compaction.core.promoted import promoted_block
 from mcp_compaction.model import (
     Cut,
     Digest,

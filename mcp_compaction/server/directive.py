@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.parts import Count
-from mcp_compaction.core.promote import promoted_block
+from mcp_compaction.core.promoted import promoted_block
 from mcp_compaction.core.render import index_shown, pinned_block
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object

@@ -171,7 +171,9 @@ def test_joining_says_each_thing_once() -> None:
         ("FACTS", lines("the  limit is 5", "new")),
         ("OPEN", lines("the limit is 5")),
     )
-    assert join(first, second) == (("FACTS", lines("The limit is 5.", "new")),)
+    assert join(first, first) == first
+    # Where it must stay, whatever section the other says it in.
+    assert join(first, second) == (("FACTS", lines("new")), ("OPEN", lines("the limit is 5")))
 
 
 def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
@@ -247,3 +249,32 @@ def test_a_thing_met_again_without_a_note_keeps_its_note() -> None:
 
 def test_lines_are_compared_without_case_spaces_and_end_marks() -> None:
     assert plain(' "Never  PUSH\nto main."! ') == "never push to main"
+
+
+def test_a_rule_that_a_draft_repeats_elsewhere_stays_where_it_must() -> None:
+    rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
+    draft: Sections = (("FACTS", (Item(text="Never push to main."),)),)
+    assert join((("CONSTRAINTS", (rule,)),), draft) == (("CONSTRAINTS", (rule,)),)
+
+
+def test_a_decision_without_a_ref_is_as_new_as_its_digest() -> None:
+    old = digest(1, first=1, last=20).model_copy(
+        update={
+            "sections": (
+                ("DECISIONS", (Item(text="We use SQLite instead of Postgres.", refs=("m5",)),)),
+            )
+        }
+    )
+    for refs in ((), ("d2",)):
+        new = digest(2, first=21, last=40).model_copy(
+            update={
+                "sections": (
+                    ("DECISIONS", (Item(text="We use Postgres instead of SQLite.", refs=refs),)),
+                )
+            }
+        )
+        merged = merge([old, new], 3, 500, estimate)
+        assert [(i.text, i.superseded) for i in merged.items("DECISIONS")] == [
+            ("We use Postgres instead of SQLite.", False),
+            ("We use SQLite instead of Postgres.", True),
+        ]

@@ -14,7 +14,7 @@ from mcp_compaction.core.gate import gate
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.pressure import measure
-from mcp_compaction.core.promote import promoted_block
+from mcp_compaction.core.promoted import promoted_block
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (

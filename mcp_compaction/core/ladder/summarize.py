@@ -43,14 +43,20 @@ def _digested(sheet: Sheet, chosen: Sequence[int], policy: Policy) -> Sheet:
     blocks: list[Block] = []
     run: list[StepBlock] = []
     wanted = set(chosen)
+
+    def joins_digest(following: Block | None) -> bool:
+        beside = (following, blocks[-1] if blocks else None)
+        # Only an explicit target merges all neighbours afterwards.
+        return sheet.tail_most is not None and any(isinstance(b, DigestBlock) for b in beside)
+
     for number, block in enumerate(sheet.blocks):
         if number in wanted and isinstance(block, StepBlock):
             run.append(block)
             continue
-        blocks += _span(run, policy, isinstance(block, DigestBlock))
+        blocks += _span(run, policy, joins_digest(block))
         run = []
         blocks.append(block)
-    blocks += _span(run, policy)
+    blocks += _span(run, policy, joins_digest(None))
     has_new = any(isinstance(block, SpanBlock) for block in blocks)
     most = policy.index_limit
     if sheet.index_most is not None:
@@ -62,8 +68,8 @@ def _digested(sheet: Sheet, chosen: Sequence[int], policy: Policy) -> Sheet:
     )
 
 
-def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool = False) -> Sequence[Block]:
-    """A digest for a run of steps; small ones only where it can be merged with the next."""
+def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -> Sequence[Block]:
+    """A digest for a run of steps; for a small run only where a neighbour will take it in."""
     replaced = sum(block.tokens for block in run)
     if not run or (replaced < _LEAST_TOKENS and not joins_digest):
         return run

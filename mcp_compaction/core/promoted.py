@@ -1,0 +1,43 @@
+"""Shows the passages that were promoted as one record, by whose words they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.model import By, Promoted
+
+LABEL = "[kept word for word from the digests above]"
+_PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
+    ("the user:", ("user",)),
+    ("the user, as the agent told it:", ("reported",)),
+    ("the agent was unsure:", ("doubt",)),
+    ("agent and tools:", ("decision", "answer", "agent", "field", "line", "talk")),
+)
+_LINE_REACH = 12  # messages this near to each other share a line and its ref
+
+
+def promoted_block(promoted: Iterable[Promoted]) -> str:
+    """The pieces as one record, the user's apart; empty without any."""
+    said = tuple(promoted)
+    parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
+    filled = [(title, _lines(found)) for title, found in parts if found]
+    if all(one.by == "talk" for one in said):
+        filled = [("", found) for _, found in filled]  # who speaks is told in the talk itself
+    lines = [line for title, found in filled for line in (title, *found) if line]
+    return "\n".join([LABEL, *lines]) if lines else ""
+
+
+def _lines(promoted: Iterable[Promoted]) -> list[str]:
+    """A line for what stood near each other."""
+    runs: list[list[Promoted]] = []
+    for one in promoted:
+        if not runs or one.seq - runs[-1][0].seq > _LINE_REACH:
+            runs.append([])
+        runs[-1].append(one)
+    return [_line(run) for run in runs]
+
+
+def _line(run: Sequence[Promoted]) -> str:
+    first, last = run[0].seq, run[-1].seq
+    ref = f"m{first}" if first == last else f"m{first}..m{last}"
+    return f"{ref} {' … '.join(text for one in run for text in one.pieces)}"
