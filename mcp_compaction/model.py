@@ -343,7 +343,9 @@ Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
 
 # Whose words a piece is, and of what kind: what a user said, as a host or an agent recorded it;
 # what an agent decided, answered, was unsure of or else said; what a tool was given or gave back.
-By = Literal["user", "reported", "decision", "answer", "doubt", "agent", "field", "line", "talk"]
+By = Literal[
+    "user", "reported", "decision", "answer", "doubt", "agent", "command", "field", "line", "talk"
+]
 
 
 class Promoted(Value):

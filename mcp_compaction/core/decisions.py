@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.markers import Sentence, speech
@@ -40,15 +40,27 @@ def decides(sentence: str) -> bool:
 
 def settle(items: Sequence[Item]) -> tuple[Item, ...]:
     """Decisions from the oldest to the newest, those that a later one overtakes marked so."""
-    kept = list(items)
+    # Marks that were set before are kept but not looked at: settled twice is settled once.
     choices = [_choice(item.text) for item in items]
-    places: dict[str, list[int]] = {}
+    said = [plain(item.text) for item in items]
+    standing: dict[int, None] = {}
+    places: dict[str, set[int]] = {}  # where decisions that stand say a word
     for place, newer in enumerate(choices):
-        for older in _overtaken(place, choices, kept, places):
-            kept[older] = kept[older].model_copy(update={"superseded": True})
-        for word in sorted(newer.words):
-            places.setdefault(word, []).append(place)
-    return tuple(kept)
+        if newer.turns_back and not newer.words:  # "scrap that" means the one before
+            overtaken = list(islice(reversed(standing), 1))
+        else:
+            overtaken = _overtaken(place, choices, said, places)
+        for older in overtaken:
+            del standing[older]
+            for word in choices[older].words:
+                places[word].discard(older)
+        standing[place] = None
+        for word in newer.words:
+            places.setdefault(word, set()).add(place)
+    return tuple(
+        item if place in standing else item.model_copy(update={"superseded": True})
+        for place, item in enumerate(items)
+    )
 
 
 def newest_first(items: Iterable[Item]) -> tuple[Item, ...]:
@@ -314,6 +326,8 @@ class _Choice(NamedTuple):
     turns_back: bool
     is_choice: bool
     about: frozenset[str]  # what it was decided for, where that is said
+    chosen: frozenset[str]  # of what was taken, what was chosen
+    frame: tuple[str, ...]  # all its words but the last and what is measured
 
     @property
     def words(self) -> frozenset[str]:
@@ -327,9 +341,9 @@ _REFUSED = re.compile(
     r"\b(?:rather than|instead of|ruled? out|ruling out|reject(?:ed|ing)?|drop(?:ped|ping)?"
     r"|abandon(?:ed|ing)?"
     r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer|not|over|replac(?:e"
-    r"|ed|ing)|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off|against|never"
-    r"|overrul(?:e|ed))\b(.*?)"
-    r"(?=\b(?:to|with|by|but|because|in favou?r of|for|now|after all|we|let's|use|and|in|as)\b"
+    r"|ed|ing)|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
+    r"|against|never|overrul(?:e|ed))\b(.*?)"
+    r"(?=\b(?:to|with|by|but|because|in favou?r of|for|now|after all|we|let's|use|and|as)\b"
     r"|[,;:.]|$)",
     re.I,
 )
@@ -351,6 +365,17 @@ _ABOUT = re.compile(
     r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was)\b|[,;:.()]|$)",
     re.I,
 )
+_CHOSEN = re.compile(
+    r"\b(?:us(?:e|es|ing)|(?:go|going|went|stick|sticking|stay|stays|staying) (?:with|for)|chose"
+    r"|choose|pick(?:ed|ing)?|settled? (?:on|for)|opt(?:ed|ing)? for|adopt(?:ed)?|landed on|prefer"
+    r"|standardi[sz]\w+ on|decided (?:on|for)|(?:back|switch\w*|mov\w+|migrat\w+|revert\w*)"
+    r"(?: over)?(?: from .{1,60}?)? to|make it)\b(.*?)"
+    r"(?=\b(?:for|in|on|at|as|behind|with|rather|instead|over|because|to|and|now)\b|[,;:()]|$)",
+    re.I,
+)
+_MEASURE = re.compile(r"^\d[\d.]*(?=-?[a-z]+$)")  # the 30 of "30-day"
+# "keep the API in Go" chooses Go.
+_PUT = re.compile(r".*\b(?:in|on|at|with|via|behind|to|as|by)\b(.+)$", re.I)
 _WORD = re.compile(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 _EMPTY = _word_set(
@@ -385,8 +410,22 @@ def _choice(text: str) -> _Choice:
     before = _REFUSED_BEFORE.match(matter)
     refused = frozenset(w for part in (*named, before[1] if before else "") for w in _words(part))
     about = frozenset(w for match in _ABOUT.finditer(matter) for w in _words(match[1])) - refused
-    is_choice = bool(_CHOOSES.search(matter))
-    return _Choice(_words(matter) - refused, refused, turns_back, is_choice, about)
+    taken = _words(matter) - refused
+    return _Choice(
+        taken,
+        refused,
+        turns_back,
+        is_choice=bool(_CHOOSES.search(matter)),
+        about=about,
+        chosen=_chosen(matter) & taken - about or taken - about,
+        frame=tuple(_MEASURE.sub("", word) for word in _WORD.findall(matter.lower())[:-1]),
+    )
+
+
+def _chosen(matter: str) -> frozenset[str]:
+    named = frozenset(word for match in _CHOSEN.finditer(matter) for word in _words(match[1]))
+    put = None if named else _PUT.match(_ABOUT.sub("", matter))
+    return _words(put[1]) if put else named
 
 
 def _words(text: str) -> frozenset[str]:
@@ -397,45 +436,52 @@ def _words(text: str) -> frozenset[str]:
     )
 
 
+_COMMON = 50  # a word that so many decisions say tells none of them apart
+
+
 def _overtaken(
-    place: int, choices: Sequence[_Choice], items: Sequence[Item], places: dict[str, list[int]]
+    place: int, choices: Sequence[_Choice], said: Sequence[str], places: dict[str, set[int]]
 ) -> list[int]:
     newer = choices[place]
-    if newer.turns_back and not newer.words:  # "scrap that" means the one before
-        return [n for n in range(place) if not items[n].superseded][-1:]
-    shared: Counter[int] = Counter(
-        older for word in sorted(newer.words) for older in places.get(word, ())
-    )
-    said = plain(items[place].text)
+    said_at = [places.get(word, set[int]()) for word in newer.words]
+    telling = [older for older in said_at if len(older) <= _COMMON]
     related = [
         older
-        for older in sorted(shared)
-        if not items[older].superseded and plain(items[older].text) != said
+        for older in sorted(set[int]().union(*telling))
+        if not _is_elsewhere(newer, choices[older]) and said[older] != said[place]
     ]
     found = [older for older in related if _overtakes(newer, choices[older])]
+    if found or not newer.turns_back or len(related) != 1 or len(telling) != len(said_at):
+        return found
     # Who turns back on something means one decision: the only one it shares a word with.
-    return found or (related if newer.turns_back and len(related) == 1 else [])
+    return related if _may_mean(newer, choices[related[0]]) else []
+
+
+def _may_mean(newer: _Choice, older: _Choice) -> bool:
+    named = newer.words if older.about else newer.words - newer.about
+    return newer.refused <= older.words and not named.isdisjoint(older.words)
+
+
+def _is_elsewhere(newer: _Choice, older: _Choice) -> bool:
+    """Whether one was decided for this and the other for that, so that both stand."""
+    if not newer.about or not older.about:
+        return False
+    return not (newer.about <= older.about or older.about <= newer.about)
 
 
 def _overtakes(newer: _Choice, older: _Choice) -> bool:
-    if (
-        newer.about
-        and older.about
-        and not (newer.about <= older.about or older.about <= newer.about)
-    ):
-        return False  # the same was chosen for something else, and both stand
-    if 2 * len(newer.refused & older.taken) >= max(1, len(newer.refused)):
-        return bool(newer.refused)
-    if newer.turns_back and not older.refused.isdisjoint(newer.taken):
+    """Whether two decisions cannot both stand; a missed one costs far less than a false one."""
+    if newer.refused and newer.refused <= older.taken - older.about:
+        return not newer.refused.isdisjoint(older.chosen)
+    if newer.turns_back and older.refused and older.refused <= newer.taken - newer.about:
         return True
     if newer.turns_back and len(newer.words & older.words) >= 2:
         return True
-    same = newer.taken & older.taken
-    smaller = min(len(newer.taken), len(older.taken))
+    if newer.refused or not (newer.is_choice and older.is_choice):
+        return False
+    is_same = bool(newer.about) and newer.about == older.about
     return (
-        newer.is_choice
-        and older.is_choice
-        and len(same) >= 2
-        and 2 * len(same) >= smaller
+        (is_same or newer.frame == older.frame)
+        and len(newer.taken & older.taken) >= 2
         and not older.taken >= newer.taken
     )

@@ -30,6 +30,7 @@ _WORTH: tuple[SectionName, ...] = (
     "UNCERTAIN",
 )
 _HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12})[\s:*]*$")
+_NUMBERED = re.compile(r"#\S+ ")  # a task that is kept one by one
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _REFS = re.compile(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
 
@@ -174,13 +175,14 @@ def _said_at(item: Item, digest: Digest) -> int:
 def of_plan(tasks: Iterable[Item], plan: str) -> tuple[Item, ...]:
     """Open tasks without those of plans that a newer one has settled.
 
-    Tasks taken from a plan carry its ref and are extracted; what was quoted stays.
+    Tasks taken from a plan carry its ref and are extracted; what was quoted stays, and what has a
+    number of its own is closed by that.
     """
-    return tuple(
-        task
-        for task in tasks
-        if not plan or task.provenance != "extracted" or plan in task.refs or not task.refs
-    )
+    return tuple(task for task in tasks if not plan or plan in task.refs or not _is_planned(task))
+
+
+def _is_planned(task: Item) -> bool:
+    return task.provenance == "extracted" and bool(task.refs) and not _NUMBERED.match(task.text)
 
 
 def with_open(digest: Digest, left: tuple[Item, ...]) -> Digest | None:

@@ -23,6 +23,7 @@ from mcp_compaction.core.ledger import (
 from mcp_compaction.core.markers import Sentence
 from mcp_compaction.core.parts import plain
 from mcp_compaction.core.pieces import is_talk
+from mcp_compaction.core.promoted import ASKED, TOLD
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
 _Pick = Callable[[Sentence], bool]
@@ -30,7 +31,6 @@ _Pick = Callable[[Sentence], bool]
 _MOST_CHARS = 240
 _MOST_FACTS = 40
 _MOST_REQUESTS = 12
-_ASKED = "asked: "
 
 
 def standing_plan(messages: Sequence[Message]) -> str:
@@ -94,8 +94,9 @@ def extract(request: SummaryRequest) -> Draft:
     messages = request.messages
     said = [_Said(m, m.text, markers.speech(m.text)) for m in messages if m.text and not m.results]
     decisions = _decisions(said)
-    # In plain talk everything is a doubt or a plan of somebody's; passages tell it better.
-    spoken = () if is_talk(messages) else said
+    # In plain talk everything is a doubt or a plan of somebody's; passages tell it better, and
+    # they tell what users said anyway.
+    spoken = [] if is_talk(messages) else [s for s in said if s.message.role == "assistant"]
     found: dict[SectionName, list[Item]] = {
         "PROGRESS": list(_progress(messages, said)),
         "DECISIONS": list(decisions),
@@ -120,7 +121,11 @@ def _unsaid(
     if not kept:
         return found
     return {
-        name: [item for item in items if plain(item.text.removeprefix(_ASKED)) not in kept]
+        name: [
+            item
+            for item in items
+            if plain(item.text.removeprefix(ASKED).removeprefix(TOLD)) not in kept
+        ]
         for name, items in found.items()
     }
 
@@ -132,7 +137,8 @@ def _progress(messages: Sequence[Message], said: Sequence[_Said]) -> Iterable[It
     for one in said if _is_work(messages) else ():
         first = next(iter(markers.sentences(one.text)), "") if one.message.is_request else ""
         if first and not markers.is_pleasantry(first):
-            yield Item(text=f"{_ASKED}{_short(first)}", refs=(one.message.ref,))
+            by = ASKED if one.message.via == "host" else TOLD
+            yield Item(text=f"{by}{_short(first)}", refs=(one.message.ref,))
     yield from _results_of_commands(messages)
 
 

@@ -262,7 +262,9 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_PREFIX = re.compile(r"^(?:asked|done|last question|left running|ran [^:]{1,100}): ")
+_PREFIX = re.compile(
+    r"^(?:asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
+)
 _FORGED = re.compile(
     r"</?\s*(?:system|user|assistant|human|tool(?:_\w+)?|function_\w+|instructions?|archived"
     r"|developer"

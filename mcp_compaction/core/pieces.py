@@ -11,6 +11,7 @@ from itertools import islice
 from typing import cast
 
 from mcp_compaction.core.decisions import decides
+from mcp_compaction.core.deeds import deed
 from mcp_compaction.core.markers import is_pleasantry, marker_groups
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
@@ -204,9 +205,12 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
                     yield by, said
         case ToolResult(text=text):
             yield from _fields_or_lines(text)
-        case ToolCall(arguments=arguments):
+        case ToolCall(arguments=arguments) if deed(part).act != "run":
             for field in _fields(arguments, ""):
                 yield "field", field
+        case ToolCall():
+            if command := deed(part).target.strip().split("\n", 1)[0][:_LONGEST]:
+                yield "command", command
         case _:
             return
 

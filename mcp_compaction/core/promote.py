@@ -15,8 +15,8 @@ from mcp_compaction.core.honesty import is_planted
 from mcp_compaction.core.markers import marker_groups
 from mcp_compaction.core.parts import Count, plain
 from mcp_compaction.core.pieces import OF_USER, Piece, pieces, telling_words
-from mcp_compaction.core.promoted import LABEL, promoted_block
-from mcp_compaction.model import By, Digest, Item, Message, Promoted
+from mcp_compaction.core.promoted import ASKED, LABEL, TOLD, promoted_block
+from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionName
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
@@ -48,6 +48,7 @@ _WORTH: dict[By, float] = {
     "decision": 3.0,
     "answer": 2.0,
     "agent": 1.0,
+    "command": 2.0,
     "field": 1.0,
     "line": 0.3,
     "talk": 1.0,
@@ -100,17 +101,25 @@ def promote(
 
 def of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
     """The lines of digests as passages: what a merge leaves out may still find room."""
-    return tuple(
-        Promoted(
-            seq=int(item.refs[-1][1:]),
-            by="decision" if name == "DECISIONS" else "answer",
-            pieces=(item.text,),
-        )
-        for digest in digests
-        for name, items in digest.sections
-        for item in items
-        if name in ("DECISIONS", "FACTS") and _is_whole(item)
-    )
+    found: list[Promoted] = []
+    for digest in digests:
+        for name, items in digest.sections:
+            for item in filter(_is_whole, items):
+                by, text = _of_item(name, item.text)
+                if by is not None:
+                    found.append(Promoted(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
+    return tuple(found)
+
+
+def _of_item(section: SectionName, text: str) -> tuple[By | None, str]:
+    """Whose words a line is, without the words of ours; None where it is ours altogether."""
+    if section == "DECISIONS":
+        return "decision", text
+    if section == "FACTS":
+        return "answer", text
+    if text.startswith(TOLD):
+        return "reported", text.removeprefix(TOLD)
+    return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)
 
 
 def _is_whole(item: Item) -> bool:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from mcp_compaction.model import By, Promoted
 
+ASKED, TOLD = "asked: ", "asked, the agent says: "  # a request as a line of a digest
 LABEL = "[kept word for word from the digests above]"
 _PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
     ("the user:", ("user",)),
     ("the user, as the agent told it:", ("reported",)),
     ("the agent was unsure:", ("doubt",)),
-    ("agent and tools:", ("decision", "answer", "agent", "field", "line", "talk")),
+    ("agent and tools:", ("decision", "answer", "agent", "command", "field", "line", "talk")),
 )
 _LINE_REACH = 12  # messages this near to each other share a line and its ref
 

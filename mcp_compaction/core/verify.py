@@ -44,6 +44,9 @@ def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, li
     """Every identifier of the messages that are no longer whole, by where it is now."""
     targets = dict.fromkeys(f for message in gone for f in found[message.seq])
     in_view = _in_view(shown, found)
+    # Commands and error lines are found whole in a message; in a record they stand among others.
+    records = "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
+    in_view |= {f for f in targets if f.kind in ("command", "error") and f.text in records}
     refs = _refs_shown(shown)
     small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
     retained = tuple(f for f in targets if f in in_view)

@@ -18,7 +18,7 @@ RULE = (
     "\tIf a tool asks “Apply to prod-db-2? [y/N]”, the answer is N\u00a0– even with --dry-run.\n"
     "\tC:\\ops\\db\\README.md says otherwise; it's out of date."
 )
-QUERY, DETAIL = "fps.rails.internal BASE_URL LARGEST_AMOUNT", 'Decimal("45000")'
+QUERY, DETAIL = "ach.rails.internal BASE_URL LARGEST_AMOUNT", 'Decimal("55000")'
 
 # A paragraph is a scene. Calls stand under the words they are made with: `- Tool arguments =>
 # answer`, all in one batch; `! tool {arguments}` is a call of ours.

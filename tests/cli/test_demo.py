@@ -77,7 +77,7 @@ def test_a_long_session_becomes_a_short_one(figures: dict[str, Any]) -> None:
     assert receipt["before"] > 0.85 * receipt["window"]
     assert receipt["after"] < 0.25 * receipt["before"]
     assert receipt["shortfall"] is None
-    assert {rung for rung, _ in receipt["freed"]} >= {"deduplicate", "shrink", "summarize"}
+    assert "summarize" in {rung for rung, _ in receipt["freed"]}
     assert sum(tally["lost"] for tally in receipt["tallies"]) == 0
 
 

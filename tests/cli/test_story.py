@@ -248,7 +248,7 @@ def test_a_restore_over_the_window_needs_force(recorded: Shell) -> None:
 def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
     calls = json_lines(coding_session(120, 1200))
     shell.done("record", "--session", "s", "--window", "60000", stdin=calls)
-    shell.done("compress", "--force", "--target-percent", "60")
+    shell.done("compress", "--force", "--target-percent", "95")
     brief, full = shell.done("show"), shell.done("show", "--full")
     (older,) = [line for line in brief.split("\n") if line.startswith("older")]
     assert re.fullmatch(r"older +\d+ whole, \d+ trimmed  +m\d+\.\.m\d+  +\d+k", older)

@@ -112,6 +112,17 @@ def settled(*texts: str) -> list[bool]:
         ("We settled on a weekly import.", "Change of plan: the import runs daily."),
         ("Use `requests` for HTTP calls.", "Not requests after all, httpx."),
         ("We go with option A for billing.", "Scrap that. We go with option B for billing."),
+        ("We use MongoDB for orders.", "We switched from MongoDB to Postgres for orders."),
+        (
+            "We use Redis for the session cache.",
+            "On second thought, an LRU map instead of Redis for the session cache.",
+        ),
+        ("We keep the rate limiter in Redis.", "We dropped Redis."),
+        ("We'll keep the login page in React.", "We'll keep the login page in Vue."),
+        ("The billing service stays on Python 3.11.", "The billing service stays on Python 3.12."),
+        ("We settled on a 30-day retention window.", "We settled on a 60-day retention window."),
+        ("We decided to rewrite the API in Rust.", "Let's not rewrite the API in Rust."),
+        ("We go with NATS rather than plain Redis.", "On second thought, keep Redis."),
     ],
 )
 def test_a_later_decision_on_the_same_thing_overtakes_the_older(older: str, newer: str) -> None:
@@ -125,6 +136,25 @@ def test_a_later_decision_on_the_same_thing_overtakes_the_older(older: str, newe
         ("We go with NATS rather than Kafka.", "We ruled out Kafka."),
         ("We go with NATS for events.", "We go with NATS for events."),
         ("Decision: keep the token bucket in Redis.", "Decision: keep the audit log in Redis."),
+        ("We decided to keep the API in Go.", "Let's not rewrite the API in Rust."),
+        ("We use pytest for the tests.", "We decided to never run the tests in parallel."),
+        ("We'll keep the login page in React.", "We'll keep the login page behind the VPN."),
+        (
+            "We use Postgres 16 for the billing database.",
+            "The billing database stays in eu-west-1.",
+        ),
+        ("We use Redis for the queue.", "We drop the queue table."),
+        ("We use Redis for the queue.", "We drop the queue."),
+        ("We use Redis for the queue.", "Forget the queue table, nobody reads it."),
+        ("We dropped the queue table.", "We're going back to cron for the queue."),
+        ("We'll deploy with Helm charts.", "We decided against deploying on Fridays."),
+        ("We'll deploy with Helm charts.", "We decided against deploying."),
+        ("We use SQLite for the store.", "Let's not put the store in the repo."),
+        ("We keep the session cache in Redis.", "We keep the session queue in Redis."),
+        ("We use Redis for the cache.", "We dropped Redis in the worker."),
+        ("We keep the API in Go.", "We rejected rewriting the API."),
+        ("We keep module7 of the shop in Rust.", "We keep module8 of the shop in Rust."),
+        ("We use Redis for the cache.", "On second thought, use Redis for the queue."),
     ],
 )
 def test_decisions_that_agree_both_stand(both: tuple[str, str]) -> None:
@@ -140,6 +170,19 @@ def test_turning_back_twice_reaches_the_one_before() -> None:
     assert settled("Scrap that.") == [False]
 
 
+def test_a_word_that_many_decisions_say_relates_none_of_them() -> None:
+    many = [f"We keep module{n} in Rust." for n in range(60)]
+    assert not any(settled(*many, "We dropped Rust."))
+    assert not any(settled(*many, "On second thought, Rust and module70."))
+    assert settled(*many, "We dropped Rust in module8.")[7:9] == [False, True]
+    assert all(settled(*many[:50], "We dropped Rust.")[:50])
+
+
+def test_what_was_overtaken_is_not_overtaken_again() -> None:
+    texts = ["We use Kafka for events.", "Kafka is off the table.", "Scrap that.", "Scrap that."]
+    assert settled(*texts) == [True, True, True, False]
+
+
 def test_what_stands_comes_first_the_newest_before_all_and_each_once() -> None:
     old, gone = Item(text="a b"), Item(text="c d", superseded=True)
     again, new = Item(text="A b.", refs=("m9",)), Item(text="e f")
@@ -152,4 +195,4 @@ def test_settling_changes_marks_only_and_twice_is_once(texts: list[str]) -> None
     once = settle(items)
     assert [i.model_copy(update={"superseded": False}) for i in once] == list(items)
     assert not once or not once[-1].superseded
-    assert settle(items) == once
+    assert settle(items) == settle(once) == once

@@ -115,7 +115,7 @@ def test_what_was_kept_before_is_a_piece_unless_it_is_said_again() -> None:
         "Redis it is.": (3, "decision"),
         "The port is 6379.": (12, "user"),
         "Find the port of the cache.": (1, "user"),
-        "command: make": (10, "field"),
+        "make": (10, "command"),
         "built": (11, "line"),
     }
 

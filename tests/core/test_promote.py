@@ -256,11 +256,22 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
         Item(text="Never restart.", refs=("m1",), provenance="verbatim"),
     )
     fact = (Item(text="The port is 8443.", refs=("m4",)),)
+    told = (
+        Item(text="asked: Mind the port.", refs=("m5",)),
+        Item(text="asked, the agent says: Mind it.", refs=("m6",)),
+        Item(text="ran make: exit 0", refs=("m8",)),
+    )
     digest = Digest(
-        number=1, first=1, last=9, messages=9, sections=(("DECISIONS", items), ("FACTS", fact))
+        number=1,
+        first=1,
+        last=9,
+        messages=9,
+        sections=(("PROGRESS", told), ("DECISIONS", items), ("FACTS", fact)),
     )
 
     assert of_digests([digest]) == (
+        Promoted(seq=5, by="user", pieces=("Mind the port.",)),
+        Promoted(seq=6, by="reported", pieces=("Mind it.",)),
         Promoted(seq=7, by="decision", pieces=("We use SQLite.",)),
         Promoted(seq=4, by="answer", pieces=("The port is 8443.",)),
     )
