@@ -110,7 +110,7 @@ def _drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
         shares = (cell(by_key[strategy, group, n].share) for n in rounds)
         rows.append((strategy, name, *shares))
     rows.sort(key=lambda row: row[0] not in ("", PRODUCT))
-    heading = f"drift: {len(rounds)} rounds, each adds a span and goes down to half of one"
+    heading = f"drift: {len(rounds)} rounds, each adds a span and goes down to as much as one"
     return heading, rows
 
 
