@@ -642,7 +642,7 @@ class Compactor:
     async def _offer(self, session: Session, most: int) -> Offer:
         """The rules nobody has pinned; one that was released was not forgotten, but dropped."""
         ever = await self._store.pins(_scope(session.info), self._clock.now(), released=True)
-        return offer(session.messages, ever, most)
+        return offer(session.messages, session.digests, ever, most)
 
     async def _count_regret(self, info: SessionInfo, seqs: Sequence[int]) -> None:
         gone = await self._store.not_shown(info.id, seqs) if seqs else ()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 
 from mcp_compaction.core.parts import plain
-from mcp_compaction.model import Candidate, Message, Offer, Pin
+from mcp_compaction.model import Candidate, Digest, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
 
@@ -22,15 +22,33 @@ def candidates(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Candid
             continue
         for sentence in standing(message.text):
             words = plain(sentence)
-            if not any(words in pinned or pinned in words for pinned in known):
+            if not _is_known(sentence, known):
                 found.setdefault(words, Candidate(ref=message.ref, text=sentence))
     return tuple(found.values())
 
 
-def offer(messages: Sequence[Message], pins: Sequence[Pin], most: int) -> Offer:
-    """What to offer for pinning, newest first; an agent's word that a user said it is no offer."""
-    found = candidates([message for message in messages if message.via == "host"], pins)
+def offer(
+    messages: Sequence[Message], digests: Iterable[Digest], pins: Sequence[Pin], most: int
+) -> Offer:
+    """What to offer for pinning, newest first; an agent's word that a user said it is no offer.
+
+    A rule whose message has left the window stands in a digest, and is needed all the more.
+    """
+    known = [plain(pin.text) for pin in pins]
+    quoted = (
+        Candidate(ref=item.refs[0], text=item.text)
+        for digest in digests
+        for item in digest.items("CONSTRAINTS")
+        if item.provenance == "verbatim" and item.refs and not _is_known(item.text, known)
+    )
+    said = candidates([message for message in messages if message.via == "host"], pins)
+    found = tuple({plain(one.text): one for one in (*quoted, *said)}.values())
     return Offer(candidates=found[::-1][:most], more=max(0, len(found) - most))
+
+
+def _is_known(text: str, known: Iterable[str]) -> bool:
+    words = plain(text)
+    return any(words in pinned or pinned in words for pinned in known)
 
 
 def standing(text: str) -> tuple[str, ...]:

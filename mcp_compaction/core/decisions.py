@@ -97,7 +97,7 @@ selected table scope overruled superseded
 _BACK_WORDS = _word_set(
     """
 scrap undo undoing strike discard cancel drop forget change plan plans thought thoughts changed
-back revert reverted reverting overrule overruled overrules overruling longer instead all
+back correction revert reverted reverting overrule overruled overrules overruling longer instead all
 """
 )
 _WORK_WORDS = _word_set(
@@ -168,7 +168,8 @@ _OURS = _any(
 )
 # Nobody in particular has chosen.
 _SETTLED = _any(
-    r"^\W*(?:final |the |our )*(?:decision|decided|verdict|agreed|resolved|resolution|settled"
+    r"^\W*(?:final |the |our |new |revised |updated )*(?:decision|decided|verdict|agreed|resolved"
+    r"|resolution|settled"
     r"|final(?: (?:call|answer|choice|decision|verdict))?|chosen(?: \w+)?|choice|approach"
     r"|plan of record|approved|conclusion|outcome|design decision|change of plans?|new plan"
     r"|ruled out|rejected|correction)(?: \(\w+\))?\W{0,4}(?::|—|–| - )\W{0,4}\w",
@@ -202,7 +203,10 @@ _REVERSES = _any(
     r"\blet's (?:go|switch|roll|move) back\b|" + _START + r"(?:back to (?:the )?(?!work|you|school"
     r"|bed|my|top|normal|basics|square|question|topic)[\w_]|(?:go|going|switching"
     r"|reverting) back to [\w_])",
-    r"\brevert(?:ed|ing)? (?:to|back)\b|\b(?:I|we) take (?:that|this|it|what I said) back\b",
+    r"\brevert(?:ed|ing)? (?:to|back)\b"
+    r"|\b(?:I|we)(?:'ll| will|'m| am|'re| are)? tak(?:e|ing) (?:that|this|it|what I said) back\b"
+    r"|\b(?:I|we)(?:'ll| will|'m| am|'re| are)? tak(?:e|ing) back (?!my time|control)\w{3,}",
+    r"^\W*correction\W{1,3}\w",
     r"\bundo(?:ing)? (?:the|that|this|our|my) (?:\w+ )?(?:decision|choice|plan)\b",
     r"\boverrul(?:e|ed|es|ing)\b|\b(?:we|it)(?:'re| are|'s| is)? no longer\b.*\b(?:but|we|now)\b",
     r"^\W*(?:so )?no longer [\w_].*\bbut\b|^\W*instead of .+, (?:we|now|use|I'll|let's|it)\b"
@@ -339,7 +343,7 @@ _REASON = re.compile(
 )
 _REFUSED = re.compile(
     r"\b(?:rather than|instead of|ruled? out|ruling out|reject(?:ed|ing)?|drop(?:ped|ping)?"
-    r"|abandon(?:ed|ing)?"
+    r"|abandon(?:ed|ing)?|tak(?:e|ing) back"
     r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer|not|over|replac(?:e"
     r"|ed|ing)|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
     r"|against|never|overrul(?:e|ed))\b(.*?)"

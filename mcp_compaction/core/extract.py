@@ -22,7 +22,7 @@ from mcp_compaction.core.ledger import (
 )
 from mcp_compaction.core.markers import Sentence
 from mcp_compaction.core.parts import plain
-from mcp_compaction.core.pieces import is_talk
+from mcp_compaction.core.pieces import is_talk, telling_words
 from mcp_compaction.core.promoted import ASKED, TOLD
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
@@ -30,6 +30,7 @@ _Pick = Callable[[Sentence], bool]
 
 _MOST_CHARS = 240
 _MOST_FACTS = 40
+_FEWEST_TELLING = 2  # words that say something, in what is told as asked for
 _MOST_REQUESTS = 12
 
 
@@ -49,9 +50,13 @@ def open_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
 
 
 def stated_rules(messages: Sequence[Message]) -> list[Item]:
-    """The user's rules, word for word."""
+    """The user's rules, word for word; what is only an agent's word for it is not quoted."""
     return [
-        Item(text=rule, refs=(message.ref,), provenance="verbatim")
+        Item(
+            text=rule,
+            refs=(message.ref,),
+            provenance="verbatim" if message.via == "host" else "extracted",
+        )
         for message in messages
         if message.role == "user"
         for rule in standing(message.text)
@@ -135,11 +140,18 @@ def _progress(messages: Sequence[Message], said: Sequence[_Said]) -> Iterable[It
         if entry.task.state == "done":
             yield Item(text=f"done: {entry.task.text}", refs=(entry.ref,))
     for one in said if _is_work(messages) else ():
-        first = next(iter(markers.sentences(one.text)), "") if one.message.is_request else ""
-        if first and not markers.is_pleasantry(first):
+        if first := _asked(one.text) if one.message.is_request else "":
             by = ASKED if one.message.via == "host" else TOLD
             yield Item(text=f"{by}{_short(first)}", refs=(one.message.ref,))
     yield from _results_of_commands(messages)
+
+
+def _asked(text: str) -> str:
+    """The first sentence of a request that says something; the whole of it where it is the only."""
+    sentences = [said for said in markers.sentences(text) if not markers.is_pleasantry(said)]
+    if len(sentences) == 1:
+        return sentences[0]
+    return next((said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING), "")
 
 
 def _is_work(messages: Sequence[Message]) -> bool:

@@ -110,7 +110,8 @@ def pieces(
         if markers is not None and _is_unsure(message, markers):
             texts = iter([_unsure(message)])
         for place, (by, said) in enumerate(texts):
-            text = " ".join(said.split())  # a line of its own could pass for one of ours
+            # A line of its own could pass for one of ours.
+            text = " ".join(said.split()).rstrip(",;:" if by == "agent" else "")
             # Who repeats a user's words does not take them over.
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
@@ -205,12 +206,14 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
                     yield by, said
         case ToolResult(text=text):
             yield from _fields_or_lines(text)
-        case ToolCall(arguments=arguments) if deed(part).act != "run":
-            for field in _fields(arguments, ""):
-                yield "field", field
-        case ToolCall():
-            if command := deed(part).target.strip().split("\n", 1)[0][:_LONGEST]:
-                yield "command", command
+        case ToolCall(arguments=arguments):
+            act, target, _ = deed(part)
+            if act == "run":
+                if command := target.strip().split("\n", 1)[0][:_LONGEST]:
+                    yield "command", command
+            elif act not in ("plan", "task"):  # a digest tells those whole
+                for field in _fields(arguments, ""):
+                    yield "field", field
         case _:
             return
 

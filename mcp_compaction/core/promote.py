@@ -33,6 +33,7 @@ _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
 _REF_TOKENS = 1  # about: near messages share a ref
 _TITLES_TOKENS = 4  # about, of the parts' titles
+_LINE_SHARE = 40  # percent of what is left for lines of code and logs
 _GOOD_ENOUGH = 0.95
 _ROUGHLY = 0.8  # a piece whose guessed cost is this far over the room need not be counted
 _FULL = 0.99  # of the room: what is left is not worth looking for
@@ -129,13 +130,15 @@ def _is_whole(item: Item) -> bool:
 
 
 def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
-    by_message: dict[tuple[int, By], list[Piece]] = {}
-    for piece in chosen:
-        by_message.setdefault((piece.seq, piece.by), []).append(piece)
-    return tuple(
-        Promoted(seq=seq, by=by, pieces=tuple(p.text for p in sorted(found, key=lambda p: p.place)))
-        for (seq, by), found in sorted(by_message.items())
-    )
+    """By message and place; what one hand wrote in a row is one entry."""
+    entries: list[Promoted] = []
+    for piece in sorted(chosen, key=lambda p: (p.seq, p.place)):
+        last = entries[-1] if entries else None
+        if last is not None and (last.seq, last.by) == (piece.seq, piece.by):
+            entries[-1] = last.model_copy(update={"pieces": (*last.pieces, piece.text)})
+        else:
+            entries.append(Promoted(seq=piece.seq, by=piece.by, pieces=(piece.text,)))
+    return tuple(entries)
 
 
 def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
@@ -213,6 +216,7 @@ def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Coun
     heapify(queue)
     chosen: list[Piece] = []
     used = 0
+    lines = room * _LINE_SHARE // 100
     while queue:
         _, number = heappop(queue)
         choice = choices[number]
@@ -226,10 +230,12 @@ def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Coun
         if used > _FULL * room:
             break
         cost = _cost(choice.piece, count) if used + choice.cost * _ROUGHLY <= room else room + 1
-        if used + cost <= room and _is_harmless(choice.piece):
+        is_line = choice.piece.by == "line"
+        if used + cost <= room and not (is_line and cost > lines) and _is_harmless(choice.piece):
             chosen.append(choice.piece)
             covered.update(choice.features)
             used += cost
+            lines -= cost if is_line else 0
     return chosen
 
 

@@ -14,7 +14,7 @@ _PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
     ("the agent was unsure:", ("doubt",)),
     ("agent and tools:", ("decision", "answer", "agent", "command", "field", "line", "talk")),
 )
-_LINE_REACH = 12  # messages this near to each other share a line and its ref
+_LINE_REACH = 8  # messages this near to each other share a line and its ref
 
 
 def promoted_block(promoted: Iterable[Promoted]) -> str:

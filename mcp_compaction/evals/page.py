@@ -203,6 +203,7 @@ def _drift(report: Report) -> Iterator[str]:
         "<p>Each round adds a span of equal size and is compressed to as much as one holds. Rules, "
         "tasks and decisions count while they stand in the view; everything else may also be "
         "behind a ref or found by its own words. The gray lines are the simpler ways.</p>"
+        '<div class="pair">'
     )
     for group in dict.fromkeys(one.group for one in report.drift):
         names = [PRODUCT] if group == REST else strategies(report)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mcp_compaction.core.candidates import candidates, offer, standing
-from mcp_compaction.model import Candidate, Offer
+from mcp_compaction.model import Candidate, Digest, Item, Offer
 from tests.core.constraint_wordings import (
     DEVELOP_CONSTRAINTS,
     DEVELOP_ORDINARY,
@@ -82,18 +82,18 @@ def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
 def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
     said = [user(f"Never touch table {n}.") for n in range(1, 6)]
 
-    offered = offer(messages_of(said), [pin(1, "Never touch table 5.")], most=3)
+    offered = offer(messages_of(said), (), [pin(1, "Never touch table 5.")], most=3)
 
     assert [candidate.ref for candidate in offered.candidates] == ["m4", "m3", "m2"]
     assert offered.more == 1
-    assert offer(messages_of(said[:2]), (), most=3).more == 0
+    assert offer(messages_of(said[:2]), (), (), most=3).more == 0
 
 
 def test_what_only_an_agent_says_the_user_said_is_not_offered() -> None:
     (told,) = messages_of([user("Never push to main.")])
 
-    assert offer([told], (), most=3).candidates
-    assert offer([told.model_copy(update={"via": "tool"})], (), most=3) == Offer()
+    assert offer([told], (), (), most=3).candidates
+    assert offer([told.model_copy(update={"via": "tool"})], (), (), most=3) == Offer()
 
 
 @pytest.mark.parametrize(
@@ -126,3 +126,14 @@ def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
 
 def test_a_wall_of_text_is_no_sentence() -> None:
     assert standing("never push " * 60) == ()
+
+
+def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -> None:
+    rule = Item(text="Never push to main.", refs=("m2",), provenance="verbatim")
+    told = Item(text="Never eat.", refs=("m3",))  # an agent's word that a user said it
+    digest = Digest(
+        number=1, first=2, last=9, messages=8, sections=(("CONSTRAINTS", (rule, told)),)
+    )
+    wanted = (Candidate(ref="m2", text="Never push to main."),)
+    assert offer((), [digest], (), most=3).candidates == wanted
+    assert offer((), [digest], [pin(1, "Never push to main.")], most=3) == Offer()

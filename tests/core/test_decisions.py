@@ -196,3 +196,33 @@ def test_settling_changes_marks_only_and_twice_is_once(texts: list[str]) -> None
     assert [i.model_copy(update={"superseded": False}) for i in once] == list(items)
     assert not once or not once[-1].superseded
     assert settle(items) == settle(once) == once
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (
+            "Decision: round once per invoice, on the sum, with ROUND_HALF_UP.",
+            "I take back rounding once per invoice.",
+        ),
+        ("Decision: we use RabbitMQ for the queue.", "I take back RabbitMQ."),
+    ],
+)
+def test_what_is_taken_back_by_name_is_overtaken(older: str, newer: str) -> None:
+    assert decides(newer)
+    assert [item.superseded for item in settle([Item(text=older), Item(text=newer)])] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "New decision: round once per VAT rate, on the subtotal.",
+        "Revised decision: Redis streams.",
+        "Correction: port 8080 is taken, so the gateway gets 8081.",
+    ],
+)
+def test_a_decision_made_anew_is_one(sentence: str) -> None:
+    assert decides(sentence)

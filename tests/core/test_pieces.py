@@ -230,7 +230,7 @@ def test_decisions_of_the_agent_are_whole_sentences_and_the_rest_is_cut_into_cla
 
     assert said([*WORK, assistant(f"{decided} {told}")]) == [
         ("decision", decided),
-        ("agent", "The parser was read twice,"),
+        ("agent", "The parser was read twice"),
         ("agent", "which explains why it took so long."),
     ]
 

@@ -232,7 +232,7 @@ def test_pieces_kept_before_compete_again() -> None:
     gone = messages_of(lines, 10)
 
     wide = promote(gone, (weak, kept), "", 2_000, estimate)
-    narrow = promote(gone, (weak, kept), "", 60, estimate)
+    narrow = promote(gone, (weak, kept), "", 45, estimate)
 
     assert {1, 2} <= {one.seq for one in wide}
     assert kept in narrow
@@ -283,12 +283,12 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
 def test_lines_of_near_messages_share_a_range_of_refs() -> None:
     promoted = [
         Promoted(seq=3, by="line", pieces=("three", "three more")),
-        Promoted(seq=15, by="field", pieces=("fifteen",)),
-        Promoted(seq=16, by="agent", pieces=("sixteen",)),
+        Promoted(seq=11, by="field", pieces=("eleven",)),
+        Promoted(seq=12, by="agent", pieces=("twelve",)),
     ]
 
     assert promoted_block(promoted) == (
-        f"{LABEL}\nagent and tools:\nm3..m15 three … three more … fifteen\nm16 sixteen"
+        f"{LABEL}\nagent and tools:\nm3..m11 three … three more … eleven\nm12 twelve"
     )
 
 
