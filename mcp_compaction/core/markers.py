@@ -54,7 +54,8 @@ _UNCERTAIN = re.compile(
 _PLEASANTRY = re.compile(
     r"^(?:thanks?|thank you|great|perfect|awesome|ok(?:ay)?|sure|got it|sounds good|hello|hi|"
     r"hey|you're (?:welcome|right)|good|nice|cool|yes|no|done|continue|go on|"
-    r"please continue)\b[^a-z]*$",
+    r"please continue|right|good catch|nice (?:catch|one|work)|fair enough|makes sense|exactly|"
+    r"looks good|lgtm|go ahead|carry on|thanks,? go on)\b[^a-z]*$",
     re.I,
 )
 

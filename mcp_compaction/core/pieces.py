@@ -48,6 +48,8 @@ _MOST_FIELDS = 400
 _LONGEST = 300
 _TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
 _MOST_REQUESTS = 50  # a word that more of them say names none
+_DIGITS = re.compile(r"\d+")
+_MOST_OF_A_SERIES = 3
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _FEWEST_SAYING = 2
@@ -106,7 +108,11 @@ def pieces(
     for message in gone:
         if message.is_request:
             asked.add(message.seq, message.text)
-        texts = (found for part in message.parts for found in _texts(part, message, talk, asked))
+        texts = (
+            found
+            for part in message.parts
+            for found in _without_series(_texts(part, message, talk, asked))
+        )
         if markers is not None and _is_unsure(message, markers):
             texts = iter([_unsure(message)])
         for place, (by, said) in enumerate(texts):
@@ -216,6 +222,18 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
                     yield "field", field
         case _:
             return
+
+
+def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]:
+    """Of lines of one result that differ in digits alone, the first few."""
+    forms: Counter[str] = Counter()
+    for by, text in found:
+        if by == "line":
+            form = _DIGITS.sub("#", text)
+            forms[form] += 1
+            if forms[form] > _MOST_OF_A_SERIES:
+                continue
+        yield by, text
 
 
 def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]]:

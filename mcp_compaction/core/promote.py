@@ -82,7 +82,7 @@ def promote(
     found, is_talk = pieces(gone, earlier, markers)
     said = plain(shown)
     overtaken = _overtaken(found)
-    found = [p for p in found if plain(p.text) not in said and id(p) not in overtaken]
+    found = [p for p in found if plain(_told(p)) not in said and id(p) not in overtaken]
     chosen = [] if is_talk else _newest(_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     chosen += _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     used = sum(_cost(piece, count) for piece in chosen)
@@ -121,6 +121,11 @@ def _of_item(section: SectionName, text: str) -> tuple[By | None, str]:
     if text.startswith(TOLD):
         return "reported", text.removeprefix(TOLD)
     return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)
+
+
+def _told(piece: Piece) -> str:
+    """What must stand in a view for the piece to be told there: of a field its value."""
+    return piece.text.partition(": ")[2] or piece.text if piece.by == "field" else piece.text
 
 
 def _is_whole(item: Item) -> bool:

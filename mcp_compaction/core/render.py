@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
@@ -35,6 +37,8 @@ _PLURAL: dict[IndexKind, str] = {
     "id": "ids",
     "number": "numbers",
 }
+_DIGITS = re.compile(r"\d+")
+_MOST_OF_A_SERIES = 3
 _LEAST_ROOM = 12  # a line and its ref hardly take less
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 INDEX_LABEL = "[index; recall_archived with a ref gives the whole]"
@@ -61,7 +65,14 @@ def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
     """The most useful part of the index that a limit holds; empty where there is none."""
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
+    series: Counter[str] = Counter()
     for item in _most_useful(digests):
+        if item.kind == "number":
+            # rate=1, rate=2, LIMIT_3=4: one number after another tells nothing.
+            form = _DIGITS.sub("#", item.text)
+            series[form] += 1
+            if series[form] > _MOST_OF_A_SERIES:
+                continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
         text = f"{item.text} {item.note}" if item.note else item.text
         of_kind = chosen.get(item.kind, {})

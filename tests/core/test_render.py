@@ -259,3 +259,11 @@ def test_pressure_says_what_the_fill_calls_for(
     assert found == Pressure.model_validate(
         {"level": level, "trigger_percent": policy.trigger_percent, "release_percent": 60}
     )
+
+
+def test_a_series_of_numbers_does_not_fill_the_index() -> None:
+    items = [IndexItem(kind="number", text=f"rate={n}", refs=("m1",)) for n in range(30)]
+    port = IndexItem(kind="number", text="port=8443", refs=("m1",))
+    assert index_block([digest(1, *items, port)], 400, estimate) == (
+        f"{INDEX_LABEL}\nnumbers: rate=0, rate=1, rate=2, port=8443 (m1)"
+    )
