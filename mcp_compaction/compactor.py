@@ -724,7 +724,9 @@ def check_ask(ask: Ask) -> None:
     if not ask.reason.strip():
         raise InputError("the reason is blank; say in a few words why now.")
     if ask.target_percent is not None and not 0 < ask.target_percent < 100:
-        raise InputError(f"{ask.target_percent:g} is no target; pass percent between 0 and 100.")
+        raise InputError(
+            f"{ask.target_percent:g} is no target; pass a percentage above 0 and below 100."
+        )
     if ask.digest is not None and not ask.digest.strip():
         raise InputError("the digest is blank; leave it out, or write lines under its headings.")
 

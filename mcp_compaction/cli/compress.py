@@ -41,7 +41,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--span", metavar="M..M", help="only these messages, as m12..m40")
     parser.add_argument(
-        "--target-percent", metavar="P", type=float, help="how far down to go, in percent"
+        "--target-percent",
+        metavar="P",
+        type=float,
+        help="how far down to go, in percent: above 0 and below 100",
     )
     parser.add_argument(
         "--digest", metavar="FILE", help="a digest of your own, under its headings; - for stdin"

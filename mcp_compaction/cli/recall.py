@@ -15,7 +15,7 @@ from mcp_compaction.model import Hit, Message, SessionInfo
 
 DESCRIPTION = """\
 Find what was said, word for word, whether or not the model still sees it.
-Changes: nothing; what had left the window is counted as regret, for `stats`."""
+Changes: nothing; what had left the window is counted as recalled, for `stats`."""
 EXAMPLES = (
     "recall rate limit staging key --session tax-2026",
     'recall "role:user since:2026-11-01 deploy" --scope project',
@@ -117,7 +117,8 @@ async def _show_originals(call: Invocation, place: Place) -> None:
 
 
 def _label(message: Message) -> str:
-    return f"[{message.ref} {message.role} {moment(message.at)}]"
+    when = "" if message.at is None else f" {moment(message.at)}"
+    return f"[{message.ref} {message.role}{when}]"
 
 
 def _hit_label(hit: Hit, with_session: bool) -> str:

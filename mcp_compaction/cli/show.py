@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import NamedTuple, get_args
 
@@ -16,8 +17,11 @@ from mcp_compaction.cli.policy_flags import add_policy
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import columns, counted, extent, ranges
 from mcp_compaction.core.digest import render_digest
+from mcp_compaction.core.parts import Count
 from mcp_compaction.core.plan import kilo
-from mcp_compaction.core.render import entries, pinned_block, pins_shown
+from mcp_compaction.core.pressure import Fill, PartName
+from mcp_compaction.core.promoted import promoted_block
+from mcp_compaction.core.render import entries, index_shown, pinned_block, pins_shown
 from mcp_compaction.model import Digested, Entry, Kept, Session, Shape, Trimmed
 
 DESCRIPTION = """\
@@ -39,10 +43,30 @@ class Row(NamedTuple):
     tokens: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Tokens as the fill has them: with what each message takes over its text, and scaled."""
+
+    fill: Fill
+    overhead: int
+    count: Count
+
+    def __call__(self, tokens: Iterable[int]) -> str:
+        """What messages or digests of these sizes take together."""
+        return kilo(self.fill.scaled(sum(n + self.overhead for n in tokens)))
+
+    def part(self, name: PartName) -> str:
+        """What one part takes; empty where there is nothing of it."""
+        tokens = dict(self.fill.parts)[name]
+        return kilo(self.fill.scaled(tokens)) if tokens else ""
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare what may be typed."""
     parser.add_argument(
-        "--full", action="store_true", help="every ref, and the pins and digests word for word"
+        "--full",
+        action="store_true",
+        help="every ref, and the text of pins, digests, index and passages",
     )
     parser.add_argument(
         "--shape",
@@ -63,36 +87,51 @@ async def run(call: Invocation) -> int:
             call.screen.write_json(await place.compactor.context(info, call.args.shape))
             return 0
         session = await place.compactor.load(info)
-        fill = await place.compactor.fill(info)
+        fill = place.compactor.fill_of(session)
+        index_limit, count = place.compactor.index_terms(session)
+    sizes = Sizes(fill, place.settings.policy.overhead_per_message, count)
     screen = call.screen
     screen.say(f"{screen.bold(info.name)}: {counted(info.messages, 'message')} in the log")
     screen.say(fill_line(fill, screen))
-    rows = list(_rows(session, call.args.full))
+    rows = list(_rows(session, sizes, call.args.full))
     for line in columns(rows) if rows else ():
         screen.say(line)
     screen.say(screen.bold(_boundary(session)))
     if call.args.full:
-        _say_records(session, screen)
+        _say_records(session, index_shown(session, index_limit, count), screen)
     return 0
 
 
-def _rows(session: Session, full: bool) -> Iterator[Row]:
+def _rows(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
     """The view in its order: head, pins, digests with what stands between them, the tail."""
     head = session.view.head
     body = entries(session.view, session.messages)[len(head) :]
     recent = _whole_tail(body)
     of_messages = _every_message if full else _messages
-    yield from of_messages(session, head, "head")
+    yield from of_messages(session, head, "head", sizes)
     if pins := pins_shown(session):
         refs = ranges((pin.number for pin in pins), "p")
-        yield Row("pinned", f"{len(pins)} whole", refs, "")
+        yield Row("pinned", f"{len(pins)} whole", refs, sizes.part("pinned"))
+    extras = tuple(_extras(session, sizes))
     for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
         members = tuple(run)
         if is_digest:
-            yield from (_digest(session, e) for e in members if isinstance(e, Digested))
+            yield from (_digest(session, e, sizes) for e in members if isinstance(e, Digested))
+            yield from extras
+            extras = ()
         else:
-            yield from of_messages(session, members, "older")
-    yield from of_messages(session, recent, "recent")
+            yield from of_messages(session, members, "older", sizes)
+    yield from of_messages(session, recent, "recent", sizes)
+
+
+def _extras(session: Session, sizes: Sizes) -> Iterator[Row]:
+    """What follows the first digests: their index, and passages word for word."""
+    if index := sizes.part("index"):
+        yield Row("index", "files, commands and the like, by ref", "", index)
+    if promoted := session.view.promoted:
+        number = counted(sum(len(one.pieces) for one in promoted), "passage")
+        refs = extent(one.seq for one in promoted)
+        yield Row("promoted", f"{number} word for word", refs, sizes.part("promoted"))
 
 
 def _is_digest(entry: Entry) -> bool:
@@ -105,27 +144,29 @@ def _whole_tail(shown: Sequence[Entry]) -> tuple[Entry, ...]:
     return tail[::-1]
 
 
-def _messages(session: Session, run: Sequence[Entry], place: str) -> Iterator[Row]:
+def _messages(session: Session, run: Sequence[Entry], place: str, sizes: Sizes) -> Iterator[Row]:
     """One row, however many messages there are: how many are shown how, the first and the last."""
     whole, trimmed = _whole(session, run), _trimmed(run)
     seqs = [*whole, *(entry.seq for entry in trimmed)]
     if seqs:
         numbers = {"whole": len(whole), "trimmed": len(trimmed)}
         how = ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
-        size = sum(whole.values()) + sum(entry.tokens for entry in trimmed)
-        yield Row(place, how, extent(seqs), kilo(size))
+        tokens = (*whole.values(), *(entry.tokens for entry in trimmed))
+        yield Row(place, how, extent(seqs), sizes(tokens))
 
 
-def _every_message(session: Session, run: Sequence[Entry], place: str) -> Iterator[Row]:
+def _every_message(
+    session: Session, run: Sequence[Entry], place: str, sizes: Sizes
+) -> Iterator[Row]:
     """A row for what is whole and one for what is trimmed, with every ref and why."""
     whole, trimmed = _whole(session, run), _trimmed(run)
     if whole:
-        yield Row(place, f"{len(whole):,} whole", ranges(whole), kilo(sum(whole.values())))
+        yield Row(place, f"{len(whole):,} whole", ranges(whole), sizes(whole.values()))
     if trimmed:
         reasons = Counter(cut.why for entry in trimmed for cut in entry.cuts)
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
         refs = ranges(entry.seq for entry in trimmed)
-        size = kilo(sum(entry.tokens for entry in trimmed))
+        size = sizes(entry.tokens for entry in trimmed)
         yield Row(place, f"{len(trimmed):,} trimmed", f"{refs} ({why})", size)
 
 
@@ -139,13 +180,14 @@ def _trimmed(run: Sequence[Entry]) -> list[Trimmed]:
     return [entry for entry in run if isinstance(entry, Trimmed)]
 
 
-def _digest(session: Session, entry: Digested) -> Row:
+def _digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
     digest = next(d for d in session.digests if d.number == entry.digest)
     thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
     how = f"{digest.ref} for {counted(digest.messages, 'message')}, by {digest.author}"
     refs = extent((digest.first, digest.last))
-    return Row("digest", f"{how}{thin}{checked}", refs, kilo(digest.tokens))
+    tokens = sizes.count(render_digest(digest, True)) if entry.thin else digest.tokens
+    return Row("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))
 
 
 def _boundary(session: Session) -> str:
@@ -161,9 +203,10 @@ def _boundary(session: Session) -> str:
     return f"boundary: m{tail[0].seq}; from there on all is whole, the rest comes back by recall"
 
 
-def _say_records(session: Session, screen: Screen) -> None:
+def _say_records(session: Session, index: str, screen: Screen) -> None:
     texts = [pinned_block(pins_shown(session))]
     texts += [render_digest(digest, False) for digest in session.digests]
+    texts += [index, promoted_block(session.view.promoted)]
     for text in filter(None, texts):
         screen.say()
         screen.say(text)

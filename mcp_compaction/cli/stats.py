@@ -15,7 +15,7 @@ from mcp_compaction.cli.wording import counted, for_person, moment, ranges
 from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET, Stats
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill, Pressure
-from mcp_compaction.core.receipt import offer_lines, outcome_text
+from mcp_compaction.core.receipt import offer_lines, would_not_pay
 from mcp_compaction.model import Outcome, Projection
 
 DESCRIPTION = """\
@@ -67,8 +67,8 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
         yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
     if stats.regret.recalls:
-        dropped = counted(stats.regret.dropped, "dropped message")
-        yield f"regret: {stats.regret.recalled} of {dropped} had to be recalled"
+        gone = counted(stats.regret.dropped, "message")
+        yield f"recalled: {stats.regret.recalled} of {gone} that had left the window"
     yield from map(for_person, offer_lines(stats.offer))
     if stats.events:
         yield f"so far: {happened(stats.events)}"
@@ -92,8 +92,7 @@ def _would_free(outcome: Outcome) -> str:
         sizes = f"{kilo(outcome.before)} -> {kilo(outcome.after)}"
         held = f"; {outcome.shortfall}" if outcome.shortfall else ""
         return f"compressing now would free at least {freed} tokens: {sizes}{held}"
-    reason = outcome_text(outcome).removeprefix("not compressed: ").removeprefix("nothing to do: ")
-    return f"compressing now would not pay: {for_person(reason)}"
+    return for_person(would_not_pay(outcome))
 
 
 def _parts(fill: Fill) -> Iterator[str]:

@@ -13,6 +13,8 @@ ADVICE = (
     ("Pass force=true", "Pass --force"),
     ("pass force=true", "pass --force"),
     ("force=true compresses", "--force compresses"),
+    ("pass target_percent below ", "pass --target-percent below "),
+    ("pass a percentage above 0 and below 100", "pass --target-percent above 0 and below 100"),
     ("pin_constraint with its exact words", "mcp-compaction pin with its exact words"),
     ("keep it with kind=note", "keep it with --kind note"),
     ("pass your own digest", "pass --digest FILE"),

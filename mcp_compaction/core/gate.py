@@ -93,8 +93,9 @@ def _below_release(session: Session, policy: Policy, fill: Fill, count: Count) -
     if fill.percent > policy.release_percent:
         return None
     worth = min(policy.release_percent + policy.min_gain_percent, policy.trigger_percent)
+    where = "at" if round(fill.percent) >= policy.release_percent else "below"
     return Refusal(
-        text=f"not compressed: {_filled(fill)}, below the {policy.release_percent:g} % a "
+        text=f"not compressed: {_filled(fill)}, {where} the {policy.release_percent:g} % a "
         f"compaction goes down to; held by {_held(session, policy, fill, count)}. Worth it from "
         f"about {worth:g} % ({kilo(policy.share(worth))}). Go on; force=true compresses all the "
         "same."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mcp_compaction.core.gate import held_by
-from mcp_compaction.core.plan import Plan, kilo, shortfall
+from mcp_compaction.core.plan import Plan, fixed_by, kilo, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill
 from mcp_compaction.core.sheet import SpanBlock
@@ -35,18 +35,19 @@ def restoration(
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
     before, after = fills
+    what = ", ".join(undone) or "a restore"
     number, version = session.next_compaction, session.view.version + 1
     receipt = Receipt(
         compaction=number,
         kind="restore",
-        reason=f"undo {', '.join(undone)}",
+        reason=f"undo {what}",
         at=now,
         before=before.tokens,
         after=after.tokens,
         window=after.window,
         precision=after.precision,
         pins=len(session.pins),
-        notes=(f"undone: {', '.join(undone)}",),
+        notes=(f"undone: {what}",),
     )
     return Compaction(
         base_version=session.view.version,
@@ -78,17 +79,26 @@ def nothing(plan: Plan, fill: Fill) -> str:
     """Why there is nothing to do."""
     held = shortfall(plan, fill.counted, fill)
     reason = held or f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
-    return f"nothing to do: {reason}. Go on, or pin less and shorten the fixed sections."
+    has_sections, has_pins = fixed_by(plan.sheet, fill)
+    less = ["pin less"] * has_pins + ["shorten the fixed sections"] * has_sections
+    go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
+    return f"nothing to do: {reason}. {go_on}"
 
 
 def too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
     """Why it would not pay, and from when it would."""
     gain = fill.scaled(plan.before - plan.sheet.tokens)
+    least = round(fill.window * policy.min_gain_percent / 100)
     held = shortfall(plan, plan.sheet.tokens, fill)
     left = held or f"the rest is held by {held_by(plan.sheet, fill)}"
+    goal = f"{100 * (plan.goal or 0) / policy.window_tokens:.3g}"
+    doing = "it" if held else f"getting down to {goal} %"
+    # Where a target was asked for and is out of reach, a lower one does not help.
+    is_lowest = held is not None and plan.goes_on
+    lower = "" if is_lowest else f"pass target_percent below {goal} for more, "
     return (
-        f"not compressed: it would free about {kilo(gain)} of {kilo(fill.window)} tokens, "
-        f"less than {policy.min_gain_percent:g} % ({kilo(fill.scaled(policy.min_gain_tokens))}), "
+        f"not compressed: {doing} would free about {kilo(gain)} of {kilo(fill.window)} tokens, "
+        f"less than {policy.min_gain_percent:g} % ({kilo(least)}), "
         f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
-        "Go on until more steps are done, or pass force=true."
+        f"Go on until more steps are done, {lower}or pass force=true."
     )

@@ -22,6 +22,14 @@ _TAIL_SHARE = 12
 _INDEX_SHARE = 40
 _FAR = 3  # times the goal
 
+# By whether there are sections and whether there are pins: what they are, what may be shortened.
+_FIXED = {
+    (True, True): ("system, tools and pins", "the system prompt, the tools or the pins"),
+    (True, False): ("system and tools", "the system prompt or the tools"),
+    (False, True): ("pins", "the pins"),
+    (False, False): ("nothing fixed", "nothing"),  # it takes no tokens, so it is never told
+}
+
 LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
 
 
@@ -82,8 +90,9 @@ def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
     if plan.goal is None or after <= plan.goal:
         return None
     sheet = plan.sheet
+    fixed, long = _FIXED[fixed_by(sheet, fill)]
     held = {
-        "system, tools and pins": sheet.fixed,
+        fixed: sheet.fixed,
         "the first request": sheet.head_tokens,
         "recent steps": sum(b.tokens for b in sheet.blocks if isinstance(b, StepBlock)),
         "digests": sheet.index
@@ -95,9 +104,18 @@ def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
     if sheet.fixed > plan.goal:
         text += (
             f". The fixed sections alone take {kilo(fill.scaled(sheet.fixed))} of "
-            f"{kilo(fill.window)}: shorten the system prompt, the tools or the pins"
+            f"{kilo(fill.window)}: shorten {long}"
         )
     return text
+
+
+def fixed_by(sheet: Sheet, fill: Fill) -> tuple[bool, bool]:
+    """Whether sections take a part of what is fixed, and whether pins do."""
+    parts = dict(fill.parts)
+    own = parts["system and tools"] + parts["unseen"]
+    # The memory may have gone into a digest since the fill was measured.
+    sizes = (own, own + parts["memory"])
+    return any(sizes), sheet.fixed not in sizes
 
 
 def kilo(tokens: int) -> str:

@@ -27,6 +27,12 @@ def outcome_text(outcome: Outcome, owns_window: bool = True) -> str:
             return outcome.text
 
 
+def would_not_pay(outcome: Outcome) -> str:
+    """Why compressing now frees nothing, to one who only asked how things stand."""
+    reason = outcome_text(outcome).removeprefix("not compressed: ").removeprefix("nothing to do: ")
+    return f"compressing now would not pay: {reason}"
+
+
 def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
     """A receipt in short lines."""
     if receipt.kind == "digest":
@@ -99,7 +105,8 @@ def _checked(tallies: tuple[Tally, ...]) -> list[str]:
 
 def _window(receipt: Receipt, owns_window: bool) -> str:
     if receipt.kind == "restore":
-        return "window: as it was, with everything said since."
+        back = f"next: go on. undo: restore_context {receipt.ref}"
+        return f"window: as it was, with everything said since.\n{back}"
     when = "smaller from your next step" if owns_window else "unchanged until the host compacts"
     return f"window: {when}. undo: restore_context {receipt.ref}"
 

@@ -6,18 +6,28 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from mcp_compaction.compactor import Brief, Pinned, Recalled, Regret, Stats
+from mcp_compaction.compactor import (
+    COMPLETED,
+    FAILED,
+    SAFETY_NET,
+    Brief,
+    Pinned,
+    Recalled,
+    Regret,
+    Stats,
+)
 from mcp_compaction.core.outline import Passage
 from mcp_compaction.core.parts import text_of
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill
-from mcp_compaction.core.receipt import offer_lines, outcome_text
+from mcp_compaction.core.receipt import offer_lines, outcome_text, would_not_pay
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.model import Compaction, Hit, Outcome, Pin, Projection, SessionInfo
 from mcp_compaction.ports import Original
 
 _MOST_DIGESTS = 3
 _MOST_CHARS = 800
+_EVENTS = {COMPLETED: "compactions", SAFETY_NET: "safety net", FAILED: "failed compactions"}
 _FENCE = re.compile(r"</?archived", re.I)
 
 
@@ -162,8 +172,8 @@ def stats(found: Stats, cues: Sequence[str], passages: Sequence[Passage]) -> str
     if not info.messages:
         lines.append("fill: unknown; nothing of this chat is recorded")
     else:
-        parts = ", ".join(f"{name} {kilo(tokens)}" for name, tokens in fill.parts if tokens)
-        lines.append(f"parts: {parts}")
+        parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
+        lines.append(f"parts: {', '.join(parts)}")
         lines.append(_would_free(found.would_free))
     if cues:
         lines.append(f"{', '.join(cues)}: a good moment to compress")
@@ -172,25 +182,30 @@ def stats(found: Stats, cues: Sequence[str], passages: Sequence[Passage]) -> str
         f"pins: {shown}; digests: {found.digests}; trigger {found.pressure.trigger_percent:g} %"
     )
     lines += offer_lines(found.offer)
-    lines += [f"{name}: {number}" for name, number in found.events]
+    lines += [f"{_EVENTS.get(name) or _words(name)}: {number}" for name, number in found.events]
     if found.regret.recalls:
         lines.append(_regret(found.regret))
     lines.append(_window(info))
-    lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(p.tokens)}" for p in passages]
+    lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
     if info.messages:
         lines.append(fill_line(fill))
     return "\n".join(lines)
 
 
 def _regret(regret: Regret) -> str:
-    return f"regret: {regret.recalled} of {regret.dropped} dropped messages had to be recalled"
+    gone = "message" if regret.dropped == 1 else "messages"
+    return f"recalled: {regret.recalled} of {regret.dropped} {gone} that had left the window"
+
+
+def _words(name: str) -> str:
+    return name.lower().replace("_", " ")
 
 
 def _would_free(outcome: Outcome) -> str:
     if isinstance(outcome, Projection):
         freed = kilo(max(0, outcome.before - outcome.after))
         return f"compressing now would free at least {freed} tokens"
-    return outcome_text(outcome)
+    return would_not_pay(outcome)
 
 
 def _window(info: SessionInfo) -> str:

@@ -98,7 +98,7 @@ async def compress_context(
     ] = "summarize",
     preserve_markers: Annotated[bool, Field(description="Keep stated doubts.")] = True,
     span: Annotated[str | None, Field(description='Only these, e.g. "m12..m40".')] = None,
-    target_percent: Annotated[float | None, Field(description="Fill to reach.")] = None,
+    target_percent: Annotated[float | None, Field(description="Fill to reach, below 100.")] = None,
     dry_run: Annotated[bool, Field(description="Only say what would happen.")] = False,
     force: Annotated[bool, Field(description="Even if it hardly pays.")] = False,
     session: Name = None,

@@ -11,7 +11,8 @@ import pytest
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.flow import flow
 from mcp_compaction.core.gate import gate
-from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.outcomes import too_little
+from mcp_compaction.core.plan import kilo, make_plan
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.pressure import measure
 from mcp_compaction.core.promoted import promoted_block
@@ -38,6 +39,7 @@ from mcp_compaction.model import (
     SummaryRequest,
     Traits,
     Trimmed,
+    View,
 )
 from tests.core.saying import (
     WORDS,
@@ -132,8 +134,40 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
     assert "of 2.0k tokens, less than 90 % (1.8k), from which on it is worth it" in outcome.text
     assert "the fill is 90 %, " in outcome.text
     assert "held by the first request 6, recent steps 360" in outcome.text
-    assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
+    assert outcome.text.endswith(
+        "Go on until more steps are done, pass target_percent below 60 for more, or pass "
+        "force=true."
+    )
     assert not outside.summaries
+
+
+def test_too_little_gain_says_how_far_down_it_would_go() -> None:
+    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
+    policy = Policy(window_tokens=8_000, min_gain_percent=90)
+    outcome = compress(session, policy)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: getting down to 60 % would free about ")
+    assert "pass target_percent below 60 for more, " in outcome.text
+
+
+def test_a_lower_target_is_not_offered_where_one_is_out_of_reach() -> None:
+    policy = SMALL.model_copy(update={"min_gain_percent": 90})
+    session = session_of([user("go"), *chatter(20)], section_tokens=800)
+    outcome = compress(session, policy, target_percent=20)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: it would free about ")
+    assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
+
+
+def test_the_least_gain_is_its_share_of_the_window_whatever_the_scale() -> None:
+    policy = Policy(window_tokens=12_000)
+    session = session_of([user("go"), *chatter(130)])
+    scaled = session.model_copy(update={"calibration": Calibration(counted=1_000, reported=1_350)})
+    fill = measure(scaled, policy, estimate)
+    plan = make_plan(scaled, policy, Ask(reason="x"), fill, estimate)
+    counted = policy.model_copy(update={"window_tokens": int(12_000 / fill.ratio)})
+    assert fill.scaled(counted.min_gain_tokens) != 600
+    assert "less than 5 % (600), " in too_little(plan, fill, counted)
 
 
 def test_force_overrides_the_gate_but_not_what_there_is() -> None:
@@ -162,7 +196,7 @@ def test_fixed_sections_that_are_too_large_are_named_with_their_numbers() -> Non
     outcome = compress(session, PRESETS["subagent"], outside)
     assert isinstance(outcome, NothingToDo | Refusal)
     assert "The fixed sections alone take 5.0k of 4.1k" in outcome.text
-    assert "shorten the system prompt, the tools or the pins" in outcome.text
+    assert "shorten the system prompt or the tools. Go on" in outcome.text
     assert not outside.summaries
 
 
@@ -173,9 +207,37 @@ def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
     assert receipt.shortfall.startswith(
         f"{kilo(receipt.after)} is above the target of 1.2k: held by"
     )
-    assert "system, tools and pins 1.5k" in receipt.shortfall
+    assert "system and tools 1.5k" in receipt.shortfall
     assert "digests" in receipt.shortfall
     assert "The fixed sections alone take 1.5k of 2.0k" in receipt.shortfall
+
+
+@pytest.mark.parametrize(
+    ("sections", "rules", "held", "advice"),
+    [
+        (0, 0, "held by the first request 6", "recent steps 6. Go on."),
+        (900, 0, "held by system and tools 900", "Go on, or shorten the fixed sections."),
+        (0, 1, "held by pins ", "shorten the pins. Go on, or pin less."),
+        (
+            900,
+            1,
+            "held by system, tools and pins ",
+            "shorten the system prompt, the tools or the pins. Go on, or pin less and shorten the "
+            "fixed sections.",
+        ),
+    ],
+)
+def test_only_what_there_is_is_to_be_shortened(
+    sections: int, rules: int, held: str, advice: str
+) -> None:
+    pins = [pin(1, "Never push. " + "word " * 60)] * rules
+    session = session_of([user("go"), assistant("yes")], pins, section_tokens=sections)
+    shown = View(pinned=tuple(p.number for p in pins))
+    session = session.model_copy(update={"view": shown})
+    outcome = compress(session, SMALL, force=True, target_percent=0.1)
+    assert isinstance(outcome, NothingToDo)
+    assert held in outcome.text
+    assert outcome.text.endswith(advice)
 
 
 # The plan

@@ -199,6 +199,15 @@ def test_a_window_of_ones_own_is_never_called_prepared() -> None:
 # From when it is worth it
 
 
+def test_a_fill_that_reads_like_the_release_mark_is_at_it() -> None:
+    session = session_of([user("go"), *chatter(8)])
+    fill = measure(session, SMALL, estimate)
+    near = Policy(window_tokens=round(fill.tokens / 0.597))
+    assert " is 60 %, at the 60 % a compaction goes down to; " in refused(session, near)
+    lower = Policy(window_tokens=round(fill.tokens / 0.59))
+    assert " is 59 %, below the 60 % a compaction goes down to; " in refused(session, lower)
+
+
 def test_the_mark_from_which_it_is_worth_it_is_never_beyond_the_trigger() -> None:
     policy = Policy(window_tokens=10_000, release_percent=92)
     text = refused(session_of([user("go"), *chatter(20)]), policy)

@@ -10,7 +10,13 @@ from mcp_compaction.core.apply import apply
 from mcp_compaction.core.outcomes import freed_by_rung, restoration
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill
-from mcp_compaction.core.receipt import offer_lines, outcome_text, projection_text, receipt_text
+from mcp_compaction.core.receipt import (
+    offer_lines,
+    outcome_text,
+    projection_text,
+    receipt_text,
+    would_not_pay,
+)
 from mcp_compaction.core.sheet import Sheet, SpanBlock
 from mcp_compaction.core.steps import steps
 from mcp_compaction.model import (
@@ -142,7 +148,12 @@ def test_a_step_back_is_a_receipt_of_its_own() -> None:
             notes=("undone: c3, c4",),
         ),
     )
-    assert outcome_text(back).split("\n")[-1] == "window: as it was, with everything said since."
+    assert outcome_text(back).split("\n")[-2:] == [
+        "window: as it was, with everything said since.",
+        "next: go on. undo: restore_context c5",
+    ]
+    forth = restoration(session, old, (), (fill(900), fill(500)), NOW)
+    assert forth.receipt.notes == ("undone: a restore",)
 
 
 def test_a_dry_run_says_that_nothing_was_changed() -> None:
@@ -171,6 +182,12 @@ def test_other_outcomes_say_their_text(
     kind: type[Refusal] | type[NothingToDo] | type[Failed],
 ) -> None:
     assert outcome_text(kind(text="go on.")) == "go on."
+
+
+@pytest.mark.parametrize("start", ["not compressed: ", "nothing to do: ", ""])
+def test_who_only_asks_how_things_stand_is_not_told_of_a_refusal(start: str) -> None:
+    told = would_not_pay(Refusal(text=f"{start}all is recent."))
+    assert told == "compressing now would not pay: all is recent."
 
 
 def test_a_compaction_is_told_by_its_receipt() -> None:

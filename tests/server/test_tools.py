@@ -112,7 +112,11 @@ def test_a_full_window_is_relieved_as_soon_as_it_is_recorded(tmp_path: Path, era
         assert "the window was full:\nc1 done: " in text_of(result)
         assert (result.meta or {})["compaction_directive"] is True
         stats = await chat.say("context_stats", session="loop")
-        assert "CONTEXT_BUDGET_COMPACTION_SAFETY_NET: 1" in stats
+        assert "\nsafety net: 1\n" in stats
+        assert "\ncompactions: 1\n" in stats
+        assert "CONTEXT_BUDGET" not in stats
+        assert "\ncompressing now would not pay: " in stats
+        assert "not compressed" not in stats
 
     talk(tmp_path, story, era)
 
@@ -209,7 +213,7 @@ def test_unknown_arguments_are_refused_and_nothing_is_done(tmp_path: Path, era: 
         ("compress_context", {"reason": " "}, "the reason is blank"),
         ("compress_context", {"reason": "x", "strategy": "magic"}, "'summarize' or 'archive'"),
         ("compress_context", {"reason": "x", "span": "12-40"}, "m12..m40"),
-        ("compress_context", {"reason": "x", "target_percent": 500}, "between 0 and 100"),
+        ("compress_context", {"reason": "x", "target_percent": 500}, "above 0 and below 100"),
         ("compress_context", {"reason": "x", "span": "m1..m999"}, "the newest message is m81"),
         ("pin_constraint", {"text": "  "}, "blank"),
         ("pin_constraint", {"text": "x", "expires": "tomorrow"}, "2026-11-30T18:00"),
@@ -379,16 +383,16 @@ def test_rules_are_offered_and_one_call_pins_them(tmp_path: Path, era: Era) -> N
     talk(tmp_path, story, era)
 
 
-def test_what_the_agent_had_to_recall_is_told_in_stats(tmp_path: Path) -> None:
+def test_what_the_agent_recalled_is_told_in_stats(tmp_path: Path) -> None:
     async def story(chat: Talk) -> None:
         await chat.say("record_messages", messages=LONG, session="loop")
         await chat.say("recall_archived", refs="m4", session="loop")
         await chat.say("compress_context", session="loop", reason="x", target_percent=20)
-        assert "regret" not in await chat.say("context_stats", session="loop")
+        assert "recalled: " not in await chat.say("context_stats", session="loop")
         await chat.say("recall_archived", refs="m4, m5", session="loop")
         await chat.read("loop/messages/m6")
         stats = await chat.say("context_stats", session="loop")
-        assert re.search(r"\nregret: 2 of \d\d dropped messages had to be recalled\n", stats)
+        assert re.search(r"\nrecalled: 2 of \d\d messages that had left the window\n", stats)
         assert "REGRET" not in stats
 
     talk(tmp_path, story)
