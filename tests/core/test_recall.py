@@ -96,8 +96,18 @@ def test_passages_hold_every_word_in_order_and_none_is_long(words: list[str]) ->
 
 
 def test_the_user_counts_more_and_ties_keep_their_order() -> None:
-    hits = [hit("m1", 1.2), hit("m2", 1.0, "user"), hit("m3", 1.0), hit("m4", 1.0)]
-    assert [found.ref for found in rank(hits)] == ["m2", "m1", "m3", "m4"]
+    hits = [hit("m10", 1.2), hit("m20", 1.0, "user"), hit("m30", 1.0), hit("m40", 1.0)]
+    assert [found.ref for found in rank(hits)] == ["m20", "m10", "m30", "m40"]
+
+
+def test_a_hit_among_hits_comes_before_a_better_one_alone() -> None:
+    alone, first, second, third = (
+        Hit(session="s", ref=f"m{number}", role="assistant", text="x", score=score)
+        for number, score in ((90, 2.4), (10, 1.0), (11, 2.0), (12, 1.0))
+    )
+    assert rank([alone, second, first, third])[0] == second
+    elsewhere = [hit.model_copy(update={"session": "t"}) for hit in (first, third)]
+    assert rank([alone, second, *elsewhere])[0] == alone
 
 
 def test_an_answer_holds_at_least_one_passage_and_says_how_many_more() -> None:
