@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 
 from mcp_compaction.core.parts import plain
+from mcp_compaction.core.patterns import any_of
 from mcp_compaction.model import Candidate, Digest, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
@@ -116,10 +117,6 @@ def _is_question(sentence: str) -> bool:
     return bool(_QUESTION.search(sentence)) and not _ASKED_TO.search(sentence)
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
-
-
 _WORD = re.compile(r"\w+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
 
@@ -143,13 +140,13 @@ class _Signs:
         return any(sign.search(sentence) for sign in dict.fromkeys(chain.from_iterable(likely)))
 
 
-_QUESTION = _any(
+_QUESTION = any_of(
     r"[?？]\W*$",
     r"(?:吗|呢|か|나요|까요)[。.!\s]*$",
     r"^(?:why|what|who|when|where|which|how|is|are|does|did|should|do (?:you|we|I|they))\b"
     r"(?! in doubt)(?!.*,)",
 )
-_ASKED_TO = _any(
+_ASKED_TO = any_of(
     r"^(?:can|could|would|will) you (?:please )?(?:always|never|only ever|from now on|stop)\b",
     r"^(?!.*\b(?:is|are|do|does|right)\b).*,? (?:ok(?:ay)?|please|got it|understood|deal)\?$",
 )
@@ -452,7 +449,7 @@ _WEAK = _Signs(
     r"\b(?:read-only|access),? nothing else\b|\b(?:is|are) read-only for you\b",
 )
 
-_NARRATIVE = _any(
+_NARRATIVE = any_of(
     r"(?:yes,? |no,? |so,? |and |but |well,? |because |sorry,? )?(?:I|I'm|I've|I'd|I'll|he|she|they"
     r"|they're|you're|it|it's|my \w+|his|her|their|there)\b(?!.* (?:you"
     r"|your) )(?!(?: \w+)? (?:must|"
@@ -460,7 +457,7 @@ _NARRATIVE = _any(
     r"(?:the (?:law|doctor|sign|movie|concert|train|game|weather|dog|cat)\b|in chess|we (?:had|were"
     r"|met|went|moved|tried|spent))",
 )
-_ONE_OFF = _any(
+_ONE_OFF = any_of(
     r"\b(?:this (?:time|once|line|one line|typo)|just (?:this|once)|for now|right now|for today"
     r"|in this (?:line|sentence|paragraph|function)|this import)\b",
     r"^(?:please |now |ok(?:ay)?,? |then |and |just |let's |let us )*(?:write|draft|explain"
@@ -472,7 +469,7 @@ _ONE_OFF = _any(
     r"(?!.*\b(?:without|always|never|every \w+ you|from now on|(?:after|before) (?:every"
     r"|each))\b)",
 )
-_ORDINARY = _any(
+_ORDINARY = any_of(
     r"\bnever mind\b|\b(?:no|not) (?:worries|problem)\b|\bas (?:they|we) say\b|\baccording to\b",
     r"\b(?:docs?|documentation|readme|linter|compiler|error|message|sign|log|teacher|book|mom"
     r"|dad|boss"
@@ -490,7 +487,7 @@ _ORDINARY = _any(
 # Other languages: what stands, and what only sounds so. Their verbs show an order by their form,
 # so a word like "never" counts unless a person tells of what was.
 
-_ELSEWHERE = _any(
+_ELSEWHERE = any_of(
     # German
     r"\b(?:niemals|nie wieder|keinesfalls|keinerlei|ausschließlich|grundsätzlich|verboten|untersagt"
     r"|tabu|zwingend|unbedingt|spätestens|verpflichtend|pflicht|auf (?:gar )?keinen fall"
@@ -594,7 +591,7 @@ _ELSEWHERE = _any(
     r"|허락 없이|승인 없이|이하로|까지(?:는)? .*(?:해야|하세요)|항상 .*(?:세요|십시오|해줘"
     r"|주세요)|선호|어떤 (?:경우|일)",
 )
-_TOLD = _any(
+_TOLD = any_of(
     r"^(?:ich (?:muss|habe|war|hab|kann)|das (?:war|ist|muss am)|es war|keine (?:ahnung|sorge"
     r"|angst)|"
     r"kein problem|mach dir|wir (?:waren|hatten)|er |noch nie)\b|\bnoch nie\b|\bkeine sorge",

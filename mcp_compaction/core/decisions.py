@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.markers import Sentence, speech
 from mcp_compaction.core.parts import plain
+from mcp_compaction.core.patterns import any_of, word_set
 from mcp_compaction.model import Item
 
 
@@ -76,31 +77,23 @@ def newest_first(items: Iterable[Item]) -> tuple[Item, ...]:
 # A sentence that settles something
 
 
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[\w']+", words))
-
-
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
-
-
 # Most sentences decide nothing: a look at their words spares them the patterns.
 _SPOKEN = re.compile(r"[a-z]+")
 _US_WORDS = frozenset(("we", "i", "let", "switching", "switched"))
-_SETTLED_WORDS = _word_set(
+_SETTLED_WORDS = word_set(
     """
 decision decided verdict agreed resolved resolution settled final chosen choice approach plan call
 record approved conclusion outcome change new ruled rejected correction wins dropped picked
 selected table scope overruled superseded
 """
 )
-_BACK_WORDS = _word_set(
+_BACK_WORDS = word_set(
     """
 scrap undo undoing strike discard cancel drop forget change plan plans thought thoughts changed
 back correction revert reverted reverting overrule overruled overrules overruling longer instead all
 """
 )
-_WORK_WORDS = _word_set(
+_WORK_WORDS = word_set(
     """
 chose choose picked pick kept prefer replace replaced replacing reject rejected dropped drop removed
 switch switched switching moved moving migrated migrating stay staying revert reverted reverting
@@ -109,7 +102,7 @@ approved turned abandoned stays remains swapped swapping going gone went stickin
 settled settling ruled preferring landed wins favor favour agreed supersede supersedes
 """
 )
-_ORDER_WORDS = _word_set(
+_ORDER_WORDS = word_set(
     """
 go stick settle pick choose take switch move roll revert scrap replace make leave stay use keep drop
 prefer
@@ -117,7 +110,7 @@ prefer
 )
 _CLAUSE = re.compile(r"[;—–]| - |\bbut\b|\bhowever\b|, so\b|\bso (?=we|I|let)|\. ", re.I)
 # A mind not made up yet, and what only looks like a choice.
-_UNDECIDED = _any(
+_UNDECIDED = any_of(
     r"\?\W*$",
     r"\b(?:might|could|maybe|perhaps|whether|would you|shall (?:we|I)|should (?:we|I)|can (?:we|I)"
     r"|do (?:we|you|I)|considering|undecided|tempted|suppose|imagine|wish|hope(?:fully)?)\b",
@@ -143,7 +136,7 @@ _START = (
     r"|sorry|please|now|fine|got it|perfect|in short|in the end|for now|therefore|hence)?[,:.!]? ?"
 )
 # Who is talking has chosen.
-_OURS = _any(
+_OURS = any_of(
     _WE + r"(?:decide|decided|opted|opt|resolved|concluded|agreed) (?:to|on|for|that|against|with)"
     r" (?!disagree|(?:the |that )?(?:point|sentiment))",
     _WE + r"(?:settl(?:ed?|ing) (?:on|for)|land(?:ed|ing)? on|went with|(?:go|going) (?:with"
@@ -167,7 +160,7 @@ _OURS = _any(
     r"this)\b)(?! (?:in touch|going|it up|it real|talking|chatting|the flow|away|fun|moving))",
 )
 # Nobody in particular has chosen.
-_SETTLED = _any(
+_SETTLED = any_of(
     r"^\W*(?:final |the |our |new |revised |updated )*(?:decision|decided|verdict|agreed|resolved"
     r"|resolution|settled"
     r"|final(?: (?:call|answer|choice|decision|verdict))?|chosen(?: \w+)?|choice|approach"
@@ -188,7 +181,7 @@ _SETTLED = _any(
     r"^agreed(?:,| -)? (?:we|let's|I'll|then|use|go|keep|on)\b|\bas agreed,? ",
 )
 # Turning back on something settled.
-_REVERSES = _any(
+_REVERSES = any_of(
     r"^\W*(?:ok(?:ay)?,? |actually,? |no,? |wait,? |so,? |sorry,? )*(?:scrap|undo|strike|discard"
     r"|cancel|drop) (?:that|this|the (?:decision|plan|idea|previous|earlier|last|old)|what (?:we|I)"
     r"|my (?:last|previous|earlier))",
@@ -216,7 +209,7 @@ _REVERSES = _any(
     r"all\b",
 )
 # Words that settle something where the talk is of things one builds.
-_AT_WORK = _any(
+_AT_WORK = any_of(
     _US + r"(?:us(?:e|ing)|keep(?:ing)?)\b",
     _WE + r"(?:chose|choose|picked|pick|kept|prefer|replac(?:e|ed|ing)"
     r"|reject(?:ed)?|dropped|drop|removed .+ in favou?r|switch(?:ed|ing)? (?:to|from|over)|mov(?:ed"
@@ -239,7 +232,7 @@ _AT_WORK = _any(
     r"\buse[sd]? .{1,60} (?:rather than|instead of)\b|\bprefer .{1,60} (?:over|to|rather than)\b",
 )
 # A user's order that settles something; in an assistant's mouth the same words are advice.
-_ORDERS = _any(
+_ORDERS = any_of(
     _START + r"(?:let's )?(?:go with|stick with|stick to|settle on|pick|choose|take|switch to"
     r"|switch from"
     r"|move to|roll back|revert|scrap|replace .+ with|go for|make it|leave it at|stay (?:on|with))"
@@ -382,7 +375,7 @@ _MEASURE = re.compile(r"^\d[\d.]*(?=-?[a-z]+$)")  # the 30 of "30-day"
 _PUT = re.compile(r".*\b(?:in|on|at|with|via|behind|to|as|by)\b(.+)$", re.I)
 _WORD = re.compile(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
-_EMPTY = _word_set(
+_EMPTY = word_set(
     """
 the a an to of in on at for and or be is are was were been it its this that these those you we i
 they he she me us our my your with by as from into over under than then now not no never so but if

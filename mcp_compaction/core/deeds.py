@@ -28,6 +28,7 @@ _TOOLS: dict[Act, str] = {
 }
 _ACTS: dict[str, Act] = {name: act for act, names in _TOOLS.items() for name in names.split()}
 _EDITOR_COMMANDS: dict[str, Act] = {"view": "read", "create": "write"}
+_LONGEST_LINE = 300
 _CLOSES = {"completetask", "taskcomplete"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
@@ -79,6 +80,11 @@ class Deed(NamedTuple):
     act: Act
     target: str = ""
     detail: str = ""  # what else tells two calls apart, such as a line range
+
+    @property
+    def line(self) -> str:
+        """The first line of a command, as it is indexed and shown."""
+        return self.target.strip().split("\n", 1)[0][:_LONGEST_LINE]
 
 
 class Task(Value):

@@ -34,7 +34,7 @@ from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projecti
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.plan import Plan, make_plan, shortfall
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.pressure import Fill, measure
+from mcp_compaction.core.pressure import Fill, in_counted_tokens, measure
 from mcp_compaction.core.promote import of_digests, promote
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
@@ -118,7 +118,7 @@ def flow(
     refused = gate(session, policy, ask, fill, count)
     if refused is not None:
         return refused
-    counted = policy.model_copy(update={"window_tokens": max(1, int(fill.window / fill.ratio))})
+    counted = in_counted_tokens(policy, fill)
     plan = make_plan(session, counted, ask, fill, count)
     if plan.is_empty or plan.sheet.tokens >= plan.before:
         return NothingToDo(text=nothing(plan, fill))
@@ -139,8 +139,7 @@ def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
         work = yield from _carry_out(work, terms)
         goal = work.plan.goal
         fill = measure(work.session, terms.own, terms.count)
-        is_done = goal is not None and fill.counted <= goal and not work.plan.goes_on
-        if goal is None or is_done:
+        if goal is None or (fill.counted <= goal and not work.plan.goes_on):
             break
         following = make_plan(work.session, terms.policy, terms.ask, fill, terms.count)
         work = replace(work, plan=following)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.pressure import Fill, in_counted_tokens
 from mcp_compaction.core.sheet import Sheet, StepBlock, draw
 from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, Session
 
@@ -61,9 +61,8 @@ def _steps(sheet: Sheet, *, are_recent: bool) -> int:
 
 def _held(session: Session, policy: Policy, fill: Fill, count: Count) -> str:
     parts = dict(fill.parts)
-    counted = policy.model_copy(update={"window_tokens": max(1, int(fill.window / fill.ratio))})
     fixed = _system(fill) + parts["pinned"]
-    sheet = draw(session, counted, fixed, parts["index"], count)
+    sheet = draw(session, in_counted_tokens(policy, fill), fixed, parts["index"], count)
     return held_by(sheet.model_copy(update={"promoted": parts["promoted"]}), fill)
 
 

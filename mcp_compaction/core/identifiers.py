@@ -126,7 +126,7 @@ def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
     )
     for part in parts:
         if isinstance(part, ToolCall) and deed(part).act == "run" and deed(part).target:
-            found[Finding(kind="command", text=_one_line(deed(part).target))] = None
+            found[Finding(kind="command", text=deed(part).line)] = None
     return tuple(found)
 
 
@@ -184,7 +184,7 @@ def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
         for result in message.results:
             call = calls.get(result.call)
             if call is not None and deed(call).act == "run":
-                notes["command", _one_line(deed(call).target)] = outcome(result)
+                notes["command", deed(call).line] = outcome(result)
     return notes
 
 
@@ -194,10 +194,6 @@ def usefulness(item: IndexItem) -> int:
     failed = "exit 0" not in item.note and ("exit" in item.note or "failed" in item.note)
     rank = {"file": 2, "command": 2, "error": 3, "url": 4, "id": 4, "number": 5}[item.kind]
     return 0 if changed else 1 if failed else rank
-
-
-def _one_line(command: str) -> str:
-    return command.strip().split("\n", 1)[0][:300]
 
 
 def _few(refs: Sequence[str]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from mcp_compaction.core.deeds import (
     tasks,
 )
 from mcp_compaction.core.markers import Sentence, speech
+from mcp_compaction.core.patterns import word_set
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult, Value
 
 
@@ -144,13 +145,9 @@ def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:
     return {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
 
 
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[\w']+", words))
-
-
 # Most sentences leave nothing open: a look at their words spares them the patterns.
 _SPOKEN = re.compile(r"[a-z]+")
-_LEFT_WORDS = _word_set(
+_LEFT_WORDS = word_set(
     """
 todo do forget remember remind later afterwards eventually point tomorrow week end before once when
 after soon still pending outstanding unresolved unfinished remain remains remaining follow followup
@@ -254,7 +251,7 @@ _NOT_DONE = re.compile(
 )
 _WORD = re.compile(r"[^\W_][\w-]*[^\W_]")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|ten)$")
-_EMPTY = _word_set(
+_EMPTY = word_set(
     """
 the a an to of in on at for and or be is are was were been it its this that these those you we i
 they me us our my your with by as from into than then now not no so but if do does did done have
@@ -266,7 +263,7 @@ next week tomorrow point some finished fixed complete completed yet make sure ge
 """
 )
 _MISSABLE = 5  # one word in so many; a task shown too long costs less than one lost
-_DEEDS = _word_set(
+_DEEDS = word_set(
     """
 add announce archive ask backport book build bump buy call cancel change check clean close commit
 complete configure confirm copy create delete deploy disable document drop email enable file finish
@@ -276,7 +273,7 @@ reopen replace report rerun reset restart restore revert review rotate run sched
 ship squash start submit switch tag tell test tidy turn update upgrade upload verify wire write
 """
 )
-_DOUBLED = _word_set("drop ship tag submit commit")
+_DOUBLED = word_set("drop ship tag submit commit")
 _UNLIKE = {
     "buy": ("bought",),
     "build": ("built",),
@@ -323,7 +320,7 @@ _CLAUSE = re.compile(
 )
 _PASSIVE_CLAUSE = re.compile(rf"{_CLAUSE.pattern}|\band\b", re.I)
 _TWICE = re.compile(r"([bdgmnpt])\1$")
-_ASIDE = _word_set(
+_ASIDE = word_set(
     """
 myself ourselves yourself yesterday too everywhere via using without through per during about
 """

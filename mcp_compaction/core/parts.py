@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
@@ -22,6 +23,8 @@ from mcp_compaction.model import (
 
 Count = Callable[[str], int]
 
+_DIGITS = re.compile(r"\d+")
+_MOST_OF_A_SERIES = 3
 _ESCAPED = re.compile(r"\\(.)")
 _SIGNS = {"n": "\n", "r": "\n", "t": "\t"}
 
@@ -83,3 +86,16 @@ def string_arguments(arguments: JsonObject) -> Iterable[tuple[str, str]]:
 def plain(text: str) -> str:
     """A text as it is compared: lower case, single spaces, no end mark."""
     return " ".join(text.lower().split()).strip(" .!\"'")
+
+
+class Series:
+    """Tells what differs from others in digits alone: one number after another says nothing."""
+
+    def __init__(self) -> None:
+        self._forms: Counter[str] = Counter()
+
+    def has_enough_like(self, text: str) -> bool:
+        """Whether the first few of its form were met; it is counted itself."""
+        form = _DIGITS.sub("#", text)
+        self._forms[form] += 1
+        return self._forms[form] > _MOST_OF_A_SERIES

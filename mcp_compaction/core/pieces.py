@@ -13,6 +13,7 @@ from typing import cast
 from mcp_compaction.core.decisions import decides
 from mcp_compaction.core.deeds import deed
 from mcp_compaction.core.markers import is_pleasantry, marker_groups
+from mcp_compaction.core.parts import Series
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
 _CLAUSE = re.compile(
@@ -48,8 +49,6 @@ _MOST_FIELDS = 400
 _LONGEST = 300
 _TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
 _MOST_REQUESTS = 50  # a word that more of them say names none
-_DIGITS = re.compile(r"\d+")
-_MOST_OF_A_SERIES = 3
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _FEWEST_SAYING = 2
@@ -213,11 +212,11 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
         case ToolResult(text=text):
             yield from _fields_or_lines(text)
         case ToolCall(arguments=arguments):
-            act, target, _ = deed(part)
-            if act == "run":
-                if command := target.strip().split("\n", 1)[0][:_LONGEST]:
-                    yield "command", command
-            elif act not in ("plan", "task"):  # a digest tells those whole
+            done = deed(part)
+            if done.act == "run":
+                if done.line:
+                    yield "command", done.line
+            elif done.act not in ("plan", "task"):  # a digest tells those whole
                 for field in _fields(arguments, ""):
                     yield "field", field
         case _:
@@ -226,14 +225,8 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
 
 def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]:
     """Of lines of one result that differ in digits alone, the first few."""
-    forms: Counter[str] = Counter()
-    for by, text in found:
-        if by == "line":
-            form = _DIGITS.sub("#", text)
-            forms[form] += 1
-            if forms[form] > _MOST_OF_A_SERIES:
-                continue
-        yield by, text
+    series = Series()
+    return ((by, text) for by, text in found if by != "line" or not series.has_enough_like(text))
 
 
 def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]]:

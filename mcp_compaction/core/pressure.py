@@ -59,6 +59,11 @@ class Pressure(Value):
     release_percent: float
 
 
+def in_counted_tokens(policy: Policy, fill: Fill) -> Policy:
+    """The policy with its window in our counter's tokens, which plans are made in."""
+    return policy.model_copy(update={"window_tokens": max(1, int(fill.window / fill.ratio))})
+
+
 def measure(
     session: Session, policy: Policy, count: Count, counter_precision: Precision = "exact"
 ) -> Fill:

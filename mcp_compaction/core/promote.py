@@ -83,13 +83,14 @@ def promote(
     said = plain(shown)
     overtaken = _overtaken(found)
     found = [p for p in found if plain(_told(p)) not in said and id(p) not in overtaken]
-    chosen = [] if is_talk else _newest(_by(found, *OF_USER), room * _USER_SHARE // 100, count)
-    chosen += _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
-    used = sum(_cost(piece, count) for piece in chosen)
-    chosen += _newest(_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count)
-    used = sum(_cost(piece, count) for piece in chosen)
-    chosen += _newest(_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count)
-    used = sum(_cost(piece, count) for piece in chosen)
+    of_user = [] if is_talk else _by(found, *OF_USER)
+    chosen, used = _newest(of_user, room * _USER_SHARE // 100, count)
+    doubts, cost = _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
+    chosen, used = [*chosen, *doubts], used + cost
+    decided, cost = _newest(_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count)
+    chosen, used = [*chosen, *decided], used + cost
+    answers, cost = _newest(_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count)
+    chosen, used = [*chosen, *answers], used + cost
     taken = {id(piece) for piece in chosen}
     covered = Counter(telling_words(shown))
     for piece in chosen:
@@ -150,17 +151,22 @@ def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
     return sorted((p for p in found if p.by in by), key=lambda p: (p.seq, p.place))
 
 
-def _unsure(found: Sequence[Piece], room: int, count: Count) -> list[Piece]:
-    """What was doubted most, whole; of what the room forbids, only the phrases are named."""
+def _unsure(found: Sequence[Piece], room: int, count: Count) -> tuple[list[Piece], int]:
+    """What was doubted most, whole; of what the room forbids, only the phrases are named.
+
+    With what it costs, as for the newest.
+    """
     chosen: list[Piece] = []
-    for piece in sorted(found, key=lambda p: (-len(marker_groups(p.text)), -p.seq)):
-        named = ", ".join(f'"{phrase}"' for phrase in marker_groups(piece.text).values())
+    left = room
+    groups = {id(piece): marker_groups(piece.text) for piece in found}
+    for piece in sorted(found, key=lambda p: (-len(groups[id(p)]), -p.seq)):
+        named = ", ".join(f'"{phrase}"' for phrase in groups[id(piece)].values())
         for shorter in (piece, replace(piece, text=named or piece.text)):
-            if (cost := _cost(shorter, count)) <= room and _is_harmless(shorter):
+            if (cost := _cost(shorter, count)) <= left and _is_harmless(shorter):
                 chosen.append(shorter)
-                room -= cost
+                left -= cost
                 break
-    return chosen
+    return chosen, room - left
 
 
 def _overtaken(found: Iterable[Piece]) -> set[int]:
@@ -170,13 +176,15 @@ def _overtaken(found: Iterable[Piece]) -> set[int]:
     return {id(piece) for piece, item in zip(made, settled, strict=True) if item.superseded}
 
 
-def _newest(found: Sequence[Piece], room: int, count: Count) -> list[Piece]:
+def _newest(found: Sequence[Piece], room: int, count: Count) -> tuple[list[Piece], int]:
+    """The newest that fit, and what they cost."""
     chosen: list[Piece] = []
+    left = room
     for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
-        if (cost := _cost(piece, count)) <= room and _is_harmless(piece):
+        if (cost := _cost(piece, count)) <= left and _is_harmless(piece):
             chosen.append(piece)
-            room -= cost
-    return chosen
+            left -= cost
+    return chosen, room - left
 
 
 def _is_harmless(piece: Piece) -> bool:
@@ -194,6 +202,8 @@ def _fitting(chosen: list[Piece], room: int, count: Count) -> list[Piece]:
 
 def _grown(chosen: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     """The pieces with the ends they were stripped of, where all are in and room is left."""
+    if not any(piece.whole for piece in chosen):
+        return list(chosen)
     left = room - count(promoted_block(_in_order(chosen)))
     grown: dict[int, Piece] = {}
     longer = ((count(p.whole) - count(p.text), n, p) for n, p in enumerate(chosen) if p.whole)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from mcp_compaction.core.digest import merge_index, render_digest
 from mcp_compaction.core.identifiers import usefulness
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.parts import Count, Series
 from mcp_compaction.core.promoted import promoted_block
 from mcp_compaction.model import (
     Cut,
@@ -37,8 +35,6 @@ _PLURAL: dict[IndexKind, str] = {
     "id": "ids",
     "number": "numbers",
 }
-_DIGITS = re.compile(r"\d+")
-_MOST_OF_A_SERIES = 3
 _LEAST_ROOM = 12  # a line and its ref hardly take less
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 INDEX_LABEL = "[index; recall_archived with a ref gives the whole]"
@@ -65,14 +61,10 @@ def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
     """The most useful part of the index that a limit holds; empty where there is none."""
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
-    series: Counter[str] = Counter()
+    series = Series()
     for item in _most_useful(digests):
-        if item.kind == "number":
-            # rate=1, rate=2, LIMIT_3=4: one number after another tells nothing.
-            form = _DIGITS.sub("#", item.text)
-            series[form] += 1
-            if series[form] > _MOST_OF_A_SERIES:
-                continue
+        if item.kind == "number" and series.has_enough_like(item.text):
+            continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
         text = f"{item.text} {item.note}" if item.note else item.text
         of_kind = chosen.get(item.kind, {})
