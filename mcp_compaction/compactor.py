@@ -30,6 +30,7 @@ from mcp_compaction.errors import (
     InputError,
     NothingRecorded,
     StoreError,
+    SummarizerError,
     UnknownRef,
     UnknownSession,
 )
@@ -621,7 +622,7 @@ class Compactor:
     ) -> Draft | Found:
         match request:
             case SummaryRequest():
-                return await self._summarize(request)
+                return await self._summarize(session.info, request)
             case SearchRequest():
                 queries = [SearchQuery(terms=read_query(text).terms) for text in request.queries]
                 hits = await self._store.search_many(_scope(session.info), queries, request.limit)
@@ -629,11 +630,21 @@ class Compactor:
             case _:
                 assert_never(request)
 
-    async def _summarize(self, request: SummaryRequest) -> Draft:
+    async def _summarize(self, info: SessionInfo, request: SummaryRequest) -> Draft:
+        draft = await self._drafted(request)
+        if draft.calls:
+            # They were paid for, whatever becomes of this compaction.
+            await self._store.add_calls(info.id, draft.calls, self._clock.now())
+        return draft
+
+    async def _drafted(self, request: SummaryRequest) -> Draft:
         try:
             return await self._summarizer.summarize(request)
         except (MemoryError, RecursionError):
             raise
+        except SummarizerError as error:
+            note = f"{self._summarizer.name} failed: {error}; extracted instead"
+            return extract(request).model_copy(update={"note": note, "calls": error.calls})
         except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
             logger.warning("%s failed: %r", self._summarizer.name, error)
             # The error's own words may come from anywhere: the log has them, the receipt does not.

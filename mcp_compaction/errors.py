@@ -20,6 +20,11 @@ CompactionError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the model knows this module, not the other way round
+    from mcp_compaction.model import ModelCall
+
 
 class CompactionError(Exception):
     """The base of all errors raised on purpose; its text is fit for a model and a person."""
@@ -78,7 +83,11 @@ class StoreReadOnly(StoreError):
 
 
 class SummarizerError(CompactionError):
-    """A summarizer gave no usable draft."""
+    """A summarizer gave no usable draft; its words are fit for a receipt: no key, no body."""
+
+    def __init__(self, reason: str, calls: tuple[ModelCall, ...] = ()) -> None:
+        super().__init__(reason)
+        self.calls = calls  # what was asked of models in vain
 
 
 class SettingsError(CompactionError):

@@ -262,12 +262,37 @@ SECTION_NAMES: tuple[SectionName, ...] = (
 )
 
 
+class ModelCall(Value):
+    """One request to a model: what it took, and why it gave nothing where it did."""
+
+    model: str
+    seconds: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0  # of the input, what the provider had at hand
+    cost: float | None = None  # dollars; None: no price is known
+    failed: str = ""  # in words fit for a receipt
+
+
+class Spent(Value):
+    """What the model calls of one session took together."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float = 0.0  # dollars, of the calls whose price is known
+    seconds: float = 0.0
+    failed: int = 0
+
+
 class Draft(Value):
     """What a summarizer proposes for a span: items by section; nothing in it is trusted yet."""
 
     author: str  # "extractive", "agent", "archive", a model's name
     sections: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
     note: str = ""  # why another summarizer had to step in, for the receipt
+    calls: tuple[ModelCall, ...] = ()  # what was asked of models for it, failures too
 
     def items(self, name: SectionName) -> tuple[Item, ...]:
         """The items of one section."""
@@ -575,6 +600,7 @@ class SummaryRequest(Value):
     focus: str | None = None
     memory: str | None = None
     lost: tuple[str, ...] = ()  # a repair: these must be in it
+    calls_left: int | None = None  # how many model calls may still be made; None: no limit
 
 
 class SearchRequest(Value):

@@ -15,6 +15,7 @@ from mcp_compaction.model import (
     Event,
     Hit,
     Message,
+    ModelCall,
     NewMessage,
     Pin,
     PinKind,
@@ -24,6 +25,7 @@ from mcp_compaction.model import (
     Sections,
     Session,
     SessionInfo,
+    Spent,
     SummaryRequest,
     Traits,
     Value,
@@ -211,6 +213,14 @@ class Store(Protocol):
 
     async def events(self, session: int) -> tuple[Event, ...]:
         """What happened to that session, oldest first."""
+        ...
+
+    async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
+        """Note what was asked of models on behalf of a session."""
+        ...
+
+    async def spent(self, session: int, since: datetime | None = None) -> Spent:
+        """What the model calls of a session took since a moment; None: ever."""
         ...
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:

@@ -20,7 +20,7 @@ from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.stub import FORGOTTEN, stub
 
 _STUB_TOKENS = 10
-_OWNED = ("message", "tool_call", "section", "view", "digest", "receipt", "event")
+_OWNED = ("message", "tool_call", "section", "view", "digest", "receipt", "event", "model_call")
 
 
 def forget(

@@ -186,7 +186,29 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first,)
+def _model_calls(connection: sqlite3.Connection) -> None:
+    """What summaries cost; `category` tells them from what a user's own calls may cost one day."""
+    connection.execute(
+        """
+        CREATE TABLE model_call (
+            id INTEGER PRIMARY KEY,
+            session INTEGER NOT NULL REFERENCES session (id),
+            category TEXT NOT NULL DEFAULT 'system' CHECK (category = 'system'),
+            at TEXT NOT NULL,
+            model TEXT NOT NULL,
+            seconds REAL NOT NULL,
+            input_tokens INTEGER NOT NULL,
+            output_tokens INTEGER NOT NULL,
+            cached_tokens INTEGER NOT NULL,
+            cost REAL,                             -- dollars; NULL: no price is known
+            failed TEXT NOT NULL                   -- '' where it gave an answer
+        )
+        """
+    )
+    connection.execute("CREATE INDEX model_call_of_session ON model_call (session, at)")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _model_calls)
 assert len(MIGRATIONS) == SCHEMA_VERSION
 
 

@@ -19,10 +19,12 @@ from mcp_compaction.model import (
     Digest,
     Event,
     Hit,
+    ModelCall,
     Pin,
     Receipt,
     Session,
     SessionInfo,
+    Spent,
     Traits,
     View,
 )
@@ -37,6 +39,7 @@ from mcp_compaction.ports import (
     SearchQuery,
     SessionKey,
 )
+from mcp_compaction.store import calls as model_calls
 from mcp_compaction.store import forget, log, passages, pins, search, sessions, views
 from mcp_compaction.store.connect import make_folder, open_file, store_errors
 from mcp_compaction.store.database import (
@@ -202,6 +205,14 @@ class SqliteStore:
     async def events(self, session: int) -> tuple[Event, ...]:
         """What happened to that session, oldest first."""
         return await self._read(lambda c: sessions.events(c, session))
+
+    async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
+        """Note what was asked of models on behalf of a session."""
+        await self._write(lambda c: model_calls.add_calls(c, session, calls, now))
+
+    async def spent(self, session: int, since: datetime | None = None) -> Spent:
+        """What the model calls of a session took since a moment; None: ever."""
+        return await self._read(lambda c: model_calls.spent(c, session, since))
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""

@@ -1,0 +1,39 @@
+"""What models were asked for is counted per session, and goes when the session goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from mcp_compaction.model import ModelCall, Spent
+from mcp_compaction.ports import Scope
+from tests.sessions import NOW
+from tests.store.given_store import new_session, rows, with_store
+
+ANSWERED = ModelCall(
+    model="small", seconds=1.5, input_tokens=900, output_tokens=80, cached_tokens=10, cost=0.25
+)
+FAILED = ModelCall(model="small", seconds=0.5, failed="no answer within 1 s")
+
+
+def test_a_sessions_calls_are_summed_since_a_moment_and_ever(tmp_path: Path) -> None:
+    async def story(store: object) -> None: ...
+
+    async def play(store) -> None:
+        one, other = await new_session(store), await new_session(store, name="other")
+        await store.add_calls(one, [ANSWERED], NOW)
+        await store.add_calls(one, [ANSWERED, FAILED], NOW + timedelta(hours=2))
+        await store.add_calls(other, [FAILED], NOW)
+        assert await store.spent(one) == Spent(
+            calls=3,
+            input_tokens=1800,
+            output_tokens=160,
+            cached_tokens=20,
+            cost=0.5,
+            seconds=3.5,
+            failed=1,
+        )
+        assert (await store.spent(one, NOW + timedelta(hours=1))).calls == 2
+        assert await store.spent(one, NOW + timedelta(hours=3)) == Spent()
+
+    with_store(tmp_path / "store.db", play)
