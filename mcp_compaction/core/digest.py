@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mcp_compaction.core.decisions import newest_first, settle
 from mcp_compaction.core.parts import Count, plain
@@ -88,7 +88,12 @@ def as_sections(found: dict[SectionName, list[Item]]) -> Sections:
     return tuple((name, tuple(found[name])) for name in SECTION_NAMES if found.get(name))
 
 
-def fit(sections: Sections, limit: int, count: Count) -> Sections:
+def fit(
+    sections: Sections,
+    limit: int,
+    count: Count,
+    stays: Callable[[SectionName, Item], bool] = must_stay,
+) -> Sections:
     """As many items as a limit holds, the most missed first; what must stay always stays."""
     by_name = dict(sections)
     kept: dict[SectionName, list[Item]] = {}
@@ -96,8 +101,8 @@ def fit(sections: Sections, limit: int, count: Count) -> Sections:
     queues: dict[SectionName, list[Item]] = {}
     for name in (*MUST_STAY, *_WORTH):
         items = by_name.get(name, ())
-        must = [item for item in items if must_stay(name, item)]
-        queues[name] = [item for item in items if not must_stay(name, item)]
+        must = [item for item in items if stays(name, item)]
+        queues[name] = [item for item in items if not stays(name, item)]
         if must:
             kept[name] = must
             used += _heading_cost(name, count) + sum(_cost(item, count) for item in must)
@@ -127,6 +132,30 @@ def join(first: Sections, second: Sections) -> Sections:
                 seen.add(plain(item.text))
                 found.setdefault(name, []).append(item)
     return as_sections(found)
+
+
+def with_prose(digest: Digest, prose: Sections, room: int, count: Count) -> Digest:
+    """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
+    said = {plain(item.text) for _, items in digest.sections for item in items}
+    new: dict[SectionName, list[Item]] = {}
+    for name, items in prose:
+        new[name] = [item for item in items if plain(item.text) not in said]
+    fitting = dict(fit(as_sections(new), room, count, _nothing_stays))
+    own = dict(digest.sections)
+    sections = as_sections(
+        {
+            # A user's own words lead, prose comes before what was only picked out.
+            name: [*own.get(name, ()), *fitting.get(name, ())]
+            if name in MUST_STAY
+            else [*fitting.get(name, ()), *own.get(name, ())]
+            for name in SECTION_NAMES
+        }
+    )
+    return sized(digest.model_copy(update={"sections": sections}), count)
+
+
+def _nothing_stays(_: SectionName, __: Item) -> bool:
+    return False
 
 
 def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> Digest:

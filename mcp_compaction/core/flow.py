@@ -8,6 +8,7 @@ from datetime import datetime
 
 from mcp_compaction.core.apply import apply
 from mcp_compaction.core.digest import (
+    Sections,
     as_sections,
     fit,
     join,
@@ -17,6 +18,7 @@ from mcp_compaction.core.digest import (
     parse_digest,
     sized,
     with_open,
+    with_prose,
 )
 from mcp_compaction.core.extract import (
     extract,
@@ -31,7 +33,7 @@ from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, ru
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.ledger import unfinished
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.parts import Count, plain
 from mcp_compaction.core.plan import Plan, make_plan, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, in_counted_tokens, measure
@@ -73,6 +75,8 @@ Flow = Generator[Request, Answer, Outcome]
 
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 _NO_MODEL = ("extractive", "agent", "archive")  # authors that no second request would better
+_PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
+_NO_ROOM = "the target left no room for the model's prose; extracted instead"
 _MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
 
 
@@ -101,6 +105,7 @@ class _Work:
     freed: Freed = ()
     notes: tuple[str, ...] = ()
     requests: tuple[tuple[int, SummaryRequest], ...] = ()  # by the digest a model wrote for it
+    bare: tuple[Digest, ...] = ()  # the same digests without the model's prose
 
 
 def flow(
@@ -136,7 +141,7 @@ def flow(
 def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     """Carry out the plan, and climb on from there while the goal is not reached."""
     for _ in range(_MOST_PASSES):
-        work = yield from _carry_out(work, terms)
+        work = _within_goal((yield from _carry_out(work, terms)), terms)
         goal = work.plan.goal
         fill = measure(work.session, terms.own, terms.count)
         if goal is None or (fill.counted <= goal and not work.plan.goes_on):
@@ -154,6 +159,7 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     made: dict[int, Digest] = {}
     notes: list[str] = []
     requests: list[tuple[int, SummaryRequest]] = []
+    bare: list[Digest] = []
     memory_in = work.session.view.memory_in
     newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
@@ -171,13 +177,16 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             memory = work.session.sections.memory if takes_memory else None
             request = _request(block, memory, terms)
             offered = given or (yield from _draft(request))
-            draft, doubts = _believed(offered, request, rules_in_force(work.session), terms.count)
-            made[position] = _digest(request, draft, number + len(made), terms.count)
-            notes += doubts
+            believed = _believed(offered, request, rules_in_force(work.session), terms.count)
+            draft = believed.draft
+            made[position] = _digest(request, believed, number + len(made), terms.count)
+            notes += [*believed.notes, *_added(request, draft)]
             memory_in = made[position].number if memory else memory_in
             notes += [draft.note] if draft.note else []
             if draft.author not in _NO_MODEL:
                 requests.append((made[position].number, request))
+                without = replace(believed, draft=believed.floor)
+                bare.append(_digest(request, without, made[position].number, terms.count))
     return _Work(
         session=apply(work.session, work.plan.sheet, made, memory_in),
         plan=work.plan,
@@ -185,6 +194,25 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
         freed=(*work.freed, *work.plan.sheet.freed),
         notes=(*work.notes, *notes),
         requests=(*work.requests, *requests),
+        bare=(*work.bare, *bare),
+    )
+
+
+def _within_goal(work: _Work, terms: _Terms) -> _Work:
+    """A model's prose is shown where there is room for it, and pushes nothing else out."""
+    goal = work.plan.goal
+    shown = {digest.number for digest in work.session.digests}
+    bare = {digest.number: digest for digest in work.bare if digest.number in shown}
+    if goal is None or not bare or measure(work.session, terms.own, terms.count).counted <= goal:
+        return work
+    without = tuple(bare.get(digest.number, digest) for digest in work.session.digests)
+    return replace(
+        work,
+        session=work.session.model_copy(update={"digests": without}),
+        digests=tuple(bare.get(digest.number, digest) for digest in work.digests),
+        notes=(*work.notes, _NO_ROOM),
+        requests=tuple(one for one in work.requests if one[0] not in bare),
+        bare=tuple(digest for digest in work.bare if digest.number not in bare),
     )
 
 
@@ -194,19 +222,30 @@ def _fresh(digest: Digest, terms: _Terms) -> Digest | None:
     return with_open(digest, unfinished(of_plan(digest.items("OPEN"), terms.plan), later))
 
 
+@dataclass(frozen=True, slots=True)
+class _Believed:
+    """What of a draft is true to its source, and what is taken from the source without it."""
+
+    draft: Draft
+    floor: Draft
+    notes: tuple[str, ...] = ()
+
+
 def _believed(
     draft: Draft, request: SummaryRequest, rules: Sequence[str], count: Count
-) -> tuple[Draft, tuple[str, ...]]:
+) -> _Believed:
     """What of a draft is true to its source; a draft that cannot be believed is extracted anew."""
-    notes: tuple[str, ...] = ()
-    if draft.author != "extractive":
-        judged = check_draft(draft, request, count, rules)
-        if judged.draft is not None:
-            return judged.draft, judged.notes
-        draft, notes = extract(request), judged.notes
     # Our own lines are true to the span, but a tool's output may have planted what they quote.
-    cleaned = clean_draft(draft, request, rules)
-    return cleaned.draft or Draft(author="extractive"), (*notes, *cleaned.notes)
+    own = draft if draft.author == "extractive" else extract(request)
+    cleaned = clean_draft(own, request, rules)
+    floor = cleaned.draft or Draft(author="extractive")
+    if draft.author == "extractive":
+        return _Believed(floor, floor, cleaned.notes)
+    judged = check_draft(draft, request, count, rules)
+    if judged.draft is not None:
+        return _Believed(judged.draft, floor, judged.notes)
+    refused = floor.model_copy(update={"note": draft.note})
+    return _Believed(refused, floor, (*judged.notes, *cleaned.notes))
 
 
 def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequest:
@@ -239,8 +278,41 @@ def _draft(request: SummaryRequest) -> Generator[Request, Answer, Draft]:
     return answer
 
 
-def _digest(request: SummaryRequest, draft: Draft, number: int, count: Count) -> Digest:
-    """A draft made whole: what must be kept is put in word for word, and all of it fits."""
+def _digest(request: SummaryRequest, believed: _Believed, number: int, count: Count) -> Digest:
+    """A draft made whole: what must be kept is put in word for word, and all of it fits.
+
+    A model's prose is laid onto what was extracted, of which nothing is left out for it. An agent
+    knows what it needs: its digest is completed by what must be kept alone.
+    """
+    draft = believed.draft
+    if draft.author in _NO_MODEL:
+        return _framed(request, draft.author, number, draft.sections, count)
+    floor = _framed(request, draft.author, number, believed.floor.sections, count)
+    room = max(request.max_tokens - floor.tokens, request.max_tokens // _PROSE_SHARE)
+    return with_prose(floor, draft.sections, room, count)
+
+
+def _added(request: SummaryRequest, draft: Draft) -> tuple[str, ...]:
+    """What the agent is told of what its own digest left out."""
+    if draft.author != "agent":
+        return ()
+    told = {plain(item.text) for _, items in draft.sections for item in items}
+    missed = {
+        name: sum(plain(item.text) not in told for item in items)
+        for name, items in request.must_keep
+    }
+    kinds = (("CONSTRAINTS", "rule"), ("OPEN", "open task"))
+    found = [
+        f"{number} {word}{'s' if number > 1 else ''}"
+        for name, word in kinds
+        if (number := missed.get(name, 0))
+    ]
+    return (f"your digest did not name {' and '.join(found)}: added",) if found else ()
+
+
+def _framed(
+    request: SummaryRequest, author: str, number: int, offered: Sections, count: Count
+) -> Digest:
     times = [m.at for m in request.messages if m.at is not None]
     digest = Digest(
         number=number,
@@ -249,11 +321,11 @@ def _digest(request: SummaryRequest, draft: Draft, number: int, count: Count) ->
         messages=len(request.messages),
         sections=(),
         index=request.index,
-        author=draft.author,
+        author=author,
         began=times[0] if times else None,
         ended=times[-1] if times else None,
     )
-    sections = join(request.must_keep, draft.sections)
+    sections = join(request.must_keep, offered)
     room = request.max_tokens - count(label(digest))
     return sized(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
 
@@ -269,7 +341,7 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
             raise TypeError("a SearchRequest is answered by Found")
         missing = lost(check.unseen, answer.hits, terms.found)
     if missing:
-        work = yield from _repaired(work, missing, terms)
+        work = _within_goal((yield from _repaired(work, missing, terms)), terms)
         shown, gone, check = _compared(before, work, terms)
         missing = _still(missing, check)
     if missing:
@@ -356,8 +428,8 @@ def _repaired(
         asked = request.model_copy(update={"lost": left_out})
         draft = yield from _draft(asked)
         rules = rules_in_force(work.session)
-        believed, notes = _believed(draft, request, rules, terms.count)
-        if believed.author in _NO_MODEL:
+        believed = _believed(draft, request, rules, terms.count)
+        if believed.draft.author in _NO_MODEL:
             return work  # it could not, and what is missing is patched in
         mended = _digest(request, believed, number, terms.count)
         return replace(
@@ -366,7 +438,7 @@ def _repaired(
                 update={"digests": _with(work.session.digests, mended)}
             ),
             digests=_with(work.digests, mended),
-            notes=(*work.notes, *notes),
+            notes=(*work.notes, *believed.notes),
         )
     return work
 

@@ -81,6 +81,11 @@ def is_planted(text: str) -> bool:
     return bool(_FORGED.search(bare) or _ORDER.search(bare))
 
 
+def is_excuse(text: str) -> bool:
+    """Whether a text begins as a model's refusal does."""
+    return bool(_EXCUSE.match(text))
+
+
 def clean_draft(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Judged:
     """The same strips without a refusal, for our own draft: tools may have planted what it took."""
     return _cleaned(draft, _Source(request, rules))

@@ -383,6 +383,7 @@ def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() 
         "Never push.",
     ]
     assert not outside.summaries
+    assert outcome.receipt.notes == ("your digest did not name 1 rule and 1 open task: added",)
 
 
 def test_older_spans_are_summarized_where_the_agents_digest_is_for_the_newest() -> None:
@@ -518,8 +519,8 @@ def test_what_no_search_finds_is_put_back_word_for_word() -> None:
     policy = Policy(
         window_tokens=3_000, index_max_tokens=60, recall_max_tokens=1, promoted_max_percent=0
     )
-    empty = NOTHING_MUCH
-    outcome = done(compress(session, policy, Hostile(session.messages, empty)))
+    outside = Hostile(session.messages, NOTHING_MUCH)
+    outcome = done(compress(session, policy, outside, strategy="archive"))
     (digest,) = outcome.digests
     facts = [item.text for item in digest.items("FACTS")]
     assert facts
@@ -536,7 +537,8 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
     policy = Policy(
         window_tokens=3_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
     )
-    outcome = done(compress(session, policy, Hostile((), NOTHING_MUCH)))
+    outside = Hostile((), NOTHING_MUCH)
+    outcome = done(compress(session, policy, outside, strategy="archive"))
     facts = [item.text for item in outcome.digests[0].items("FACTS")]
     assert facts == [f"7f3a91c{n}" for n in range(9)]
 

@@ -1,0 +1,63 @@
+"""How many model calls a session may still make, and whether a limit is near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mcp_compaction.model import Spent, Value
+
+_NEAR = 0.8
+
+
+class Limits(Value):
+    """The most that summaries may take; None: no limit. An hour counts for all sessions at once."""
+
+    calls_per_session: int | None = None
+    calls_per_hour: int | None = None
+    cost_per_session: float | None = None  # dollars
+    cost_per_hour: float | None = None
+
+
+class Allowance(Value):
+    """What may still be asked of models."""
+
+    calls_left: int | None = None  # None: no limit
+    refusal: str = ""  # why nothing may be asked, for the receipt
+    is_near: bool = False  # four fifths of a limit are gone: budget pressure
+
+
+class _Limit(NamedTuple):
+    setting: str
+    used: float
+    most: float
+    said: str
+
+
+def allowance(session: Spent, hour: Spent, limits: Limits) -> Allowance:
+    """What is left, given what this session took so far and what all took in the last hour."""
+    known = list(_limits(session, hour, limits))
+    gone = next((limit for limit in known if limit.used >= limit.most), None)
+    calls = [int(limit.most - limit.used) for limit in known if "calls" in limit.setting]
+    return Allowance(
+        calls_left=0 if gone else min(calls, default=None),
+        refusal=f"{gone.said}; raise {gone.setting} for more" if gone else "",
+        is_near=any(limit.used >= _NEAR * limit.most for limit in known),
+    )
+
+
+def _limits(session: Spent, hour: Spent, limits: Limits) -> Iterator[_Limit]:
+    for span, spent, most in (
+        ("session", session, limits.calls_per_session),
+        ("hour", hour, limits.calls_per_hour),
+    ):
+        if most is not None:
+            said = f"{spent.calls} of {most} model calls per {span} are made"
+            yield _Limit(f"summarizer_max_calls_per_{span}", spent.calls, most, said)
+    for span, spent, dollars in (
+        ("session", session, limits.cost_per_session),
+        ("hour", hour, limits.cost_per_hour),
+    ):
+        if dollars is not None:
+            said = f"${spent.cost:.2f} of ${dollars:.2f} per {span} are spent"
+            yield _Limit(f"summarizer_max_cost_per_{span}", spent.cost, dollars, said)

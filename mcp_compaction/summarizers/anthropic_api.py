@@ -1,0 +1,114 @@
+"""Asks a model by the Messages API: Anthropic's own, or any server that speaks it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_compaction.core.prompts import Prompt, answer_room
+from mcp_compaction.summarizers.calling import (
+    CONNECT_SECONDS,
+    Answer,
+    CallFailed,
+    failed_status,
+)
+from mcp_compaction.summarizers.endpoint import Endpoint
+
+if TYPE_CHECKING:  # the SDK takes half a second to import: only a call needs it
+    from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic.types import RawMessageStreamEvent, Usage
+
+BASE_URL = "https://api.anthropic.com"
+
+
+class AnthropicBackend:
+    """Streams the answer, so that a server notices at once when nobody wants it any more."""
+
+    name = "anthropic"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._endpoint.model
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """The model's answer; raises CallFailed."""
+        import anthropic
+        import httpx2
+
+        try:
+            async with _client(self._endpoint) as client:
+                events = await client.messages.create(
+                    model=self.model,
+                    max_tokens=answer_room(prompt.limit),
+                    system=prompt.system,
+                    messages=[{"role": "user", "content": prompt.user}],
+                    stream=True,
+                )
+                async with events:
+                    return await _gathered(events)
+        except anthropic.APIStatusError as error:
+            # An error inside of a stream comes with the status of the stream, which is 200.
+            status = 529 if error.type == "overloaded_error" else error.status_code
+            wait = error.response.headers.get("retry-after")
+            raise failed_status(status if status >= 400 else 500, wait) from None
+        except anthropic.APITimeoutError:
+            raise CallFailed("the connection could not be made in time", may_retry=True) from None
+        except (anthropic.APIConnectionError, httpx2.TransportError):
+            raise CallFailed("the connection failed or broke off", may_retry=True) from None
+        except (anthropic.AnthropicError, httpx2.HTTPError, ValueError, TypeError, AttributeError):
+            raise CallFailed("the answer was not one of the Messages API") from None
+
+
+def _client(endpoint: Endpoint) -> AsyncAnthropic:
+    import anthropic
+    import httpx2
+
+    return anthropic.AsyncAnthropic(
+        api_key=endpoint.needed_key(),
+        base_url=endpoint.base_url,
+        max_retries=0,
+        open_telemetry=False,
+        http_client=httpx2.AsyncClient(
+            # The whole call is timed by who asks; a cold model may be silent for long.
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            follow_redirects=False,  # the key is for this address only
+            trust_env=not endpoint.is_local,
+        ),
+    )
+
+
+async def _gathered(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
+    texts: list[str] = []
+    usage = Answer(text="")
+    stop: str | None = None
+    async for event in events:
+        match event.type:
+            case "message_start":
+                usage = _usage(event.message.usage)
+            case "content_block_delta":
+                if event.delta.type == "text_delta":
+                    texts.append(event.delta.text)
+            case "message_delta":
+                stop = event.delta.stop_reason
+                usage = usage.model_copy(update={"output_tokens": event.usage.output_tokens or 0})
+                if event.usage.input_tokens and not usage.input_tokens:  # some servers know it late
+                    usage = usage.model_copy(update={"input_tokens": event.usage.input_tokens})
+            case _:
+                pass
+    if stop is None:
+        raise CallFailed("the connection failed or broke off", may_retry=True)
+    return usage.model_copy(update={"text": "".join(texts), "refused": stop == "refusal"})
+
+
+def _usage(usage: Usage) -> Answer:
+    cached = usage.cache_read_input_tokens or 0
+    written = usage.cache_creation_input_tokens or 0
+    return Answer(
+        text="",
+        input_tokens=(usage.input_tokens or 0) + cached + written,
+        output_tokens=usage.output_tokens or 0,
+        cached_tokens=cached,
+    )

@@ -1,0 +1,281 @@
+"""What every summarizer that calls a model shares: limits in time, retries, a fuse, accounts."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+
+from mcp_compaction.core.parts import Count
+from mcp_compaction.core.prompts import (
+    Prompt,
+    Unusable,
+    merge_parts,
+    prompts_for,
+    read_answer,
+)
+from mcp_compaction.core.redact import redact
+from mcp_compaction.core.tokens import family_factor
+from mcp_compaction.errors import SummarizerError
+from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value
+
+CONNECT_SECONDS = 5.0
+
+_MOST_RETRIES = 2
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 8.0  # a server that wants to be left alone for longer is left alone
+_FAILURES_TO_BLOW = 3
+_FUSE_SECONDS = 60.0
+_HARDLY_LESS = 0.9  # reported input under this share of what was sent: the server cut it
+
+
+class Price(Value):
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+    cached: float | None = None  # None: as any other input
+
+
+class Answer(Value):
+    """What a model said, and what the server says it took."""
+
+    text: str
+    input_tokens: int = 0  # 0: it does not say; with what came from a cache
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    refused: bool = False
+
+
+class CallFailed(Exception):
+    """A call that gave no answer; the words are ours and fit for a receipt."""
+
+    def __init__(self, reason: str, *, may_retry: bool = False, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.may_retry = may_retry
+        self.wait = wait  # seconds the server asked for
+
+
+class Backend(Protocol):
+    """One way to ask a model."""
+
+    @property
+    def name(self) -> str:
+        """What settings call it."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        ...
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """The model's answer; raises CallFailed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one summarizer may take."""
+
+    window_tokens: int
+    timeout_seconds: float = 120.0  # for one call; a local model may have to be loaded first
+    total_seconds: float = 300.0  # for one summary with all its calls and pauses
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """How time passes; a test lets it pass otherwise."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    chance: Callable[[], float] = random.random
+
+
+@dataclass(slots=True)
+class Fuse:
+    """Stops asking for a while what failed several times in a row."""
+
+    failures: int = 0
+    until: float = 0.0
+    last: str = ""
+
+    def check(self, now: float) -> None:
+        """Raise if the fuse has blown and the time is not over."""
+        if now < self.until:
+            raise SummarizerError(
+                f"not asked: it failed {self.failures} times in a row ({self.last}); it is tried"
+                f" again in {self.until - now:.0f} s"
+            )
+
+    def note(self, reason: str, now: float) -> None:
+        """Count a failure; no reason: it went well."""
+        self.failures = self.failures + 1 if reason else 0
+        self.last = reason
+        if self.failures >= _FAILURES_TO_BLOW:
+            self.until = now + _FUSE_SECONDS
+
+
+@dataclass(slots=True)
+class _Summary:
+    """One summary under way."""
+
+    calls_left: int | None
+    calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    drafts: list[Draft] = field(default_factory=list[Draft])
+
+    @property
+    def may_call(self) -> bool:
+        return self.calls_left is None or len(self.calls) < self.calls_left
+
+
+class CallingSummarizer:
+    """Asks a model for each part of a span; what fails is said in words and accounted for."""
+
+    def __init__(self, backend: Backend, terms: Terms, count: Count, clock: Time | None = None):
+        self._backend = backend
+        self._terms = terms
+        self._count = count
+        self._time = clock or Time()
+        self._fuse = Fuse()
+
+    @property
+    def name(self) -> str:
+        """What the receipt calls it."""
+        return self._backend.name
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        """A draft from all parts that were answered; raises SummarizerError where none was."""
+        self._fuse.check(self._time.now())
+        prompts = self._prompts(request)
+        summary = _Summary(request.calls_left)
+        reason = await self._all_asked(prompts, summary)
+        self._fuse.note(reason, self._time.now())
+        if not summary.drafts:
+            raise SummarizerError(reason, tuple(summary.calls))
+        span = sum(message.tokens for message in request.messages)
+        draft = merge_parts(summary.drafts, min(2 * request.max_tokens, span), self._count)
+        left = f"{len(prompts) - len(summary.drafts)} of {len(prompts)} parts of the span"
+        note = f"{self.name}: {reason}; {left} were extracted only" if reason else ""
+        return draft.model_copy(update={"note": note, "calls": tuple(summary.calls)})
+
+    def _prompts(self, request: SummaryRequest) -> tuple[Prompt, ...]:
+        window = self._terms.window_tokens
+        # The window is in the model's own tokens, our count is not.
+        prompts = prompts_for(
+            request, int(window / family_factor(self._backend.model)), self._count
+        )
+        if not prompts:
+            raise SummarizerError(f"a window of {window} tokens is too small for any summary")
+        left = request.calls_left
+        if left is not None and len(prompts) > left:
+            raise SummarizerError(
+                f"not asked: the span needs {len(prompts)} calls, {left} are left"
+            )
+        return prompts
+
+    async def _all_asked(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
+        """Ask for one part after another until one fails; why it failed, or nothing."""
+        reason = f"not done within {self._terms.total_seconds:g} s"
+        with anyio.move_on_after(self._terms.total_seconds):
+            try:
+                for prompt in prompts:
+                    summary.drafts.append(await self._answered(prompt, summary))
+            except CallFailed as failed:
+                return failed.reason
+            return ""
+        return reason
+
+    async def _answered(self, prompt: Prompt, summary: _Summary) -> Draft:
+        """The draft of one part, with a pause and another try where that may help."""
+        for retry in range(_MOST_RETRIES + 1):
+            try:
+                return await self._called(prompt, summary)
+            except CallFailed as failed:
+                pause = _FIRST_PAUSE * 2**retry * (0.5 + self._time.chance() / 2)
+                pause = max(pause, failed.wait or 0.0)
+                if not failed.may_retry or retry == _MOST_RETRIES or not summary.may_call:
+                    raise
+                if pause > _LONGEST_PAUSE:
+                    asked = f"{failed.reason}, and asks to wait {failed.wait:g} s"
+                    raise CallFailed(asked) from failed
+            await self._time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    async def _called(self, prompt: Prompt, summary: _Summary) -> Draft:
+        """One call, accounted for whatever becomes of it."""
+        began = self._time.now()
+        answer, failed = Answer(text=""), "given up"
+        try:
+            with anyio.fail_after(self._terms.timeout_seconds):
+                answer = await self._backend.ask(prompt)
+            draft = self._read(answer, prompt)
+            failed = ""
+        except TimeoutError:
+            failed = f"no answer within {self._terms.timeout_seconds:g} s"
+            raise CallFailed(failed) from None
+        except CallFailed as error:
+            error.reason = failed = redact(error.reason).text
+            raise
+        finally:
+            seconds = self._time.now() - began
+            summary.calls.append(self._account(answer, seconds, failed))
+        return draft
+
+    def _read(self, answer: Answer, prompt: Prompt) -> Draft:
+        if answer.refused:
+            raise CallFailed("the model refused")
+        # Servers that cut a long prompt say so by nothing but this number. No vocabulary in use
+        # packs text a tenth tighter than ours, so that a whole prompt never looks cut.
+        if 0 < answer.input_tokens < _HARDLY_LESS * prompt.tokens:
+            raise CallFailed(
+                f"the server read {answer.input_tokens} of {prompt.tokens} tokens:"
+                " its window is smaller than summarizer_window_tokens"
+            )
+        read = read_answer(answer.text, self._backend.model, prompt.limit, self._count)
+        if isinstance(read, Unusable):
+            raise CallFailed(read.reason)
+        return read
+
+    def _account(self, answer: Answer, seconds: float, failed: str) -> ModelCall:
+        return ModelCall(
+            model=self._backend.model,
+            seconds=seconds,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            cached_tokens=answer.cached_tokens,
+            cost=cost(answer, self._terms.price),
+            failed=failed,
+        )
+
+
+def cost(answer: Answer, price: Price | None) -> float | None:
+    """What an answer cost in dollars; None where no price is known."""
+    if price is None:
+        return None
+    cached = price.input if price.cached is None else price.cached
+    fresh = max(0, answer.input_tokens - answer.cached_tokens)
+    dollars = fresh * price.input + answer.cached_tokens * cached
+    return (dollars + answer.output_tokens * price.output) / 1_000_000
+
+
+def failed_status(status: int, wait: str | None) -> CallFailed:
+    """What an HTTP status means for who set the endpoint up."""
+    known = {
+        400: "the endpoint did not understand the request (HTTP 400)",
+        401: "the endpoint refused the key (HTTP 401)",
+        403: "the endpoint refused the key (HTTP 403)",
+        404: "the endpoint knows no such model or address (HTTP 404)",
+        413: "the request was too large (HTTP 413)",
+        429: "the endpoint has too many requests (HTTP 429)",
+        529: "the endpoint is overloaded (HTTP 529)",
+    }
+    reason = known.get(status, f"the endpoint failed (HTTP {status})")
+    seconds = float(wait) if wait is not None and wait.strip().isdigit() else None
+    return CallFailed(reason, may_retry=status in (408, 429) or status >= 500, wait=seconds)
