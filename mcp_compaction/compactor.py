@@ -6,12 +6,13 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, assert_never
 
 from mcp_compaction.core import pins as pinning
+from mcp_compaction.core.allowance import Allowance, Limits, allowance
 from mcp_compaction.core.candidates import offer
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.extract import extract
@@ -86,6 +87,7 @@ COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
 FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
 SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
 REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
+FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest
 
 Progress = Callable[[str], Awaitable[None]]
 
@@ -156,6 +158,7 @@ class Parts:
     clock: Clock
     policy: Policy
     mask_secrets: bool = True
+    limits: Limits = field(default_factory=Limits)
 
 
 class Compactor:
@@ -168,6 +171,7 @@ class Compactor:
         self._clock = parts.clock
         self._policy = parts.policy
         self._mask = parts.mask_secrets
+        self._limits = parts.limits
 
     # Sessions
 
@@ -287,7 +291,9 @@ class Compactor:
 
     async def load(self, info: SessionInfo) -> Session:
         """The session at this moment."""
-        return await self._store.load(info.id, self._clock.now())
+        session = await self._store.load(info.id, self._clock.now())
+        left = await self._allowance(info)
+        return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 
     async def fill(self, info: SessionInfo) -> Fill:
         """How full the window is."""
@@ -572,7 +578,18 @@ class Compactor:
     # How it is done
 
     def _rules(self, session: Session) -> Policy:
-        return under_pressure(for_session(self._policy, session.info.traits))
+        policy = for_session(self._policy, session.info.traits)
+        if session.is_pressed:
+            policy = policy.model_copy(update={"budget_pressure": True})
+        return under_pressure(policy)
+
+    async def _allowance(self, info: SessionInfo) -> Allowance:
+        """What may still be asked of models for this session."""
+        if self._limits == Limits():
+            return Allowance()
+        hour_ago = self._clock.now() - timedelta(hours=1)
+        session = await self._store.spent(info.id)
+        return allowance(session, await self._store.spent(None, hour_ago), self._limits)
 
     async def _compress(self, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
         for _ in range(_MOST_TRIES):
@@ -631,10 +648,18 @@ class Compactor:
                 assert_never(request)
 
     async def _summarize(self, info: SessionInfo, request: SummaryRequest) -> Draft:
-        draft = await self._drafted(request)
+        left = await self._allowance(info)
+        if left.refusal:
+            note = f"no model was asked: {left.refusal}; extracted instead"
+            draft = extract(request).model_copy(update={"note": note})
+        else:
+            asked = request.model_copy(update={"calls_left": left.calls_left})
+            draft = await self._drafted(asked)
         if draft.calls:
             # They were paid for, whatever becomes of this compaction.
             await self._store.add_calls(info.id, draft.calls, self._clock.now())
+        if draft.note:
+            await self._note(info, FALLBACK, draft.note)
         return draft
 
     async def _drafted(self, request: SummaryRequest) -> Draft:

@@ -465,6 +465,7 @@ class Session(Value):
     next_digest: int = 1
     next_compaction: int = 1
     last_compaction: Receipt | None = None
+    is_pressed: bool = False  # a limit on model calls is near: budget pressure
 
 
 # What was asked and what came of it

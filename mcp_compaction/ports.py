@@ -219,8 +219,8 @@ class Store(Protocol):
         """Note what was asked of models on behalf of a session."""
         ...
 
-    async def spent(self, session: int, since: datetime | None = None) -> Spent:
-        """What the model calls of a session took since a moment; None: ever."""
+    async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
+        """What the model calls of a session took since a moment; None: of all sessions, ever."""
         ...
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:

@@ -7,20 +7,28 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
-from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.model import Value
 from mcp_compaction.store.connect import default_home
+from mcp_compaction.summarizers.price import Price
 
 _PREFIX = "MCP_COMPACTION_"
 _CONFIG = "MCP_COMPACTION_CONFIG"
 _DEBUG = "MCP_COMPACTION_DEBUG"  # how the command line complains; no setting
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
+
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+Dollars = Annotated[float, Field(ge=0)]
+
+SUMMARIZERS = ("extractive", "anthropic", "openai")
+"""The names that the setting `summarizer` may list; `auto` stands for the best one there is."""
 
 
 class Settings(Value):
@@ -40,9 +48,81 @@ class Settings(Value):
     summarizer: str = Field(
         default="auto", description="What writes digests; auto: the best one that is at hand."
     )
+    summarizer_model: str | None = Field(
+        default=None, description="The model that summarizes; unset, auto asks no model at all."
+    )
+    summarizer_base_url: str | None = Field(
+        default=None, description="Where it is asked; none: the provider's own address."
+    )
+    summarizer_key_file: Path | None = Field(
+        default=None,
+        description="A file of mode 600 with its key; none: the provider's own variable.",
+    )
+    summarizer_window_tokens: Positive | None = Field(
+        default=None,
+        description="Tokens its window holds; none: 4096 at an address of your own, else 100000.",
+    )
+    summarizer_timeout_seconds: Seconds = Field(
+        default=120, description="The longest wait for one call; a local model may start cold."
+    )
+    summarizer_total_seconds: Seconds = Field(
+        default=300, description="The longest wait for one summary, with all its calls."
+    )
+    summarizer_max_calls_per_session: Count | None = Field(
+        default=200, description="Most model calls for one session."
+    )
+    summarizer_max_calls_per_hour: Count | None = Field(
+        default=60, description="Most model calls in an hour, for all sessions together."
+    )
+    summarizer_max_cost_per_session: Dollars | None = Field(
+        default=None, description="Most dollars for one session; needs the model's price."
+    )
+    summarizer_max_cost_per_hour: Dollars | None = Field(
+        default=None, description="Most dollars in an hour, for all sessions together."
+    )
+    summarizer_prices: dict[str, Price] = Field(
+        default={}, description="Dollars for a million tokens, by model."
+    )
     unrecorded: tuple[str, ...] = Field(
         default=(), description="Projects whose messages are not recorded."
     )
+
+    @field_validator("summarizer_base_url")
+    @classmethod
+    def _is_plain_address(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "http://localhost")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it should begin with http:// or https://")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("it should hold no key: write that to summarizer_key_file")
+        return url
+
+    @model_validator(mode="after")
+    def _can_summarize(self) -> Self:
+        unknown = [name for name in self.summarizers if name not in SUMMARIZERS]
+        if unknown:
+            raise ValueError(
+                f"summarizer names {unknown[0]!r}; use auto, or a list of {', '.join(SUMMARIZERS)}"
+            )
+        asks = self.summarizers != ("extractive",) or self.summarizer_base_url is not None
+        if asks and self.summarizer_model is None:
+            raise ValueError(
+                "summarizer or summarizer_base_url asks a model, but summarizer_model names none"
+            )
+        costs = (self.summarizer_max_cost_per_session, self.summarizer_max_cost_per_hour)
+        if costs != (None, None) and self.summarizer_model not in self.summarizer_prices:
+            raise ValueError(
+                "summarizer_max_cost_per_session and summarizer_max_cost_per_hour need the price"
+                " of summarizer_model in the settings file, under [summarizer_prices]"
+            )
+        return self
+
+    @property
+    def summarizers(self) -> tuple[str, ...]:
+        """Who is asked for a digest, in order; nothing leaves the machine unless a model is set."""
+        if self.summarizer.strip() == "auto":
+            return ("anthropic", "extractive") if self.summarizer_model else ("extractive",)
+        return tuple(name.strip() for name in self.summarizer.split(",") if name.strip())
 
     def records(self, project: str) -> bool:
         """Whether messages of that project, or of the folder it lies in, are recorded."""
@@ -57,7 +137,8 @@ class _Given(NamedTuple):
     source: str
 
 
-_PLAIN = tuple(name for name in Settings.model_fields if name not in ("policy", "unrecorded"))
+_TABLES = ("policy", "unrecorded", "summarizer_prices")  # not one value each
+_PLAIN = tuple(name for name in Settings.model_fields if name not in _TABLES)
 _POLICY = tuple(Policy.model_fields)
 NAMES: tuple[str, ...] = (*_PLAIN, *_POLICY)
 """The names of all settings: as a flag, as a variable after MCP_COMPACTION_, and in TOML."""
@@ -72,6 +153,7 @@ def load_settings(
     path = _config_path(environ, config_dir)
     table = _read(path, required=bool(environ.get(_CONFIG)))
     unrecorded = _unrecorded(table.pop("projects", {}), path, environ)
+    prices = _prices(table.pop("summarizer_prices", {}), path)
     given = (
         _checked({name: _Given(value, f"{path}: {name}") for name, value in table.items()})
         | _from_environ(environ)
@@ -86,6 +168,7 @@ def load_settings(
     fields = {name: _none(given[name].value) for name in _PLAIN if name in given}
     fields["policy"] = _policy(given)
     fields["unrecorded"] = unrecorded
+    fields["summarizer_prices"] = prices
     fields.setdefault("home", default_home(environ))
     return _settings(fields, given)
 
@@ -183,6 +266,17 @@ def _unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -> tup
             if not value:
                 off.append(str(_at_home(project, environ)))
     return tuple(off)
+
+
+def _prices(tables: object, path: Path) -> dict[str, Price]:
+    try:
+        return TypeAdapter(dict[str, Price]).validate_python(tables)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise SettingsError(
+            f'{path}: summarizer_prices {where} is no price: write [summarizer_prices."model"]'
+            " with input, output and if need be cached, in dollars for a million tokens."
+        ) from None
 
 
 # What is said of a bad one

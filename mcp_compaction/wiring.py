@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
+from functools import partial
 
 from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.core.allowance import Limits
+from mcp_compaction.core.parts import Count
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import O200kCounter, best_counter, read_ranks
 from mcp_compaction.errors import SettingsError
-from mcp_compaction.ports import Clock, TokenCounter
+from mcp_compaction.ports import Clock, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.summarizers.calling import CallingSummarizer, Terms
+from mcp_compaction.summarizers.chain import Chain
+from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+
+_UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
+_HOSTED_WINDOW = 100_000
 
 
 class SystemClock:
@@ -40,16 +50,59 @@ def counter_of(settings: Settings) -> TokenCounter:
             return O200kCounter(ranks)
 
 
+def summarizer_of(settings: Settings, count: Count) -> Summarizer:
+    """Who writes digests, in the order of the settings; clients are made when first needed."""
+    names = [name for name in settings.summarizers if name != "extractive"]
+    if not names:
+        return ExtractiveSummarizer()
+    return Chain([(name, partial(_calling, name, settings, count)) for name in names])
+
+
+def _calling(name: str, settings: Settings, count: Count) -> Summarizer:
+    from mcp_compaction.summarizers import anthropic_api, openai_api
+
+    api = {"anthropic": anthropic_api, "openai": openai_api}[name]
+    model, own_url = settings.summarizer_model or "", settings.summarizer_base_url
+    endpoint = Endpoint(
+        base_url=own_url or api.BASE_URL,
+        model=model,
+        environment_key=lambda: os.environ.get(f"{name.upper()}_API_KEY"),
+        key_file=settings.summarizer_key_file,
+    )
+    window = _UNKNOWN_WINDOW if own_url else _HOSTED_WINDOW
+    terms = Terms(
+        window_tokens=settings.summarizer_window_tokens or window,
+        timeout_seconds=settings.summarizer_timeout_seconds,
+        total_seconds=settings.summarizer_total_seconds,
+        price=settings.summarizer_prices.get(model),
+    )
+    return CallingSummarizer(api.backend(endpoint), terms, count)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What summaries may take; where no model is asked there is nothing to limit."""
+    if settings.summarizers == ("extractive",):
+        return Limits()
+    return Limits(
+        calls_per_session=settings.summarizer_max_calls_per_session,
+        calls_per_hour=settings.summarizer_max_calls_per_hour,
+        cost_per_session=settings.summarizer_max_cost_per_session,
+        cost_per_hour=settings.summarizer_max_cost_per_hour,
+    )
+
+
 async def open_compactor(settings: Settings, clock: Clock | None = None) -> Compactor:
     """A compactor as the settings want it; close it when done."""
+    counter = counter_of(settings)
     store = await open_store(store_path(settings.home))
     return Compactor(
         Parts(
             store=store,
-            summarizer=ExtractiveSummarizer(),
-            counter=counter_of(settings),
+            summarizer=summarizer_of(settings, counter.count),
+            counter=counter,
             clock=clock or SystemClock(),
             policy=settings.policy,
             mask_secrets=settings.redact,
+            limits=limits_of(settings),
         )
     )

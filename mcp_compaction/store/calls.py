@@ -30,13 +30,13 @@ def add_calls(
     )
 
 
-def spent(connection: sqlite3.Connection, session: int, since: datetime | None) -> Spent:
-    """The sum over a session's calls at or after a moment; None: over all of them."""
+def spent(connection: sqlite3.Connection, session: int | None, since: datetime | None) -> Spent:
+    """The sum over the calls at or after a moment, of one session or of all."""
     row = connection.execute(
         "SELECT count(*), total(input_tokens), total(output_tokens), total(cached_tokens),"
         " total(cost), total(seconds), total(failed != '') FROM model_call"
-        " WHERE session = ? AND at >= ?",
-        (session, "" if since is None else stamp(since)),
+        " WHERE (? IS NULL OR session = ?) AND at >= ?",
+        (session, session, "" if since is None else stamp(since)),
     ).fetchone()
     return Spent(
         calls=row[0],

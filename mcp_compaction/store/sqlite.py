@@ -210,8 +210,8 @@ class SqliteStore:
         """Note what was asked of models on behalf of a session."""
         await self._write(lambda c: model_calls.add_calls(c, session, calls, now))
 
-    async def spent(self, session: int, since: datetime | None = None) -> Spent:
-        """What the model calls of a session took since a moment; None: ever."""
+    async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
+        """What the model calls of a session took since a moment; None: of all sessions, ever."""
         return await self._read(lambda c: model_calls.spent(c, session, since))
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:

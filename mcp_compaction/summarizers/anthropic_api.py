@@ -53,7 +53,7 @@ class AnthropicBackend:
             # An error inside of a stream comes with the status of the stream, which is 200.
             status = 529 if error.type == "overloaded_error" else error.status_code
             wait = error.response.headers.get("retry-after")
-            raise failed_status(status if status >= 400 else 500, wait) from None
+            raise failed_status(500 if status == 200 else status, wait) from None
         except anthropic.APITimeoutError:
             raise CallFailed("the connection could not be made in time", may_retry=True) from None
         except (anthropic.APIConnectionError, httpx2.TransportError):
@@ -82,7 +82,7 @@ def _client(endpoint: Endpoint) -> AsyncAnthropic:
 
 async def _gathered(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
     texts: list[str] = []
-    usage = Answer(text="")
+    usage: Answer | None = None
     stop: str | None = None
     async for event in events:
         match event.type:
@@ -91,13 +91,15 @@ async def _gathered(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
             case "content_block_delta":
                 if event.delta.type == "text_delta":
                     texts.append(event.delta.text)
-            case "message_delta":
+            case "message_delta" if usage is not None:
                 stop = event.delta.stop_reason
                 usage = usage.model_copy(update={"output_tokens": event.usage.output_tokens or 0})
                 if event.usage.input_tokens and not usage.input_tokens:  # some servers know it late
                     usage = usage.model_copy(update={"input_tokens": event.usage.input_tokens})
             case _:
                 pass
+    if usage is None:
+        raise CallFailed("the answer was not one of the Messages API")
     if stop is None:
         raise CallFailed("the connection failed or broke off", may_retry=True)
     return usage.model_copy(update={"text": "".join(texts), "refused": stop == "refusal"})
@@ -112,3 +114,8 @@ def _usage(usage: Usage) -> Answer:
         output_tokens=usage.output_tokens or 0,
         cached_tokens=cached,
     )
+
+
+def backend(endpoint: Endpoint) -> AnthropicBackend:
+    """The backend for an endpoint."""
+    return AnthropicBackend(endpoint)

@@ -19,9 +19,10 @@ from mcp_compaction.core.prompts import (
     read_answer,
 )
 from mcp_compaction.core.redact import redact
-from mcp_compaction.core.tokens import family_factor
+from mcp_compaction.core.tokens import family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value
+from mcp_compaction.summarizers.price import Price
 
 CONNECT_SECONDS = 5.0
 
@@ -31,14 +32,8 @@ _LONGEST_PAUSE = 8.0  # a server that wants to be left alone for longer is left 
 _FAILURES_TO_BLOW = 3
 _FUSE_SECONDS = 60.0
 _HARDLY_LESS = 0.9  # reported input under this share of what was sent: the server cut it
-
-
-class Price(Value):
-    """Dollars for a million tokens."""
-
-    input: float
-    output: float
-    cached: float | None = None  # None: as any other input
+_CLEARLY_LESS = 0.7
+_UNKNOWN_FAMILY = 1.2
 
 
 class Answer(Value):
@@ -168,9 +163,8 @@ class CallingSummarizer:
     def _prompts(self, request: SummaryRequest) -> tuple[Prompt, ...]:
         window = self._terms.window_tokens
         # The window is in the model's own tokens, our count is not.
-        prompts = prompts_for(
-            request, int(window / family_factor(self._backend.model)), self._count
-        )
+        counted = int(window / _tokens_per_count(self._backend.model))
+        prompts = prompts_for(request, counted, self._count)
         if not prompts:
             raise SummarizerError(f"a window of {window} tokens is too small for any summary")
         left = request.calls_left
@@ -231,9 +225,8 @@ class CallingSummarizer:
     def _read(self, answer: Answer, prompt: Prompt) -> Draft:
         if answer.refused:
             raise CallFailed("the model refused")
-        # Servers that cut a long prompt say so by nothing but this number. No vocabulary in use
-        # packs text a tenth tighter than ours, so that a whole prompt never looks cut.
-        if 0 < answer.input_tokens < _HARDLY_LESS * prompt.tokens:
+        # Servers that cut a long prompt say so by nothing but this number.
+        if 0 < answer.input_tokens < _fewest_tokens(prompt):
             raise CallFailed(
                 f"the server read {answer.input_tokens} of {prompt.tokens} tokens:"
                 " its window is smaller than summarizer_window_tokens"
@@ -250,19 +243,31 @@ class CallingSummarizer:
             input_tokens=answer.input_tokens,
             output_tokens=answer.output_tokens,
             cached_tokens=answer.cached_tokens,
-            cost=cost(answer, self._terms.price),
+            cost=self._cost(answer),
             failed=failed,
         )
 
+    def _cost(self, answer: Answer) -> float | None:
+        price = self._terms.price
+        if price is None:
+            return None
+        return price.of(answer.input_tokens, answer.cached_tokens, answer.output_tokens)
 
-def cost(answer: Answer, price: Price | None) -> float | None:
-    """What an answer cost in dollars; None where no price is known."""
-    if price is None:
-        return None
-    cached = price.input if price.cached is None else price.cached
-    fresh = max(0, answer.input_tokens - answer.cached_tokens)
-    dollars = fresh * price.input + answer.cached_tokens * cached
-    return (dollars + answer.output_tokens * price.output) / 1_000_000
+
+def _tokens_per_count(model: str) -> float:
+    """How many of its own tokens a model may need for one of ours; an unknown one needs more."""
+    is_known = precision_of("exact", model) == "exact"
+    return family_factor(model) if is_known else max(family_factor(model), _UNKNOWN_FAMILY)
+
+
+def _fewest_tokens(prompt: Prompt) -> float:
+    """The fewest tokens a server counts that has read a whole prompt.
+
+    Of English and code no vocabulary in use makes a tenth less than ours; of other scripts some do.
+    """
+    foreign = sum(not sign.isascii() for sign in prompt.user)
+    is_foreign = 4 * foreign > len(prompt.user)
+    return prompt.tokens * (_CLEARLY_LESS if is_foreign else _HARDLY_LESS)
 
 
 def failed_status(status: int, wait: str | None) -> CallFailed:
@@ -276,6 +281,8 @@ def failed_status(status: int, wait: str | None) -> CallFailed:
         429: "the endpoint has too many requests (HTTP 429)",
         529: "the endpoint is overloaded (HTTP 529)",
     }
+    if 300 <= status < 400:
+        return CallFailed(f"the endpoint points elsewhere (HTTP {status}), which is not followed")
     reason = known.get(status, f"the endpoint failed (HTTP {status})")
     seconds = float(wait) if wait is not None and wait.strip().isdigit() else None
     return CallFailed(reason, may_retry=status in (408, 429) or status >= 500, wait=seconds)

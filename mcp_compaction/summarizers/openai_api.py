@@ -103,3 +103,8 @@ def _answer(content: bytes) -> Answer:
         cached_tokens=details.cached_tokens or 0,
         refused=bool(message.refusal) or choice.finish_reason == "content_filter",
     )
+
+
+def backend(endpoint: Endpoint) -> OpenAiBackend:
+    """The backend for an endpoint."""
+    return OpenAiBackend(endpoint)

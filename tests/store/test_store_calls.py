@@ -1,4 +1,4 @@
-"""What models were asked for is counted per session, and goes when the session goes."""
+"""What models were asked for is summed by session, and goes when the session goes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from datetime import timedelta
 from pathlib import Path
 
 from mcp_compaction.model import ModelCall, Spent
-from mcp_compaction.ports import Scope
-from tests.sessions import NOW
-from tests.store.given_store import new_session, rows, with_store
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.store.sqlite import SqliteStore
+from tests.store.given_store import NOW, PROJECT, here, new_session, rows, with_store
 
 ANSWERED = ModelCall(
     model="small", seconds=1.5, input_tokens=900, output_tokens=80, cached_tokens=10, cost=0.25
 )
 FAILED = ModelCall(model="small", seconds=0.5, failed="no answer within 1 s")
+OTHER = SessionKey(project=PROJECT, name="other")
 
 
-def test_a_sessions_calls_are_summed_since_a_moment_and_ever(tmp_path: Path) -> None:
-    async def story(store: object) -> None: ...
-
-    async def play(store) -> None:
-        one, other = await new_session(store), await new_session(store, name="other")
+def test_calls_are_summed_of_a_session_and_of_all_since_a_moment_and_ever(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        one, other = await new_session(store), await new_session(store, OTHER)
         await store.add_calls(one, [ANSWERED], NOW)
         await store.add_calls(one, [ANSWERED, FAILED], NOW + timedelta(hours=2))
         await store.add_calls(other, [FAILED], NOW)
@@ -34,6 +33,17 @@ def test_a_sessions_calls_are_summed_since_a_moment_and_ever(tmp_path: Path) -> 
             failed=1,
         )
         assert (await store.spent(one, NOW + timedelta(hours=1))).calls == 2
+        assert (await store.spent(None)).calls == 4
         assert await store.spent(one, NOW + timedelta(hours=3)) == Spent()
 
-    with_store(tmp_path / "store.db", play)
+    with_store(tmp_path / "store.db", story)
+
+
+def test_a_forgotten_session_leaves_no_call_behind(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        one = await new_session(store)
+        await store.add_calls(one, [FAILED], NOW)
+        await store.forget(here(one), None, NOW)
+
+    with_store(tmp_path / "store.db", story)
+    assert rows(tmp_path / "store.db", "SELECT count(*) FROM model_call") == [(0,)]

@@ -1,0 +1,25 @@
+"""What a model's tokens cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mcp_compaction.model import Value
+
+_Dollars = Annotated[float, Field(ge=0)]
+
+
+class Price(Value):
+    """Dollars for a million tokens."""
+
+    input: _Dollars
+    output: _Dollars
+    cached: _Dollars | None = None  # None: as any other input
+
+    def of(self, read: int, cached: int, written: int) -> float:
+        """What one call cost in dollars; `read` holds what came from a cache."""
+        again = self.input if self.cached is None else self.cached
+        fresh = max(0, read - cached)
+        return (fresh * self.input + cached * again + written * self.output) / 1_000_000
