@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp_compaction.core.prompts import Prompt, answer_room
@@ -32,6 +33,10 @@ class AnthropicBackend:
     def model(self) -> str:
         """The model that is asked."""
         return self._endpoint.model
+
+    def load(self) -> None:
+        """Import what a call needs."""
+        import_module("anthropic")
 
     async def ask(self, prompt: Prompt) -> Answer:
         """The model's answer; raises CallFailed."""

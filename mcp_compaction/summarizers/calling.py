@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.prompts import (
@@ -67,6 +68,10 @@ class Backend(Protocol):
     @property
     def model(self) -> str:
         """The model that is asked."""
+        ...
+
+    def load(self) -> None:
+        """Import what a call needs; slow the first time."""
         ...
 
     async def ask(self, prompt: Prompt) -> Answer:
@@ -149,6 +154,8 @@ class CallingSummarizer:
         """A draft from all parts that were answered; raises SummarizerError where none was."""
         self._fuse.check(self._time.now())
         prompts = self._prompts(request)
+        # Importing a client may take seconds: neither the endpoint's fault nor other callers' wait.
+        await anyio.to_thread.run_sync(self._backend.load)
         summary = _Summary(request.calls_left)
         reason = await self._all_asked(prompts, summary)
         self._fuse.note(reason, self._time.now())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from pydantic import BaseModel, ValidationError
 
 from mcp_compaction.core.prompts import Prompt, answer_room
@@ -55,6 +57,10 @@ class OpenAiBackend:
     def model(self) -> str:
         """The model that is asked."""
         return self._endpoint.model
+
+    def load(self) -> None:
+        """Import what a call needs."""
+        import_module("httpx2")
 
     async def ask(self, prompt: Prompt) -> Answer:
         """The model's answer; raises CallFailed."""

@@ -46,7 +46,7 @@ PINNED = "Never push to main."
 WINDOW = Policy(window_tokens=3_000)
 COUNTER = EstimateCounter()
 FAST = Terms(
-    window_tokens=50_000, timeout_seconds=5, total_seconds=10, price=Price(input=1, output=5)
+    window_tokens=50_000, timeout_seconds=20, total_seconds=40, price=Price(input=1, output=5)
 )
 HASTY = Terms(window_tokens=50_000, timeout_seconds=0.2, total_seconds=1)
 
@@ -337,7 +337,7 @@ def test_where_a_limit_is_reached_no_model_is_asked(api: Api, tmp_path: Path) ->
 
 @pytest.mark.parametrize("api", APIS)
 def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(api: Api, tmp_path: Path) -> None:
-    terms = Terms(window_tokens=2_600, timeout_seconds=5, total_seconds=20)
+    terms = Terms(window_tokens=2_600, timeout_seconds=20, total_seconds=40)
 
     async def story(played: Play) -> None:
         done = await played.compress()
@@ -357,7 +357,7 @@ def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(api: Api, tmp_p
 def test_when_a_later_part_fails_what_was_answered_is_kept_and_said(
     api: Api, tmp_path: Path
 ) -> None:
-    terms = Terms(window_tokens=2_600, timeout_seconds=5, total_seconds=20)
+    terms = Terms(window_tokens=2_600, timeout_seconds=20, total_seconds=40)
 
     async def story(played: Play) -> None:
         done = await played.compress()

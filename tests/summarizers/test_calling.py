@@ -1,0 +1,204 @@
+"""What every model call is held to: the fuse, the pauses, the window, the price, the accounts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+import pytest
+
+from mcp_compaction.core.prompts import Prompt
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.errors import SummarizerError
+from mcp_compaction.model import Draft, SummaryRequest
+from mcp_compaction.summarizers.calling import (
+    Answer,
+    CallFailed,
+    CallingSummarizer,
+    Terms,
+    Time,
+    failed_status,
+)
+from mcp_compaction.summarizers.price import Price
+from tests.core.saying import user
+from tests.sessions import messages_of
+
+WIDE = Terms(window_tokens=50_000)
+SAID = Answer(text="PROGRESS\n- it was built")
+
+
+@dataclass
+class World:
+    """A backend and a clock that do as they are told; time passes only in pauses."""
+
+    reply: Callable[[Prompt], Awaitable[Answer]]
+    name: str = "fake"
+    model: str = "gpt-4o"
+    now: float = 1_000.0
+    asked: list[Prompt] = field(default_factory=list[Prompt])
+    pauses: list[float] = field(default_factory=list[float])
+
+    def load(self) -> None:
+        """Nothing to import."""
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        self.asked.append(prompt)
+        return await self.reply(prompt)
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    def summarizer(self, terms: Terms = WIDE) -> CallingSummarizer:
+        clock = Time(now=lambda: self.now, sleep=self.sleep, chance=lambda: 0.0)
+        return CallingSummarizer(self, terms, estimate, clock)
+
+
+def says(answer: Answer) -> Callable[[Prompt], Awaitable[Answer]]:
+    async def reply(_: Prompt) -> Answer:
+        await asyncio.sleep(0)
+        return answer
+
+    return reply
+
+
+def fails(error: CallFailed) -> Callable[[Prompt], Awaitable[Answer]]:
+    async def reply(_: Prompt) -> Answer:
+        await asyncio.sleep(0)
+        raise CallFailed(error.reason, may_retry=error.may_retry, wait=error.wait)
+
+    return reply
+
+
+def request(words: int = 300, calls_left: int | None = None) -> SummaryRequest:
+    said = messages_of([user(f"{n} " + "word " * 50) for n in range(words // 50)])
+    return SummaryRequest(
+        first=1, last=len(said), messages=said, max_tokens=200, calls_left=calls_left
+    )
+
+
+def drafted(summarizer: CallingSummarizer, asked: SummaryRequest | None = None) -> Draft:
+    return asyncio.run(summarizer.summarize(asked or request()))
+
+
+def refused(summarizer: CallingSummarizer, asked: SummaryRequest | None = None) -> SummarizerError:
+    with pytest.raises(SummarizerError) as caught:
+        drafted(summarizer, asked)
+    return caught.value
+
+
+def test_after_three_failures_it_is_not_asked_for_a_minute_and_then_again() -> None:
+    world = World(fails(CallFailed("it is down")))
+    summarizer = world.summarizer()
+    for _ in range(3):
+        assert str(refused(summarizer)) == "it is down"
+    error = refused(summarizer)
+    assert str(error) == (
+        "not asked: it failed 3 times in a row (it is down); it is tried again in 60 s"
+    )
+    assert error.calls == ()
+    assert len(world.asked) == 3
+    world.now += 61
+    world.reply = says(SAID)
+    assert drafted(summarizer).author == "gpt-4o"
+    world.reply = fails(CallFailed("down again"))
+    assert str(refused(summarizer)) == "down again"
+
+
+def test_pauses_grow_and_a_short_wish_to_wait_is_honored() -> None:
+    world = World(fails(CallFailed("busy", may_retry=True)))
+    assert len(refused(world.summarizer()).calls) == 3
+    assert world.pauses == [0.25, 0.5]
+    world = World(fails(failed_status(429, "5")))
+    refused(world.summarizer())
+    assert world.pauses == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("wish", ["Wed, 21 Oct 2026 07:28:00 GMT", "-3", "", "1e9"])
+def test_a_wish_to_wait_that_is_no_number_is_not_honored(wish: str) -> None:
+    assert failed_status(429, wish).wait is None
+
+
+def test_no_retry_goes_over_the_calls_that_are_left() -> None:
+    world = World(fails(CallFailed("busy", may_retry=True)))
+    assert len(refused(world.summarizer(), request(calls_left=2)).calls) == 2
+
+
+def test_a_span_that_needs_more_calls_than_are_left_makes_none() -> None:
+    world = World(says(SAID))
+    error = refused(world.summarizer(Terms(window_tokens=1_400)), request(3_000, calls_left=2))
+    assert "calls, 2 are left" in str(error)
+    assert world.asked == []
+
+
+def test_a_window_too_small_for_anything_is_said() -> None:
+    world = World(says(SAID))
+    error = refused(world.summarizer(Terms(window_tokens=500)))
+    assert str(error) == "a window of 500 tokens is too small for any summary"
+
+
+def test_the_whole_summary_has_its_own_limit_in_time() -> None:
+    async def never(_: Prompt) -> Answer:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    world = World(never)
+    error = refused(world.summarizer(Terms(window_tokens=50_000, total_seconds=0.05)))
+    assert str(error) == "not done within 0.05 s"
+    assert [call.failed for call in error.calls] == ["given up"]
+
+
+def test_what_the_server_says_it_read_must_be_what_was_sent() -> None:
+    world = World(says(SAID))
+    sent = drafted(world.summarizer()) and world.asked[0].tokens
+    for read, is_whole in ((int(0.95 * sent), True), (int(0.85 * sent), False), (0, True)):
+        world.reply = says(SAID.model_copy(update={"input_tokens": read}))
+        if is_whole:
+            assert drafted(world.summarizer()).sections
+        else:
+            assert f"the server read {read} of {sent} tokens" in str(refused(world.summarizer()))
+
+
+def test_other_scripts_may_be_packed_tighter_by_other_vocabularies() -> None:
+    said = messages_of([user("限流器的修改以及测试的结果。" * 200)])
+    asked = SummaryRequest(first=1, last=1, messages=said, max_tokens=200)
+    world = World(says(SAID))
+    drafted(world.summarizer(), asked)
+    read = int(0.75 * world.asked[0].tokens)
+    world.reply = says(SAID.model_copy(update={"input_tokens": read}))
+    assert drafted(world.summarizer(), asked).sections
+
+
+def test_an_unknown_model_is_given_less_than_its_window() -> None:
+    sizes: dict[str, int] = {}
+    for model in ("gpt-4o", "smollm2", "claude-opus-5"):
+        world = World(says(SAID), model=model)
+        drafted(world.summarizer(Terms(window_tokens=2_400)), request(6_000))
+        sizes[model] = max(prompt.tokens for prompt in world.asked)
+    assert sizes["gpt-4o"] > sizes["smollm2"] > sizes["claude-opus-5"]
+
+
+def test_a_call_is_priced_by_its_tokens_and_a_failed_one_too() -> None:
+    price = Price(input=2, output=10, cached=0.5)
+    world = World(
+        says(Answer(text="no", input_tokens=900_000, cached_tokens=100_000, output_tokens=50_000))
+    )
+    error = refused(world.summarizer(Terms(window_tokens=50_000, price=price)))
+    assert error.calls[0].cost == pytest.approx(0.8 * 2 + 0.1 * 0.5 + 0.05 * 10)
+    assert Price(input=2, output=0).of(10, 10, 0) == pytest.approx(2e-5)
+    assert refused(world.summarizer()).calls[0].cost is None
+
+
+def test_a_key_in_a_reason_is_masked() -> None:
+    key = "sk-ant-api03-0123456789abcdefghijklmnop"
+    error = refused(World(fails(CallFailed(f"bad key {key}"))).summarizer())
+    assert key not in str(error)
+    assert key not in error.calls[0].failed
+
+
+def test_an_answer_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
+    world = World(says(Answer(text="PROGRESS\n- it was built\n- and then it w")))
+    assert len(drafted(world.summarizer()).items("PROGRESS")) == 2

@@ -1,0 +1,92 @@
+"""The chain asks one after another, says why each fell, and always ends with what is extracted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from mcp_compaction.errors import SummarizerError
+from mcp_compaction.model import Draft, Item, ModelCall, SummaryRequest
+from mcp_compaction.summarizers.chain import Chain
+from tests.core.saying import user
+from tests.sessions import messages_of
+
+CALL = ModelCall(model="x", seconds=1)
+GOOD = Draft(author="model-y", sections=(("FACTS", (Item(text="it works"),)),), calls=(CALL,))
+
+
+@dataclass
+class Fake:
+    """A summarizer that gives a draft or raises."""
+
+    gives: Draft | BaseException
+    name: str = "fake"
+    asked: list[SummaryRequest] = field(default_factory=list[SummaryRequest])
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        if isinstance(self.gives, BaseException):
+            raise self.gives
+        return self.gives
+
+
+def request(calls_left: int | None = None) -> SummaryRequest:
+    said = messages_of([user("go")])
+    return SummaryRequest(first=1, last=1, messages=said, max_tokens=99, calls_left=calls_left)
+
+
+def drafted(fakes: Sequence[Fake], calls_left: int | None = None) -> Draft:
+    chain = Chain([(f"s{n}", lambda fake=fake: fake) for n, fake in enumerate(fakes, start=1)])
+    return asyncio.run(chain.summarize(request(calls_left)))
+
+
+def test_the_first_that_answers_is_taken_and_no_other_is_asked() -> None:
+    second = Fake(GOOD)
+    assert drafted([Fake(GOOD), second]) == GOOD
+    assert second.asked == []
+
+
+def test_every_fall_is_noted_in_order_and_its_calls_are_kept() -> None:
+    draft = drafted(
+        [Fake(SummarizerError("no key", (CALL, CALL))), Fake(ValueError("sk-secret")), Fake(GOOD)]
+    )
+    assert draft.note == "s1: no key; s2 failed (ValueError)"
+    assert draft.author == "model-y"
+    assert len(draft.calls) == 3
+
+
+def test_where_all_fail_it_is_extracted() -> None:
+    draft = drafted([Fake(SummarizerError("no key", (CALL,)))])
+    assert (draft.author, draft.note) == ("extractive", "s1: no key; extracted instead")
+    assert draft.calls == (CALL,)
+
+
+def test_what_one_used_up_the_next_has_no_more() -> None:
+    second = Fake(GOOD)
+    drafted([Fake(SummarizerError("down", (CALL, CALL, CALL))), second], calls_left=2)
+    assert second.asked[0].calls_left == 0
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError(), KeyboardInterrupt()])
+def test_what_must_not_be_swallowed_is_raised(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        drafted([Fake(error)])
+
+
+def test_a_summarizer_is_made_once_and_only_when_it_is_needed() -> None:
+    made: list[Fake] = []
+
+    def link() -> Fake:
+        made.append(Fake(GOOD))
+        return made[-1]
+
+    chain = Chain([("only", link)])
+    assert chain.name == "only, extractive"
+    assert made == []
+    for _ in range(2):
+        asyncio.run(chain.summarize(request()))
+    assert len(made) == 1

@@ -1,0 +1,102 @@
+"""What the settings put together: who is asked, within which limits, and what start-up loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.allowance import Limits
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.errors import SettingsError
+from mcp_compaction.settings import Settings, load_settings
+from mcp_compaction.wiring import limits_of, summarizer_of
+
+
+def loaded(folder: Path, toml: str = "", **environ: str) -> Settings:
+    (folder / "config.toml").write_text(toml)
+    return load_settings({"HOME": str(folder), **environ}, {}, folder)
+
+
+@pytest.mark.parametrize(
+    ("toml", "asked"),
+    [
+        ("", "extractive"),
+        ('summarizer = "extractive"\nsummarizer_model = "m"', "extractive"),
+        ('summarizer_model = "m"', "anthropic, extractive"),
+        ('summarizer = "openai"\nsummarizer_model = "m"', "openai, extractive"),
+        (
+            'summarizer = "openai, anthropic, extractive"\nsummarizer_model = "m"',
+            "openai, anthropic, extractive",
+        ),
+    ],
+)
+def test_the_settings_say_who_is_asked_and_in_which_order(
+    toml: str, asked: str, tmp_path: Path
+) -> None:
+    assert summarizer_of(loaded(tmp_path, toml), estimate).name == asked
+
+
+def test_a_key_in_the_environment_alone_lets_nothing_leave_the_machine(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, ANTHROPIC_API_KEY="sk-x", ANTHROPIC_BASE_URL="http://elsewhere")
+    assert summarizer_of(settings, estimate).name == "extractive"
+    assert limits_of(settings) == Limits()
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ('summarizer = "chatgpt"', "use auto, or a list of"),
+        ('summarizer = "openai"', "summarizer_model names none"),
+        ('summarizer_base_url = "http://127.0.0.1:1"', "summarizer_model names none"),
+        ('summarizer_base_url = "ftp://x"\nsummarizer_model = "m"', "http:// or https://"),
+        ('summarizer_base_url = "https://me:pw@x"\nsummarizer_model = "m"', "hold no key"),
+        ('summarizer_model = "m"\nsummarizer_max_cost_per_hour = 1', "need the price"),
+        ('[summarizer_prices."m"]\ninput = "much"\noutput = 1', "m.input is no price"),
+        ("summarizer_prices = 3", "is no price"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused_with_the_next_step(
+    toml: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        loaded(tmp_path, toml)
+
+
+def test_limits_and_prices_are_read_from_the_users_file(tmp_path: Path) -> None:
+    toml = (
+        'summarizer_model = "m"\nsummarizer_max_calls_per_hour = 7\n'
+        'summarizer_max_cost_per_session = 1.5\n[summarizer_prices."m"]\ninput = 1\noutput = 5\n'
+    )
+    settings = loaded(tmp_path, toml, MCP_COMPACTION_SUMMARIZER_MAX_CALLS_PER_SESSION="none")
+    assert limits_of(settings) == Limits(calls_per_hour=7, cost_per_session=1.5)
+    assert settings.summarizer_prices["m"].output == 5
+
+
+def test_no_setting_holds_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.write_text("sk-in-a-file")
+    settings = loaded(
+        tmp_path,
+        f'summarizer_model = "m"\nsummarizer_key_file = "{path}"',
+        ANTHROPIC_API_KEY="sk-from-the-environment",
+    )
+    assert "sk-" not in repr(settings) + settings.model_dump_json()
+
+
+def test_start_up_loads_no_client_of_any_model() -> None:
+    code = (
+        "import sys, mcp_compaction.wiring as w;"
+        "from mcp_compaction.settings import load_settings;"
+        "s = load_settings({'HOME': '/nowhere', 'MCP_COMPACTION_SUMMARIZER_MODEL': 'm'});"
+        "w.summarizer_of(s, len);"
+        "print([m for m in ('anthropic', 'httpx2', 'httpx', 'mcp') if m in sys.modules])"
+    )
+    ran: Any = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.strip() == "[]"
