@@ -60,6 +60,7 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
     Shape,
+    Spent,
     SummaryRequest,
     Traits,
     Value,
@@ -121,6 +122,9 @@ class Stats(Value):
     last: Receipt | None
     offer: Offer
     regret: Regret
+    system: Spent = Spent()  # what summarizers took for it
+    last_fall: str = ""  # why a digest was last written by another than was to write it
+    is_pressed: bool = False  # a limit on model calls is near: budget pressure
 
 
 class Pinned(Value):
@@ -329,6 +333,9 @@ class Compactor:
             last=session.last_compaction,
             offer=await self._offer(session, _MOST_OFFERED),
             regret=_regret(session, events),
+            system=await self._store.spent(info.id),
+            last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
+            is_pressed=session.is_pressed,
         )
 
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:

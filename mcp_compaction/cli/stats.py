@@ -12,10 +12,10 @@ from mcp_compaction.cli.opening import opened
 from mcp_compaction.cli.policy_flags import add_policy
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import counted, for_person, moment, ranges
-from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET, Stats
+from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill, Pressure
-from mcp_compaction.core.receipt import offer_lines, would_not_pay
+from mcp_compaction.core.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.model import Outcome, Projection
 
 DESCRIPTION = """\
@@ -27,7 +27,12 @@ EXAMPLES = (
     "stats --session tax-2026 --json",
 )
 
-_EVENTS = {COMPLETED: "compactions completed", SAFETY_NET: "safety net", FAILED: "failed"}
+_EVENTS = {
+    COMPLETED: "compactions completed",
+    SAFETY_NET: "safety net",
+    FAILED: "failed",
+    FALLBACK: "falls to another summarizer",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,6 +65,8 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
     yield fill_line(stats.fill, screen)
     yield from _parts(stats.fill)
     yield _pressure(stats.pressure)
+    if stats.is_pressed:
+        yield "a limit on model calls is near: acts 10 points earlier, keeps one recent turn less"
     yield _would_free(stats.would_free)
     pins = f": {ranges((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
     yield f"{counted(len(stats.pins), 'pin')}{pins}; {counted(stats.digests, 'digest')} in view"
@@ -72,6 +79,10 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
     yield from map(for_person, offer_lines(stats.offer))
     if stats.events:
         yield f"so far: {happened(stats.events)}"
+    if stats.last_fall:
+        yield f"last fall: {for_person(stats.last_fall)}"
+    if stats.system.calls:
+        yield spent_line(stats.system)
 
 
 def happened(events: Iterable[tuple[str, int]]) -> str:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from mcp_compaction.core.plan import kilo
-from mcp_compaction.model import Candidate, Offer, Outcome, Projection, Receipt, RungName, Tally
+from mcp_compaction.model import (
+    Candidate,
+    Offer,
+    Outcome,
+    Projection,
+    Receipt,
+    RungName,
+    Spent,
+    Tally,
+)
 
 _MOST_QUOTED = 120
 
@@ -63,6 +72,16 @@ def offer_lines(offer: Offer) -> list[str]:
         *(f"rule not pinned? {_quoted(candidate)}" for candidate in offer.candidates),
         f"to keep one in sight: pin_constraint with its exact words{more}",
     ]
+
+
+def spent_line(spent: Spent) -> str:
+    """What summarizers took for a session, apart from what the agent itself takes: `system`."""
+    calls = f"{spent.calls:,} model call{'' if spent.calls == 1 else 's'}"
+    failed = f" ({spent.failed:,} failed)" if spent.failed else ""
+    cached = f" ({kilo(spent.cached_tokens)} cached)" if spent.cached_tokens else ""
+    tokens = f"{kilo(spent.input_tokens)} tokens in{cached}, {kilo(spent.output_tokens)} out"
+    cost = f", ${spent.cost:.4f}" if spent.cost else ""
+    return f"system: {calls}{failed}, {tokens}{cost}, {spent.seconds:.1f} s"
 
 
 def projection_text(projection: Projection) -> str:

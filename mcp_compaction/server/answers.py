@@ -9,6 +9,7 @@ from datetime import datetime
 from mcp_compaction.compactor import (
     COMPLETED,
     FAILED,
+    FALLBACK,
     SAFETY_NET,
     Brief,
     Pinned,
@@ -20,14 +21,19 @@ from mcp_compaction.core.outline import Passage
 from mcp_compaction.core.parts import text_of
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill
-from mcp_compaction.core.receipt import offer_lines, outcome_text, would_not_pay
+from mcp_compaction.core.receipt import offer_lines, outcome_text, spent_line, would_not_pay
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.model import Compaction, Hit, Outcome, Pin, Projection, SessionInfo
 from mcp_compaction.ports import Original
 
 _MOST_DIGESTS = 3
 _MOST_CHARS = 800
-_EVENTS = {COMPLETED: "compactions", SAFETY_NET: "safety net", FAILED: "failed compactions"}
+_EVENTS = {
+    COMPLETED: "compactions",
+    SAFETY_NET: "safety net",
+    FAILED: "failed compactions",
+    FALLBACK: "falls to another summarizer",
+}
 _FENCE = re.compile(r"</?archived", re.I)
 
 
@@ -183,6 +189,12 @@ def stats(found: Stats, cues: Sequence[str], passages: Sequence[Passage]) -> str
     )
     lines += offer_lines(found.offer)
     lines += [f"{_EVENTS.get(name) or _words(name)}: {number}" for name, number in found.events]
+    if found.last_fall:
+        lines.append(f"last fall: {found.last_fall}")
+    if found.system.calls:
+        lines.append(spent_line(found.system))
+    if found.is_pressed:
+        lines.append("a limit on model calls is near: the trigger is lower, one recent turn less")
     if found.regret.recalls:
         lines.append(_regret(found.regret))
     lines.append(_window(info))

@@ -1,0 +1,138 @@
+"""What summarizers take is counted apart, shown, and becomes budget pressure near a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.compactor import FALLBACK, Compactor, Parts, Stats
+from mcp_compaction.core.allowance import Limits
+from mcp_compaction.core.extract import extract
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.receipt import spent_line
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import SummarizerError
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, Spent, SummaryRequest
+from mcp_compaction.ports import SessionKey, Summarizer
+from mcp_compaction.server import answers
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.wiring import SystemClock
+from tests.strategies import coding_session
+
+CALL = ModelCall(
+    model="model-x",
+    seconds=1.5,
+    input_tokens=2_000,
+    output_tokens=300,
+    cached_tokens=500,
+    cost=0.01,
+)
+POLICY = Policy(window_tokens=6_000)
+
+
+class Paid:
+    """A model of which every answer is the same call."""
+
+    name = "paid"
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        return extract(request).model_copy(update={"author": "model-x", "calls": (CALL,)})
+
+
+class Failing:
+    """A model whose every call fails."""
+
+    name = "failing"
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        reason = "the endpoint refused the key (HTTP 401)"
+        raise SummarizerError(reason, (CALL.model_copy(update={"failed": reason}),))
+
+
+def stats_after(
+    folder: Path, summarizer: Summarizer, limits: Limits | None = None, *, compress: bool = True
+) -> Stats:
+    """The stats of a session that was compressed once by that summarizer."""
+
+    async def play() -> Stats:
+        parts = Parts(
+            store=await open_store(folder / "store.db"),
+            summarizer=summarizer,
+            counter=EstimateCounter(),
+            clock=SystemClock(),
+            policy=POLICY,
+            limits=limits or Limits(),
+        )
+        compactor = Compactor(parts)
+        try:
+            info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+            await compactor.record(info, incoming(coding_session(40, 400)))
+            if compress:
+                done = await compactor.compress(info, Ask(reason="done"))
+                assert isinstance(done, Compaction)
+            return await compactor.stats(info)
+        finally:
+            await compactor.close()
+
+    return asyncio.run(play())
+
+
+def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(tmp_path: Path) -> None:
+    stats = stats_after(tmp_path, Paid())
+    calls = stats.system.calls
+    assert calls > 0
+    assert stats.system.input_tokens == 2_000 * calls
+    assert stats.system.cost == pytest.approx(0.01 * calls)
+    said = answers.stats(stats, (), ())
+    assert said.count("\nsystem: ") == 1
+    assert "last fall" not in said
+
+
+def test_where_no_model_was_asked_nothing_is_said_of_it(tmp_path: Path) -> None:
+    stats = stats_after(tmp_path, Paid(), compress=False)
+    assert stats.system == Spent()
+    said = answers.stats(stats, (), ())
+    assert "system: " not in said
+    assert "limit" not in said
+
+
+def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) -> None:
+    stats = stats_after(tmp_path, Failing())
+    assert stats.system.failed == stats.system.calls == dict(stats.events)[FALLBACK]
+    said = answers.stats(stats, (), ())
+    assert f"\nfalls to another summarizer: {stats.system.calls}\n" in said
+    assert "\nlast fall: failing failed: the endpoint refused the key (HTTP 401);" in said
+    assert "CONTEXT_BUDGET" not in said
+
+
+@pytest.mark.parametrize("limit", ["calls_per_session", "cost_per_hour"])
+def test_a_limit_that_nears_makes_the_system_act_earlier(limit: str, tmp_path: Path) -> None:
+    (tmp_path / "calm").mkdir()
+    calm = stats_after(tmp_path / "calm", Paid(), Limits(calls_per_session=1_000))
+    reached = {"calls_per_session": calm.system.calls, "cost_per_hour": calm.system.cost}
+    pressed = stats_after(tmp_path, Paid(), Limits.model_validate({limit: reached[limit]}))
+    assert not calm.is_pressed
+    assert pressed.is_pressed
+    assert pressed.pressure.trigger_percent == calm.pressure.trigger_percent - 10
+    assert "a limit on model calls is near" in answers.stats(pressed, (), ())
+
+
+def test_the_line_leaves_out_what_there_was_none_of() -> None:
+    assert spent_line(Spent(calls=1, input_tokens=900, output_tokens=40, seconds=2)) == (
+        "system: 1 model call, 900 tokens in, 40 out, 2.0 s"
+    )
+    spent = Spent(
+        calls=3,
+        failed=1,
+        input_tokens=12_300,
+        output_tokens=900,
+        cached_tokens=4_000,
+        cost=0.0123,
+        seconds=6.2,
+    )
+    assert spent_line(spent) == (
+        "system: 3 model calls (1 failed), 12k tokens in (4.0k cached), 900 out, $0.0123, 6.2 s"
+    )
