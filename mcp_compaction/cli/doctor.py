@@ -14,6 +14,7 @@ from mcp_compaction.cli.arguments import add_place
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import flags_of, has_store, opened, project_of, settings_of
 from mcp_compaction.cli.screen import Screen
+from mcp_compaction.cli.waiting import teller
 from mcp_compaction.cli.wording import columns, counted
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.model import Value
@@ -26,9 +27,15 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Look over the store, the token counter and the settings, start the server as a host would, and say
-in words what is wrong.
+in words what is wrong. With --summarizer: make a few real calls to the model that is to write
+digests, and say what works.
 Changes: nothing; ends with code 1 when a problem is found."""
-EXAMPLES = ("doctor", "doctor --no-server --json", "doctor --home /srv/agents/compaction")
+EXAMPLES = (
+    "doctor",
+    "doctor --summarizer",
+    "doctor --no-server --json",
+    "doctor --home /srv/agents/compaction",
+)
 
 _PATIENCE_MS = 3_000
 _COUNTERS = {
@@ -52,11 +59,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--no-server", action="store_true", help="do not start the server")
     parser.add_argument("--fix", action="store_true", help="build the search index anew first")
+    parser.add_argument(
+        "--summarizer", action="store_true", help="ask the summarizer instead, with real calls"
+    )
 
 
 async def run(call: Invocation) -> int:
     """Print the state of everything, the settings first: they hold even for a broken store."""
     settings = settings_of(call)
+    if call.args.summarizer:
+        return await _summarizer(call, settings)
     listed = tuple(_settings(call, settings))
     project = project_of(call, settings)
     if not call.args.json:
@@ -85,6 +97,46 @@ async def run(call: Invocation) -> int:
         _say_server(call.screen, checks)
         _say_verdict(call.screen, problems, notes)
     return 1 if problems else 0
+
+
+async def _summarizer(call: Invocation, settings: Settings) -> int:
+    """Print what the model that is to write digests can do."""
+    # Only who asks for a model waits for what speaks to one.
+    from mcp_compaction.cli.summarizer_check import check_summarizers, told, why_chosen
+
+    tell = teller(quiet=call.args.json)
+    count = counter_of(settings).count
+    found = await check_summarizers(settings, call.environ, count, tell)
+    tell("")
+    problems = [f"{one.name}: {problem}" for one in found for problem in one.problems]
+    if call.args.json:
+        call.screen.write_json(
+            {
+                "chosen": why_chosen(settings),
+                "summarizers": [one.model_dump(mode="json") for one in found],
+                "problems": problems,
+            }
+        )
+        return 1 if problems else 0
+    screen = call.screen
+    screen.say(f"{screen.bold('summarizer')} {why_chosen(settings)}")
+    for one in found:
+        screen.say(screen.bold(one.name))
+        for line in columns([(f"  {title}", words) for title, words in told(one)]):
+            screen.say(line)
+    _say_verdict(screen, problems, list(_advice(settings)))
+    return 1 if problems else 0
+
+
+def _advice(settings: Settings) -> Iterator[str]:
+    if settings.summarizers == ("extractive",):
+        yield "no model is asked and nothing leaves this machine"
+        yield (
+            "to have a model write: set summarizer_model, and for a server of your own"
+            " summarizer_base_url, such as http://127.0.0.1:11434"
+        )
+    if "sampling" in settings.summarizers:
+        yield "sampling asks the host's model, which only a host can try out"
 
 
 async def _health(call: Invocation, settings: Settings) -> Health | None:

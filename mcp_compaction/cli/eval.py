@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mcp_compaction.cli.invocation import Invocation
+from mcp_compaction.cli.waiting import teller
 from mcp_compaction.cli.wording import columns
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
@@ -15,7 +15,6 @@ from mcp_compaction.evals.evaluation import Wanted, evaluate
 from mcp_compaction.evals.page import page
 from mcp_compaction.evals.report import document, faults, tables
 from mcp_compaction.evals.results import Report
-from mcp_compaction.evals.runner import Tell
 
 DESCRIPTION = """\
 Measure what survives a compaction, beside what simpler ways keep of the same sessions in the same
@@ -70,7 +69,9 @@ async def run(call: Invocation) -> int:
     """Evaluate, and show what was found."""
     wanted = _wanted(call.args)
     counter = EstimateCounter() if call.args.counter == "estimate" else best_counter()
-    report = await evaluate(wanted, counter, _teller(call))
+    tell = teller(quiet=call.args.json)
+    report = await evaluate(wanted, counter, tell)
+    tell("")
     if call.args.html is not None:
         _write(call.args.html, page(report))
     if call.args.json:
@@ -100,18 +101,6 @@ def _wanted(args: Namespace) -> Wanted:
     return wanted
 
 
-def _teller(call: Invocation) -> Tell:
-    """Says how far it is to a person who waits, on one line that is written over."""
-    if call.args.json or not sys.stderr.isatty():
-        return lambda _: None
-
-    def say(words: str) -> None:
-        sys.stderr.write(f"\r\x1b[2K  {words}")
-        sys.stderr.flush()
-
-    return say
-
-
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
@@ -120,8 +109,6 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(call: Invocation, report: Report) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[2K")
     for heading, rows in tables(report):
         call.screen.say(call.screen.bold(heading))
         for line in columns(rows):

@@ -1,0 +1,24 @@
+"""Says how far it is to a person who waits, on one line that is written over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+Tell = Callable[[str], None]
+
+_CLEAR = "\r\x1b[2K"
+
+
+def teller(*, quiet: bool = False, stream: TextIO | None = None) -> Tell:
+    """What takes each step's words; no words at all clear the line, and a program sees none."""
+    shown = sys.stderr if stream is None else stream
+    if quiet or not shown.isatty():
+        return lambda _: None
+
+    def say(words: str) -> None:
+        shown.write(f"{_CLEAR}  {words}" if words else _CLEAR)
+        shown.flush()
+
+    return say

@@ -1,0 +1,201 @@
+"""What `doctor --summarizer` finds out about an endpoint, over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from mcp_compaction.cli.summarizer_check import Subject, Window, true_window
+from mcp_compaction.cli.waiting import teller
+from mcp_compaction.core.prompts import Prompt
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.summarizers.calling import Answer, Backend, CallFailed, Terms
+from tests.cli.conftest import Shell, Stream
+from tests.models.server import DIGEST, Asked, Endpoint, endpoint
+
+KEY = "sk-ant-canary-0123456789abcdefghijklmnop"
+
+
+def reading(asked: Asked) -> str:
+    """An attentive model: it names every code it is shown, and else writes a digest."""
+    system, user = asked.prompt
+    return "\n".join(re.findall(r"[A-Z]+-\d{4}", user)) if "codes" in system else DIGEST
+
+
+def asking(shell: Shell, served: Endpoint, **settings: str) -> Shell:
+    """A shell whose settings name that endpoint."""
+    known = {"summarizer_model": "model-x", "summarizer_base_url": served.url, **settings}
+    return shell.with_environ({f"MCP_COMPACTION_{k.upper()}": v for k, v in known.items()})
+
+
+def test_without_a_model_it_says_that_nothing_leaves_the_machine(shell: Shell) -> None:
+    said = shell.done("doctor", "--summarizer")
+    assert "what is extracted by rules (summarizer = auto, and no summarizer_model is set)" in said
+    assert "nothing leaves this machine" in said
+    assert "set summarizer_model" in said
+    assert "no problems found" in said
+
+
+@pytest.mark.parametrize(("api", "path"), [("anthropic", ""), ("openai", "/v1")])
+def test_an_endpoint_that_works_is_told_of_in_words(shell: Shell, api: str, path: str) -> None:
+    with endpoint("ok") as served:
+        served.answer = reading
+        doctor = asking(shell, served, summarizer=api, summarizer_base_url=served.url + path)
+        said = doctor.done("doctor", "--summarizer")
+    assert f"summarizer {api}, then what is extracted by rules (summarizer = {api})" in said
+    assert f"{served.url}{path} (on this machine)" in said
+    assert re.search(r"small call +[\d,]+ ms; the answer parsed and verified", said)
+    assert re.search(r"a prompt of 3,[23]\d\d tokens was read whole, as 4,096 promise\n", said)
+    assert re.search(r"key +none is sent", said)
+    assert "no cost is counted" in said
+    assert len(served.asked) == 3
+
+
+def test_a_program_gets_one_document_without_the_key(shell: Shell) -> None:
+    path = shell.folder / "key"
+    path.write_text(KEY)
+    path.chmod(0o600)
+    with endpoint("ok") as served:
+        served.answer = reading
+        ran = asking(shell, served, summarizer_key_file=str(path))(
+            "doctor", "--summarizer", "--json"
+        )
+    (found,) = ran.json()["summarizers"]
+    assert (ran.code, ran.err) == (0, "")
+    assert KEY in str(served.asked[0].headers)
+    assert found["key"] == "from summarizer_key_file"
+    assert found["is_usable"]
+    assert found["seconds"] > 0
+    assert len(found["window"]["found"]) == 5
+    assert KEY not in ran.out
+
+
+def test_a_refused_key_is_a_problem_and_no_longer_prompt_is_tried(shell: Shell) -> None:
+    with endpoint("401") as served:
+        ran = asking(shell, served)("doctor", "--summarizer")
+    assert ran.code == 1
+    assert "problem: anthropic: the endpoint refused the key (HTTP 401)" in ran.out
+    assert len(served.asked) == 1
+
+
+def test_a_prompt_that_is_cut_silently_is_found_out_and_the_window_to_set_named(
+    shell: Shell,
+) -> None:
+    with endpoint("ok", "ok", "cut silently") as served:
+        served.answer = reading
+        ran = asking(shell, served)("doctor", "--summarizer")
+    assert ran.code == 1
+    said = re.search(
+        r"reads (1,\d{3}) tokens; a longer prompt was cut silently:"
+        r" set summarizer_window_tokens = (\d+)\n",
+        ran.out,
+    )
+    assert said is not None, ran.out
+    assert said[1].replace(",", "") == said[2]
+
+
+class Uncounted:
+    """A model behind a server that reads the end of a prompt only, and reports no tokens."""
+
+    name = "uncounted"
+    model = "model-x"
+
+    def __init__(self, window: int, *, refuses: bool = False) -> None:
+        self.window = window
+        self.refuses = refuses
+        self.asked: list[int] = []
+
+    def load(self) -> None:
+        """It needs nothing."""
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        self.asked.append(prompt.tokens)
+        if self.refuses and prompt.tokens > self.window:
+            raise CallFailed("the request was too large (HTTP 413)")
+        seen = prompt.user[-self.window * len(prompt.user) // prompt.tokens :]
+        return Answer(text=" ".join(re.findall(r"[A-Z]+-\d{4}", seen)))
+
+
+def window_of(backend: Backend, configured: int) -> Window:
+    """What is found out of a model's window."""
+    subject = Subject(backend, Terms(window_tokens=configured), estimate)
+    return asyncio.run(true_window(subject, lambda _: None))
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_where_no_tokens_are_reported_the_codes_tell_how_much_was_read(refuses: bool) -> None:
+    backend = Uncounted(2_500, refuses=refuses)
+    window = window_of(backend, 8_192)
+    assert window.reads is not None
+    assert 1_600 <= window.reads <= 2_500
+    assert f"set summarizer_window_tokens = {window.reads}" in window.problem
+    assert ("HTTP 413" if refuses else "cut silently") in window.problem
+    assert len(backend.asked) == 4
+
+
+def test_a_model_that_reads_no_short_prompt_either_is_told_to_have_no_window() -> None:
+    window = window_of(Uncounted(300), 8_192)
+    assert window.problem.startswith("even a short prompt was cut silently")
+
+
+def test_a_whole_window_is_no_problem() -> None:
+    window = window_of(Uncounted(8_192), 8_192)
+    assert (window.reads, window.problem) == (None, "")
+    assert len(window.found) == 5
+
+
+def test_an_inattentive_model_is_told_apart_from_a_cut_prompt(shell: Shell) -> None:
+    with endpoint("ok") as served:
+        served.answer = lambda asked: reading(asked).replace("MARBLE-2967", "")
+        said = asking(shell, served).done("doctor", "--summarizer")
+    assert "it overlooked what stands at 50 % of it" in said
+
+
+def test_silence_ends_at_the_time_limit(shell: Shell) -> None:
+    with endpoint("silence") as served:
+        ran = asking(shell, served, summarizer_timeout_seconds="0.2")("doctor", "--summarizer")
+    assert ran.code == 1
+    assert "problem: anthropic: no answer within 0.2 s" in ran.out
+
+
+def test_an_answer_that_is_no_digest_is_a_problem(shell: Shell) -> None:
+    with endpoint("prose") as served:
+        ran = asking(shell, served)("doctor", "--summarizer")
+    assert ran.code == 1
+    assert "the answer was no digest" in ran.out
+    assert "prose instead of the headings" in ran.out
+
+
+def test_a_key_file_that_others_may_read_is_a_problem_and_nobody_is_asked(shell: Shell) -> None:
+    path = shell.folder / "key"
+    path.write_text(KEY)
+    path.chmod(0o644)
+    with endpoint("ok") as served:
+        ran = asking(shell, served, summarizer_key_file=str(path))("doctor", "--summarizer")
+    assert ran.code == 1
+    assert "problem: anthropic: others may read summarizer_key_file: chmod 600 it" in ran.out
+    assert served.asked == []
+
+
+def test_prices_are_told(shell: Shell) -> None:
+    folder = shell.folder / "config" / "mcp-compaction"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(
+        '[summarizer_prices."model-x"]\ninput = 3\noutput = 15\ncached = 0.3\n'
+    )
+    with endpoint("ok") as served:
+        served.answer = reading
+        said = asking(shell, served).done("doctor", "--summarizer")
+    assert "$3 in, $15 out, $0.3 cached a million tokens" in said
+
+
+def test_who_waits_at_a_terminal_sees_each_step_and_a_program_none() -> None:
+    for is_terminal, quiet in ((True, False), (True, True), (False, False)):
+        stream = Stream(is_terminal=is_terminal)
+        tell = teller(quiet=quiet, stream=stream)
+        tell("a small digest")
+        tell("")
+        is_shown = is_terminal and not quiet
+        assert stream.text() == ("\r\x1b[2K  a small digest\r\x1b[2K" if is_shown else "")
