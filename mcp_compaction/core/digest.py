@@ -134,13 +134,15 @@ def join(first: Sections, second: Sections) -> Sections:
     return as_sections(found)
 
 
-def with_prose(digest: Digest, prose: Sections, room: int, count: Count) -> Digest:
+def with_prose(digest: Digest, draft: Draft, room: int, count: Count) -> Digest:
     """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
     said = {plain(item.text) for _, items in digest.sections for item in items}
     new: dict[SectionName, list[Item]] = {}
-    for name, items in prose:
+    for name, items in draft.sections:
         new[name] = [item for item in items if plain(item.text) not in said]
     fitting = dict(fit(as_sections(new), room, count, _nothing_stays))
+    if not fitting:
+        return digest
     own = dict(digest.sections)
     sections = as_sections(
         {
@@ -151,7 +153,8 @@ def with_prose(digest: Digest, prose: Sections, room: int, count: Count) -> Dige
             for name in SECTION_NAMES
         }
     )
-    return sized(digest.model_copy(update={"sections": sections}), count)
+    dressed = digest.model_copy(update={"sections": sections, "author": draft.author})
+    return sized(dressed, count)
 
 
 def _nothing_stays(_: SectionName, __: Item) -> bool:

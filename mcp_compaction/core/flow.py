@@ -8,7 +8,6 @@ from datetime import datetime
 
 from mcp_compaction.core.apply import apply
 from mcp_compaction.core.digest import (
-    Sections,
     as_sections,
     fit,
     join,
@@ -76,7 +75,7 @@ Flow = Generator[Request, Answer, Outcome]
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 _NO_MODEL = ("extractive", "agent", "archive")  # authors that no second request would better
 _PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
-_NO_ROOM = "the target left no room for the model's prose; extracted instead"
+_NO_ROOM = "the model's prose said nothing new or had no room, and was left out"
 _MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
 
 
@@ -105,7 +104,7 @@ class _Work:
     freed: Freed = ()
     notes: tuple[str, ...] = ()
     requests: tuple[tuple[int, SummaryRequest], ...] = ()  # by the digest a model wrote for it
-    bare: tuple[Digest, ...] = ()  # the same digests without the model's prose
+    dressed: tuple[Digest, ...] = ()  # the same digests with the model's prose
 
 
 def flow(
@@ -134,14 +133,14 @@ def flow(
         return projection(plan, fill)
     found, standing = findings(session.messages), standing_plan(session.messages)
     terms = _Terms(counted, policy, ask, now, fill, count, session.messages, found, standing)
-    work = yield from _passes(_Work(session, plan), terms)
+    work = _with_prose((yield from _passes(_Work(session, plan), terms)), terms)
     return (yield from _settle(session, work, terms))
 
 
 def _passes(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     """Carry out the plan, and climb on from there while the goal is not reached."""
     for _ in range(_MOST_PASSES):
-        work = _within_goal((yield from _carry_out(work, terms)), terms)
+        work = yield from _carry_out(work, terms)
         goal = work.plan.goal
         fill = measure(work.session, terms.own, terms.count)
         if goal is None or (fill.counted <= goal and not work.plan.goes_on):
@@ -159,7 +158,7 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     made: dict[int, Digest] = {}
     notes: list[str] = []
     requests: list[tuple[int, SummaryRequest]] = []
-    bare: list[Digest] = []
+    dressed: list[Digest] = []
     memory_in = work.session.view.memory_in
     newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
@@ -179,14 +178,13 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             offered = given or (yield from _draft(request))
             believed = _believed(offered, request, rules_in_force(work.session), terms.count)
             draft = believed.draft
-            made[position] = _digest(request, believed, number + len(made), terms.count)
+            made[position] = _plainly(request, believed, number + len(made), terms.count)
             notes += [*believed.notes, *_added(request, draft)]
             memory_in = made[position].number if memory else memory_in
             notes += [draft.note] if draft.note else []
             if draft.author not in _NO_MODEL:
                 requests.append((made[position].number, request))
-                without = replace(believed, draft=believed.floor)
-                bare.append(_digest(request, without, made[position].number, terms.count))
+                dressed.append(_dressed(request, believed, made[position], terms.count))
     return _Work(
         session=apply(work.session, work.plan.sheet, made, memory_in),
         plan=work.plan,
@@ -194,25 +192,31 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
         freed=(*work.freed, *work.plan.sheet.freed),
         notes=(*work.notes, *notes),
         requests=(*work.requests, *requests),
-        bare=(*work.bare, *bare),
+        dressed=(*work.dressed, *dressed),
     )
 
 
-def _within_goal(work: _Work, terms: _Terms) -> _Work:
-    """A model's prose is shown where there is room for it, and pushes nothing else out."""
-    goal = work.plan.goal
-    shown = {digest.number for digest in work.session.digests}
-    bare = {digest.number: digest for digest in work.bare if digest.number in shown}
-    if goal is None or not bare or measure(work.session, terms.own, terms.count).counted <= goal:
-        return work
-    without = tuple(bare.get(digest.number, digest) for digest in work.session.digests)
+def _with_prose(work: _Work, terms: _Terms) -> _Work:
+    """The models' prose laid onto the digests, where there is room for it: it pushes nothing out.
+
+    Until here all went as if no model had been asked, so that no draft can change what is kept.
+    """
+    for dressed in work.dressed:
+        clad = _clad(work, dressed)
+        goal = work.plan.goal
+        fits = goal is None or measure(clad.session, terms.own, terms.count).counted <= goal
+        is_shown = clad.session != work.session
+        work = clad if fits and is_shown else replace(work, notes=(*work.notes, _NO_ROOM))
+    shown = {digest.number for digest in work.digests if digest.author not in _NO_MODEL}
+    return replace(work, requests=tuple(one for one in work.requests if one[0] in shown))
+
+
+def _clad(work: _Work, dressed: Digest) -> _Work:
+    shown = _with(work.session.digests, dressed)
     return replace(
         work,
-        session=work.session.model_copy(update={"digests": without}),
-        digests=tuple(bare.get(digest.number, digest) for digest in work.digests),
-        notes=(*work.notes, _NO_ROOM),
-        requests=tuple(one for one in work.requests if one[0] not in bare),
-        bare=tuple(digest for digest in work.bare if digest.number not in bare),
+        session=work.session.model_copy(update={"digests": shown}),
+        digests=_with(work.digests, dressed),
     )
 
 
@@ -278,18 +282,16 @@ def _draft(request: SummaryRequest) -> Generator[Request, Answer, Draft]:
     return answer
 
 
-def _digest(request: SummaryRequest, believed: _Believed, number: int, count: Count) -> Digest:
-    """A draft made whole: what must be kept is put in word for word, and all of it fits.
+def _plainly(request: SummaryRequest, believed: _Believed, number: int, count: Count) -> Digest:
+    """The digest without a model's prose; an agent's own is completed by what must be kept."""
+    draft = believed.draft if believed.draft.author in _NO_MODEL else believed.floor
+    return _framed(request, draft, number, count)
 
-    A model's prose is laid onto what was extracted, of which nothing is left out for it. An agent
-    knows what it needs: its digest is completed by what must be kept alone.
-    """
-    draft = believed.draft
-    if draft.author in _NO_MODEL:
-        return _framed(request, draft.author, number, draft.sections, count)
-    floor = _framed(request, draft.author, number, believed.floor.sections, count)
-    room = max(request.max_tokens - floor.tokens, request.max_tokens // _PROSE_SHARE)
-    return with_prose(floor, draft.sections, room, count)
+
+def _dressed(request: SummaryRequest, believed: _Believed, digest: Digest, count: Count) -> Digest:
+    """The same digest with a model's prose laid onto it."""
+    room = max(request.max_tokens - digest.tokens, request.max_tokens // _PROSE_SHARE)
+    return with_prose(digest, believed.draft, room, count)
 
 
 def _added(request: SummaryRequest, draft: Draft) -> tuple[str, ...]:
@@ -310,9 +312,8 @@ def _added(request: SummaryRequest, draft: Draft) -> tuple[str, ...]:
     return (f"your digest did not name {' and '.join(found)}: added",) if found else ()
 
 
-def _framed(
-    request: SummaryRequest, author: str, number: int, offered: Sections, count: Count
-) -> Digest:
+def _framed(request: SummaryRequest, draft: Draft, number: int, count: Count) -> Digest:
+    """A draft made whole: what must be kept is put in word for word, and all of it fits."""
     times = [m.at for m in request.messages if m.at is not None]
     digest = Digest(
         number=number,
@@ -321,11 +322,11 @@ def _framed(
         messages=len(request.messages),
         sections=(),
         index=request.index,
-        author=author,
+        author=draft.author,
         began=times[0] if times else None,
         ended=times[-1] if times else None,
     )
-    sections = join(request.must_keep, offered)
+    sections = join(request.must_keep, draft.sections)
     room = request.max_tokens - count(label(digest))
     return sized(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
 
@@ -341,7 +342,7 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
             raise TypeError("a SearchRequest is answered by Found")
         missing = lost(check.unseen, answer.hits, terms.found)
     if missing:
-        work = _within_goal((yield from _repaired(work, missing, terms)), terms)
+        work = yield from _repaired(work, missing, terms)
         shown, gone, check = _compared(before, work, terms)
         missing = _still(missing, check)
     if missing:
@@ -419,11 +420,10 @@ def _repaired(
     work: _Work, missing: Sequence[Finding], terms: _Terms
 ) -> Generator[Request, Answer, _Work]:
     """The model's digest that lost something is asked for once more, with what is missing."""
-    shown = {digest.number: digest for digest in work.session.digests}
     for number, request in work.requests:
         held = {finding for message in request.messages for finding in terms.found[message.seq]}
         left_out = tuple(finding.text for finding in missing if finding in held)
-        if number not in shown or not left_out:
+        if not left_out:
             continue
         asked = request.model_copy(update={"lost": left_out})
         draft = yield from _draft(asked)
@@ -431,15 +431,9 @@ def _repaired(
         believed = _believed(draft, request, rules, terms.count)
         if believed.draft.author in _NO_MODEL:
             return work  # it could not, and what is missing is patched in
-        mended = _digest(request, believed, number, terms.count)
-        return replace(
-            work,
-            session=work.session.model_copy(
-                update={"digests": _with(work.session.digests, mended)}
-            ),
-            digests=_with(work.digests, mended),
-            notes=(*work.notes, *believed.notes),
-        )
+        plain_one = _plainly(request, believed, number, terms.count)
+        mended = _dressed(request, believed, plain_one, terms.count)
+        return replace(_clad(work, mended), notes=(*work.notes, *believed.notes))
     return work
 
 

@@ -314,7 +314,7 @@ def _from_json(text: str) -> list[str]:
     if start < 0 or end < start:
         return []
     try:
-        value: object = json.loads(text[start : end + 1])
+        value: dict[str, object] = json.loads(text[start : end + 1])  # by its first sign
     except (ValueError, RecursionError):
         return []
     lines: list[str] = []
@@ -324,15 +324,13 @@ def _from_json(text: str) -> list[str]:
     return lines
 
 
-def _named_values(value: object) -> Iterator[tuple[SectionName, object]]:
-    if not isinstance(value, dict):
-        return
-    for key, inside in cast(dict[str, object], value).items():
+def _named_values(fields: dict[str, object]) -> Iterator[tuple[SectionName, object]]:
+    for key, inside in fields.items():
         name = _NAMES.get(key.upper().replace("_", " "))
         if name is not None:
             yield name, inside
         elif isinstance(inside, dict):  # {"digest": {...}}
-            yield from _named_values(cast(object, inside))
+            yield from _named_values(cast(dict[str, object], inside))
 
 
 def _listed(value: object) -> list[object]:

@@ -745,6 +745,37 @@ def test_a_repair_that_loses_it_again_is_patched_word_for_word() -> None:
     assert "7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
 
 
+def test_a_repair_that_is_no_digest_changes_nothing_and_is_patched() -> None:
+    class Silent(Hostile):
+        def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
+            told = super().answer(request)
+            is_repair = isinstance(request, SummaryRequest) and request.lost
+            return Draft(author="silent") if is_repair else told
+
+    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outcome = done(compress(session, policy, Silent((), NOTHING_MUCH)))
+    digest = outcome.digests[0]
+    assert "7f3a91c2" in [item.text for item in digest.items("FACTS")]
+    assert digest.author == "terse"
+
+
+def test_only_the_model_whose_span_lost_something_is_asked_once_more() -> None:
+    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
+    told = [user("Newest request."), assistant("build 7f3a91c2"), *work]
+    session = session_of([user("go"), *chatter(30), *told])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outside = Hostile((), NOTHING_MUCH)
+    done(compress(session, policy, outside))
+    first, second, repair = outside.summaries
+    assert (repair.first, repair.lost) == (second.first, ("7f3a91c2",))
+    assert first.first != second.first
+
+
 UNSURE = (
     "Wait, the cache may not be the cause. Let me reconsider. Perhaps the pool is; "
     "let me verify that before I touch it."

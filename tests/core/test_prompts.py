@@ -136,6 +136,11 @@ def test_one_step_too_large_is_cut_inside_and_says_so() -> None:
     assert all(f"line {n} of" in "".join(p.user for p in prompts) for n in range(900))
 
 
+def test_a_text_without_a_joint_is_cut_in_the_middle() -> None:
+    prompts = prompts_for(request_of(user("漢" * 4_000)), 2_000, estimate)
+    assert sum(prompt.user.count("漢") for prompt in prompts) == 4_000
+
+
 def test_a_window_too_small_for_any_of_it_gives_no_prompt() -> None:
     assert prompts_for(request_of(user("word " * 3_000)), 700, estimate) == ()
 
@@ -209,6 +214,7 @@ def test_refs_in_brackets_and_other_words_for_sections_are_understood() -> None:
         ('{"summary": "it went well"}', "prose instead"),
         ("{not json}", "prose instead"),
         ("[1, 2]{", "prose instead"),
+        ('{"digest": [1, 2]}', "prose instead"),
         ("PROGRESS\n" + "- one more line of it\n" * 2_000, "times as long"),
     ],
 )
