@@ -144,6 +144,7 @@ class CallingSummarizer:
         self._count = count
         self._time = clock or Time()
         self._fuse = Fuse()
+        self._owed: tuple[ModelCall, ...] = ()  # of summaries whose caller went away
 
     @property
     def name(self) -> str:
@@ -157,15 +158,15 @@ class CallingSummarizer:
         # Importing a client may take seconds: neither the endpoint's fault nor other callers' wait.
         await anyio.to_thread.run_sync(self._backend.load)
         summary = _Summary(request.calls_left)
-        reason = await self._all_asked(prompts, summary)
-        self._fuse.note(reason, self._time.now())
+        reason = await self._watched(prompts, summary)
+        calls, self._owed = (*self._owed, *summary.calls), ()
         if not summary.drafts:
-            raise SummarizerError(reason, tuple(summary.calls))
+            raise SummarizerError(reason, calls)
         span = sum(message.tokens for message in request.messages)
         draft = merge_parts(summary.drafts, min(2 * request.max_tokens, span), self._count)
         left = f"{len(prompts) - len(summary.drafts)} of {len(prompts)} parts of the span"
         note = f"{self.name}: {reason}; {left} were extracted only" if reason else ""
-        return draft.model_copy(update={"note": note, "calls": tuple(summary.calls)})
+        return draft.model_copy(update={"note": note, "calls": calls})
 
     def _prompts(self, request: SummaryRequest) -> tuple[Prompt, ...]:
         window = self._terms.window_tokens
@@ -180,6 +181,17 @@ class CallingSummarizer:
                 f"not asked: the span needs {len(prompts)} calls, {left} are left"
             )
         return prompts
+
+    async def _watched(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
+        """Ask, and count a caller that goes away as a failure: its calls were made all the same."""
+        try:
+            reason = await self._all_asked(prompts, summary)
+        except anyio.get_cancelled_exc_class():
+            self._owed += tuple(summary.calls)
+            self._fuse.note("its caller did not wait", self._time.now())
+            raise
+        self._fuse.note(reason, self._time.now())
+        return reason
 
     async def _all_asked(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
         """Ask for one part after another until one fails; why it failed, or nothing."""

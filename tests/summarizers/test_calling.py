@@ -202,3 +202,26 @@ def test_a_key_in_a_reason_is_masked() -> None:
 def test_an_answer_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
     world = World(says(Answer(text="PROGRESS\n- it was built\n- and then it w")))
     assert len(drafted(world.summarizer()).items("PROGRESS")) == 2
+
+
+def test_calls_whose_caller_went_away_are_accounted_with_the_next_and_blow_the_fuse() -> None:
+    async def never(_: Prompt) -> Answer:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    world = World(never)
+    summarizer = world.summarizer()
+
+    async def leave() -> None:
+        with anyio.move_on_after(0.01):
+            await summarizer.summarize(request())
+
+    for _ in range(2):
+        asyncio.run(leave())
+    world.reply = says(SAID)
+    draft = drafted(summarizer)
+    assert [call.failed for call in draft.calls] == ["given up", "given up", ""]
+    world.reply = never
+    for _ in range(3):
+        asyncio.run(leave())
+    assert "its caller did not wait" in str(refused(summarizer))
