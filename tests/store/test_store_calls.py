@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mcp_compaction.model import ModelCall, Spent
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.store.schema import MIGRATIONS, open_migrated
 from mcp_compaction.store.sqlite import SqliteStore
 from tests.store.given_store import NOW, PROJECT, here, new_session, rows, with_store
 
@@ -47,3 +48,15 @@ def test_a_forgotten_session_leaves_no_call_behind(tmp_path: Path) -> None:
 
     with_store(tmp_path / "store.db", story)
     assert rows(tmp_path / "store.db", "SELECT count(*) FROM model_call") == [(0,)]
+
+
+def test_a_store_from_before_there_were_model_calls_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_migrated(path, deadline=1, migrations=MIGRATIONS[:1]).close()
+
+    async def story(store: SqliteStore) -> None:
+        one = await new_session(store)
+        await store.add_calls(one, [ANSWERED], NOW)
+        assert (await store.spent(one)).calls == 1
+
+    with_store(path, story)
