@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, assert_never
@@ -16,7 +16,7 @@ from mcp_compaction.core.allowance import Allowance, Limits, allowance
 from mcp_compaction.core.candidates import offer
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.extract import extract
-from mcp_compaction.core.flow import flow
+from mcp_compaction.core.flow import Flow, flow
 from mcp_compaction.core.outcomes import restoration
 from mcp_compaction.core.parts import Count, compact_json
 from mcp_compaction.core.plan import kilo
@@ -169,6 +169,7 @@ class Compactor:
     """Records, measures, compresses, pins, recalls, restores and forgets sessions."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._store = parts.store
         self._summarizer = parts.summarizer
         self._counter = parts.counter
@@ -176,6 +177,10 @@ class Compactor:
         self._policy = parts.policy
         self._mask = parts.mask_secrets
         self._limits = parts.limits
+
+    def with_summarizer(self, chosen: Callable[[Summarizer], Summarizer]) -> Compactor:
+        """The same compactor on the same store, with a summarizer made from its own."""
+        return Compactor(replace(self._parts, summarizer=chosen(self._summarizer)))
 
     # Sessions
 
@@ -367,6 +372,18 @@ class Compactor:
                 "was. Go on, and report this with the log."
             )
         return outcome
+
+    async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
+        """The first digest that compressing would ask a summarizer for; none where it asks none."""
+        check_ask(ask)
+        session = await self.load(info)
+        _check_span(ask, session)
+        if not session.messages or (await self._allowance(info)).refusal:
+            return None
+        running = self._flow(session, masked(ask) if self._mask else ask)
+        request = next(running, None)
+        running.close()
+        return request if isinstance(request, SummaryRequest) else None
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""
@@ -625,14 +642,7 @@ class Compactor:
 
     async def _drive(self, session: Session, ask: Ask, progress: Progress) -> Outcome:
         """Run the flow, answering what it asks for."""
-        running = flow(
-            session,
-            self._rules(session),
-            ask,
-            self._clock.now(),
-            self._counter.count,
-            self._counter.precision,
-        )
+        running = self._flow(session, ask)
         try:
             request = next(running)
             while True:
@@ -640,6 +650,10 @@ class Compactor:
                 request = running.send(await self._answer(session, request))
         except StopIteration as stop:
             return stop.value
+
+    def _flow(self, session: Session, ask: Ask) -> Flow:
+        rules, count = self._rules(session), self._counter.count
+        return flow(session, rules, ask, self._clock.now(), count, self._counter.precision)
 
     async def _answer(
         self, session: Session, request: SummaryRequest | SearchRequest

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import (
     Resolve,
 )
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from mcp_compaction.compactor import check_ask
@@ -40,6 +40,7 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.server import answers
 from mcp_compaction.server.directive import directive
+from mcp_compaction.server.sampling import asking_host
 from mcp_compaction.server.state import State, state_of, telling
 
 Ctx = Context[State]
@@ -102,7 +103,7 @@ async def compress_context(
     dry_run: Annotated[bool, Field(description="Only say what would happen.")] = False,
     force: Annotated[bool, Field(description="Even if it hardly pays.")] = False,
     session: Name = None,
-) -> CallToolResult:
+) -> CallToolResult | InputRequiredResult:
     """Shrink the context: old steps become a checked digest; the archive keeps everything.
 
     Good at a task boundary or before a large input. Returns a receipt with undo.
@@ -125,7 +126,10 @@ async def compress_context(
     compactor = await state.compactor()
     makes = digest is not None and not dry_run
     info, _ = await state.session(ctx, session, "make" if makes else "look")
-    outcome = await compactor.compress(info, ask, _reporting(ctx))
+    asking = await asking_host(ctx, state.settings, compactor, info, ask)
+    if isinstance(asking, InputRequiredResult):
+        return asking
+    outcome = await asking.compress(info, ask, _reporting(ctx))
     text = answers.compressed(outcome, info, is_recorded=bool(info.messages))
     meta = None
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
