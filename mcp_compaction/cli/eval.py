@@ -11,21 +11,27 @@ from mcp_compaction.cli.wording import columns
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
+from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.evaluation import Wanted, evaluate
 from mcp_compaction.evals.page import page
 from mcp_compaction.evals.report import document, faults, tables
 from mcp_compaction.evals.results import Report
+from mcp_compaction.ports import TokenCounter
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import summarizer_of
 
 DESCRIPTION = """\
 Measure what survives a compaction, beside what simpler ways keep of the same sessions in the same
 number of tokens. Every session is recorded in a store of its own, its window set to its own size,
-compressed to each budget, and its whole view is read. Needs no key, no network and no model.
+compressed to each budget, and its whole view is read. Needs no key, no network and no model; with
+--summarizer the same is measured once more with a model's digests, which are really asked for.
 Changes: nothing but the file that --html names; whatever --home and the settings say elsewhere, the
 stores are temporary and the settings the default ones."""
 EXAMPLES = (
     "eval",
     "eval --sessions 2 --tokens 6000 --rounds 3",
     "eval --html report.html",
+    "eval --sessions 2 --rounds 0 --summarizer anthropic",
     "eval --sessions 0 --locomo locomo10.json --tau gpt-4o-airline.json.gz --json",
 )
 
@@ -55,6 +61,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=int, help="only the first sessions of each file"
     )
+    parser.add_argument(
+        "--summarizer",
+        metavar="NAME",
+        help="measure a model too: anthropic, openai or auto, set up by the summarizer settings",
+    )
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a report with charts")
     parser.add_argument(
         "--counter",
@@ -70,7 +81,7 @@ async def run(call: Invocation) -> int:
     wanted = _wanted(call.args)
     counter = EstimateCounter() if call.args.counter == "estimate" else best_counter()
     tell = teller(quiet=call.args.json)
-    report = await evaluate(wanted, counter, tell)
+    report = await evaluate(wanted, counter, tell, _model(call, counter))
     tell("")
     if call.args.html is not None:
         _write(call.args.html, page(report))
@@ -99,6 +110,20 @@ def _wanted(args: Namespace) -> Wanted:
     if not (wanted.sessions or wanted.locomo or wanted.tau or wanted.transcripts):
         raise InputError("there is nothing to measure; pass --sessions, or a file.")
     return wanted
+
+
+def _model(call: Invocation, counter: TokenCounter) -> Asked | None:
+    """Who is to write digests beside the rules; the only settings that are the user's own."""
+    name: str | None = call.args.summarizer
+    if name is None:
+        return None
+    settings = load_settings(call.environ, {"summarizer": name})
+    if settings.summarizer_model is None or settings.summarizers == ("extractive",):
+        raise InputError(
+            f"--summarizer {name} asks no model; pass anthropic or openai, and set "
+            "MCP_COMPACTION_SUMMARIZER_MODEL."
+        )
+    return Asked(summarizer_of(settings, counter.count), settings.summarizer_model)
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from mcp_compaction.evals.corpora import line_of
 from mcp_compaction.evals.measures import Context, Line, Probe, survives
-from mcp_compaction.evals.results import PRODUCT, Round
+from mcp_compaction.evals.results import Round
 from mcp_compaction.evals.runner import Bench, context_of, tokens_of
 from mcp_compaction.evals.scenarios import Span, growing
 from mcp_compaction.evals.subject import Subject, subject
@@ -30,15 +30,17 @@ async def measure_drift(seed: int, works: int, rounds: int, bench: Bench) -> tup
         goal = _GOAL * sum(sizes) / len(sizes)
         for name in bench.baselines:
             found += _baseline_rounds(name, spans, goal, bench)
-        found += await _product_rounds(work, spans, goal, bench)
+        for name in bench.products:
+            found += await _product_rounds((work, name), spans, goal, bench)
     return _summed(found)
 
 
 async def _product_rounds(
-    work: int, spans: Sequence[Span], goal: float, bench: Bench
+    of: tuple[int, str], spans: Sequence[Span], goal: float, bench: Bench
 ) -> list[Round]:
     found: list[Round] = []
-    async with subject(None, bench.counter) as ours:
+    work, name = of
+    async with subject(None, bench.counter, bench.products[name]) as ours:
         # The window holds what the last round left, and one more span.
         window = goal + goal / _GOAL
         await ours.set_window(round(window))
@@ -48,7 +50,7 @@ async def _product_rounds(
             shown = await ours.compress(100 * goal / window)
             for group, probes in _grouped(span.probes).items():
                 survived = sum([await _stands(group, p, shown.context, ours) for p in probes])
-                found.append(_round(PRODUCT, number, group, (len(probes), survived), shown.tokens))
+                found.append(_round(name, number, group, (len(probes), survived), shown.tokens))
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.baselines import BASELINES
 from mcp_compaction.evals.corpora import Case, locomo, tau, transcript
 from mcp_compaction.evals.drift import measure_drift
@@ -36,8 +37,10 @@ class Wanted:
     limit: int | None = None  # of the sessions of each file
 
 
-async def evaluate(wanted: Wanted, counter: TokenCounter, tell: Tell) -> Report:
-    """Measure all of it."""
+async def evaluate(
+    wanted: Wanted, counter: TokenCounter, tell: Tell, model: Asked | None = None
+) -> Report:
+    """Measure all of it; where a model is given, also with its digests."""
     began = time.perf_counter()
     baselines = dict(BASELINES)
     echoing = langchain_strategy()
@@ -49,6 +52,7 @@ async def evaluate(wanted: Wanted, counter: TokenCounter, tell: Tell) -> Report:
         baselines=baselines,
         percents=wanted.percents,
         tell=tell,
+        model=model,
     )
     cases = _cases(wanted)
     measured = [await measure_case(case, bench) for case in cases]
@@ -62,7 +66,10 @@ async def evaluate(wanted: Wanted, counter: TokenCounter, tell: Tell) -> Report:
         costs=costs_summed(cost for one in measured for cost in one.costs),
         drift=drift,
         detection=_detection(measured),
-        notes=() if echoing is not None else (NOT_INSTALLED,),
+        notes=(
+            *(() if echoing is not None else (NOT_INSTALLED,)),
+            *(model.told() if model is not None else ()),
+        ),
         seconds=time.perf_counter() - began,
     )
 

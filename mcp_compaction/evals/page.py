@@ -8,7 +8,7 @@ from html import escape
 from mcp_compaction.evals.charts import Bar, Curve, curves, kind_bars, strategy_bars
 from mcp_compaction.evals.drift import REST
 from mcp_compaction.evals.report import cell, faults, kinds_of, percents, strategies, tables
-from mcp_compaction.evals.results import PRODUCT, Report, Score
+from mcp_compaction.evals.results import PRODUCT, Report, Score, is_ours
 from mcp_compaction.evals.scenarios import CORPUS
 
 _STYLE = """
@@ -155,7 +155,7 @@ def _over(report: Report, corpus: str, percent: int) -> str:
 def _bar(kind: str, scores: Sequence[Score]) -> Bar:
     same = {score.strategy: score for score in scores if score.kind == kind}
     ours = same[PRODUCT]
-    others = [score for name, score in same.items() if name != PRODUCT]
+    others = [score for name, score in same.items() if not is_ours(name)]
     best = max(others, key=lambda score: score.closed_share, default=ours)
     label = f"{kind} ({ours.asked})"
     return Bar(label, ours.closed_share, ours.recall_share, best.closed_share, best.strategy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mcp_compaction.evals.drift import REST
-from mcp_compaction.evals.results import PRODUCT, Cost, Report, Round, Score
+from mcp_compaction.evals.results import PRODUCT, Cost, Report, Round, Score, is_ours, with_model
 from mcp_compaction.model import JsonObject, JsonValue
 
 KINDS = (
@@ -23,6 +23,8 @@ def tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
     for corpus, _ in report.sessions:
         for percent in percents(report, corpus):
             yield _budget_table(report, corpus, percent)
+    if any(is_ours(name) and name != PRODUCT for name in strategies(report)):
+        yield _difference_table(report)
     if report.drift:
         yield _drift_table(report.drift)
     if report.detection:
@@ -58,9 +60,9 @@ def percents(report: Report, corpus: str) -> list[int]:
 
 
 def strategies(report: Report) -> list[str]:
-    """The product first, then the baselines in their order."""
+    """The product first, then with a model, then the baselines in their order."""
     names = list(dict.fromkeys(cost.strategy for cost in report.costs))
-    return sorted(names, key=lambda name: name != PRODUCT)
+    return sorted(names, key=lambda name: (not is_ours(name), name != PRODUCT))
 
 
 def cell(share: float) -> str:
@@ -99,17 +101,52 @@ def _budget_table(report: Report, corpus: str, percent: int) -> tuple[str, list[
     return heading, rows
 
 
+def _difference_table(report: Report) -> tuple[str, list[Row]]:
+    """What a model adds to what is extracted by rules, over all kinds together."""
+    name = next(one for one in strategies(report) if is_ours(one) and one != PRODUCT)
+    model = name.removeprefix(with_model(""))
+    rows: list[Row] = [("", "n", "extracted", f"with {model}", "difference", "tokens kept")]
+    for corpus, _ in report.sessions:
+        for percent in percents(report, corpus):
+            alone, both = (_total(report, corpus, percent, way) for way in (PRODUCT, name))
+            sizes = [
+                _kept(cost)
+                for way in (PRODUCT, name)
+                for cost in report.costs
+                if (cost.corpus, cost.percent, cost.strategy) == (corpus, percent, way)
+            ]
+            row = (f"{corpus} at {percent} %", str(alone.asked), _pair(alone), _pair(both))
+            change = f"{both.closed_book - alone.closed_book:+d}"
+            change += f", {both.with_recall - alone.with_recall:+d}"
+            rows.append((*row, change, " -> ".join(sizes)))
+    return f"the difference that {model} makes", rows
+
+
+def _total(report: Report, corpus: str, percent: int, strategy: str) -> Score:
+    wanted = (corpus, percent, strategy)
+    scores = [s for s in report.scores if (s.corpus, s.percent, s.strategy) == wanted]
+    return Score(
+        corpus=corpus,
+        strategy=strategy,
+        percent=percent,
+        kind="",
+        asked=sum(score.asked for score in scores),
+        closed_book=sum(score.closed_book for score in scores),
+        with_recall=sum(score.with_recall for score in scores),
+    )
+
+
 def _drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
     rounds = sorted({one.number for one in drift})
     by_key = {(one.strategy, one.group, one.number): one for one in drift}
     rows: list[Row] = [("", "", *(f"round {n}" for n in rounds))]
     for strategy, group in dict.fromkeys((one.strategy, one.group) for one in drift):
-        if group == REST and strategy != PRODUCT:
+        if group == REST and not is_ours(strategy):
             continue
         name = f"{group}, or recoverable" if group == REST else group
         shares = (cell(by_key[strategy, group, n].share) for n in rounds)
         rows.append((strategy, name, *shares))
-    rows.sort(key=lambda row: row[0] not in ("", PRODUCT))
+    rows.sort(key=lambda row: row[0] != "" and not is_ours(row[0]))
     heading = f"drift: {len(rounds)} rounds, each adds a span and goes down to as much as one"
     return heading, rows
 

@@ -9,6 +9,16 @@ from mcp_compaction.model import Value
 PRODUCT = "mcp-compaction"
 
 
+def with_model(model: str) -> str:
+    """What the product is called where a model writes its digests."""
+    return f"{PRODUCT} + {model}"
+
+
+def is_ours(strategy: str) -> bool:
+    """Whether this is the product, with or without a model."""
+    return strategy == PRODUCT or strategy.startswith(with_model(""))
+
+
 class Score(Value):
     """How many things of one kind survived one way of shrinking, at one budget."""
 

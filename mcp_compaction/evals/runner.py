@@ -5,15 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from mcp_compaction.core.parts import Count
+from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.baselines import Strategy, cost
 from mcp_compaction.evals.corpora import Case
 from mcp_compaction.evals.measures import Context, Line, Probe, comes_back, survives
-from mcp_compaction.evals.results import PRODUCT, Cost, Detection, Score
+from mcp_compaction.evals.results import (
+    PRODUCT,
+    Cost,
+    Detection,
+    Score,
+    is_ours,
+    with_model,
+)
 from mcp_compaction.evals.scenarios import CORPUS
 from mcp_compaction.evals.subject import Noticed, Shown, Subject, subject
-from mcp_compaction.ports import TokenCounter
+from mcp_compaction.ports import Summarizer, TokenCounter
 
 PERCENTS = (50, 25, 10)
 
@@ -29,6 +38,13 @@ class Bench:
     baselines: Mapping[str, Strategy]
     percents: tuple[int, ...] = PERCENTS
     tell: Tell = lambda _: None
+    model: Asked | None = None  # who else is to write the product's digests
+
+    @property
+    def products(self) -> Mapping[str, Summarizer | None]:
+        """The product by itself and, where one is asked, with a model."""
+        alone: dict[str, Summarizer | None] = {PRODUCT: None}
+        return alone if self.model is None else {**alone, with_model(self.model.model): self.model}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +70,13 @@ async def measure_case(case: Case, bench: Bench) -> Measured:
                 shown = _baseline(strategy, case.lines, total * percent / 100, bench.count)
                 scores += await _scores(case, kinds, (name, percent), shown.context, untouched)
                 costs.append(_cost(case, name, percent, total, shown))
-    for percent in bench.percents:
-        bench.tell(f"{case.corpus} {case.name}: {PRODUCT} to {percent} %")
-        async with subject(case, bench.counter) as ours:
+    for percent, (name, summarizer) in product(bench.percents, bench.products.items()):
+        bench.tell(f"{case.corpus} {case.name}: {name} to {percent} %")
+        async with subject(case, bench.counter, summarizer) as ours:
             await ours.set_window(total)
             shown = await ours.compress(percent)
-            scores += await _scores(case, kinds, (PRODUCT, percent), shown.context, ours)
-            costs.append(_cost(case, PRODUCT, percent, total, shown))
+            scores += await _scores(case, kinds, (name, percent), shown.context, ours)
+            costs.append(_cost(case, name, percent, total, shown))
     return Measured(tuple(scores), tuple(costs), tuple(_detection(case, noticed)))
 
 
@@ -121,7 +137,7 @@ async def _scores(
         tally[0] += 1
         tally[1] += closed
         tally[2] += recalled
-        if strategy == PRODUCT and case.corpus == CORPUS:
+        if is_ours(strategy) and case.corpus == CORPUS:
             tally[3] += recalled or await archive.can_recover(probe, view)
     return [
         Score(
@@ -132,7 +148,7 @@ async def _scores(
             asked=asked,
             closed_book=closed,
             with_recall=recalled,
-            recoverable=found if strategy == PRODUCT and case.corpus == CORPUS else None,
+            recoverable=found if is_ours(strategy) and case.corpus == CORPUS else None,
         )
         for kind, (asked, closed, recalled, found) in tallies.items()
     ]

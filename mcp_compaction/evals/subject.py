@@ -30,7 +30,7 @@ from mcp_compaction.model import (
     Shape,
     Traits,
 )
-from mcp_compaction.ports import SessionKey, TokenCounter
+from mcp_compaction.ports import SessionKey, Summarizer, TokenCounter
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
@@ -166,7 +166,9 @@ class Subject:
 
 
 @asynccontextmanager
-async def subject(case: Case | None, counter: TokenCounter) -> AsyncGenerator[Subject]:
+async def subject(
+    case: Case | None, counter: TokenCounter, summarizer: Summarizer | None = None
+) -> AsyncGenerator[Subject]:
     """A session on a store of its own in a temporary folder, with a case recorded in it."""
     with TemporaryDirectory(prefix="mcp-compaction-eval-") as folder:
         # Neither the user's settings nor other sessions may change what is measured; and one
@@ -174,7 +176,7 @@ async def subject(case: Case | None, counter: TokenCounter) -> AsyncGenerator[Su
         compactor = Compactor(
             Parts(
                 store=await open_store(store_path(Path(folder))),
-                summarizer=ExtractiveSummarizer(),
+                summarizer=summarizer or ExtractiveSummarizer(),
                 counter=counter,
                 clock=SystemClock(),
                 policy=Policy(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from mcp_compaction.cli import eval as command
 from tests.cli.conftest import Shell
 from tests.evals.test_corpora import RUN
+from tests.models.server import endpoint
 
 SMALL = ("--sessions", "1", "--tokens", "3000", "--rounds", "0", "--counter", "estimate")
 
@@ -66,3 +68,46 @@ def test_a_page_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) ->
     ran = shell.bare("eval", *SMALL, "--html", str(tmp_path))
     assert ran.code == 2
     assert f"cannot write {tmp_path}: " in ran.err
+
+
+MODEL = {"MCP_COMPACTION_SUMMARIZER_MODEL": "model-x"}
+
+
+@pytest.mark.parametrize(("api", "path"), [("anthropic", ""), ("openai", "/v1")])
+def test_a_model_is_measured_beside_what_is_extracted(shell: Shell, api: str, path: str) -> None:
+    page = shell.folder / "report.html"
+    with endpoint("ok") as served:
+        asking = shell.with_environ(
+            {**MODEL, "MCP_COMPACTION_SUMMARIZER_BASE_URL": served.url + path}
+        )
+        ran = asking.bare("eval", *SMALL, "--rounds", "2", "--summarizer", api, "--html", str(page))
+    assert (ran.code, ran.err) == (0, "")
+    assert re.search(r"^ +n +mcp-compaction +mcp-compaction \+ model-x +", ran.out, re.M)
+    assert "the difference that model-x makes" in ran.out
+    assert re.search(r"generated at 10 % .*[+-]\d+, [+-]\d+", ran.out)
+    assert re.search(r"^model-x, asked for \d+ digests: \d+ model calls, ", ran.out, re.M)
+    assert "mcp-compaction + model-x" in page.read_text()
+    assert len(served.asked) > 3
+
+
+def test_with_a_model_that_fails_the_figures_are_those_of_what_is_extracted(shell: Shell) -> None:
+    with endpoint("401") as served:
+        asking = shell.with_environ({**MODEL, "MCP_COMPACTION_SUMMARIZER_BASE_URL": served.url})
+        ran = asking.bare("eval", *SMALL, "--summarizer", "anthropic", "--json")
+    found = ran.json()
+    kept = {
+        name: {
+            (score["percent"], score["kind"]): (score["closed_book"], score["with_recall"])
+            for score in found["scores"]
+            if score["strategy"] == name
+        }
+        for name in ("mcp-compaction", "mcp-compaction + model-x")
+    }
+    assert kept["mcp-compaction"] == kept["mcp-compaction + model-x"] != {}
+    assert any("refused the key (HTTP 401)" in note for note in found["notes"])
+
+
+def test_a_summarizer_that_asks_no_model_is_refused(shell: Shell) -> None:
+    ran = shell.bare("eval", *SMALL, "--summarizer", "extractive")
+    assert ran.code == 2
+    assert "--summarizer extractive asks no model; pass anthropic or openai" in ran.err
