@@ -69,6 +69,7 @@ class Window(Value):
     largest: int  # the largest prompt that was tried, by our count
     reads: int | None = None  # None: all of it, as far as can be told
     found: tuple[str, ...] = ()  # which codes of the largest prompt it named
+    is_counted: bool = False  # the server says how much it read
     problem: str = ""
 
 
@@ -244,8 +245,8 @@ async def true_window(subject: Subject, tell: Tell) -> Window:
             break
         whole = size
     if whole == most:
-        found = reading.found if reading else ()
-        return Window(configured=configured, largest=most, found=found)
+        found, is_counted = (reading.found, reading.reported > 0) if reading else ((), False)
+        return Window(configured=configured, largest=most, found=found, is_counted=is_counted)
     if reading is not None and reading.reported:
         reads = reading.reported
     else:
@@ -372,6 +373,12 @@ def _digest(found: Checkup) -> str:
 def _window_told(window: Window) -> str:
     if window.problem:
         return window.problem
+    if not window.found:
+        counted = "counted it whole" if window.is_counted else "counts nothing"
+        return (
+            f"of a prompt of {window.largest:,} tokens the model named none of {len(_CODES)} codes;"
+            f" the server {counted}"
+        )
     said = f"a prompt of {window.largest:,} tokens was read whole, as {window.configured:,} promise"
     missed = [
         f"{100 * depth:.0f} %"

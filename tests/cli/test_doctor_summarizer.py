@@ -153,6 +153,12 @@ def test_an_inattentive_model_is_told_apart_from_a_cut_prompt(shell: Shell) -> N
     assert "it overlooked what stands at 50 % of it" in said
 
 
+def test_a_model_that_names_nothing_is_not_said_to_have_read_it(shell: Shell) -> None:
+    with endpoint("ok") as served:
+        said = asking(shell, served).done("doctor", "--summarizer")
+    assert "the model named none of 5 codes; the server counted it whole" in said
+
+
 def test_silence_ends_at_the_time_limit(shell: Shell) -> None:
     with endpoint("silence") as served:
         ran = asking(shell, served, summarizer_timeout_seconds="0.2")("doctor", "--summarizer")
