@@ -31,8 +31,8 @@ from mcp_compaction.summarizers.price import Price
 _APIS = {"anthropic": anthropic_api, "openai": openai_api}
 _LOCAL_WINDOW, _HOSTED_WINDOW = 4_096, 100_000
 _UNKNOWN_FAMILY = 1.2
-_MARGIN = 32
 _ANSWER = 64  # tokens that naming the codes takes
+_BESIDE = answer_room(_ANSWER) + 32  # what a window holds beside a prompt
 _HARDLY_LESS = 0.9  # reported input under this share of what was sent: the server cut it
 _MOST_HALVINGS = 2
 
@@ -237,7 +237,7 @@ def _request(count: Count) -> SummaryRequest:
 async def true_window(subject: Subject, tell: Tell) -> Window:
     """How much it reads: a quarter of its window, all of it, and where that fails, in between."""
     configured = subject.terms.window_tokens
-    most = int((configured - answer_room(_ANSWER) - _MARGIN) / _tokens_per_count(subject))
+    most = int((configured - _BESIDE) / _tokens_per_count(subject))
     whole, reading, problem = 0, None, ""
     for size in (most // 4, most):
         reading, problem = await _read(subject, size, tell)
@@ -250,7 +250,9 @@ async def true_window(subject: Subject, tell: Tell) -> Window:
     if reading is not None and reading.reported:
         reads = reading.reported
     else:
-        reads = whole = await _between(subject, whole, most, tell)
+        whole = await _between(subject, whole, most, tell)
+        # A window that keeps the summarizer's prompts as small as the one that was read.
+        reads = int(whole * _tokens_per_count(subject)) + _BESIDE if whole else 0
     return Window(
         configured=configured,
         largest=reading.sent if reading else most,
@@ -372,7 +374,7 @@ def _digest(found: Checkup) -> str:
 
 def _window_told(window: Window) -> str:
     if window.problem:
-        return window.problem
+        return f"not the {window.configured:,} tokens that are set, see below"
     if not window.found:
         counted = "counted it whole" if window.is_counted else "counts nothing"
         return (

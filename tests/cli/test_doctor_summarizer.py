@@ -129,7 +129,7 @@ def test_where_no_tokens_are_reported_the_codes_tell_how_much_was_read(refuses: 
     backend = Uncounted(2_500, refuses=refuses)
     window = window_of(backend, 8_192)
     assert window.reads is not None
-    assert 1_600 <= window.reads <= 2_500
+    assert 2_000 <= window.reads <= 3_160  # in the model's own, smaller tokens
     assert f"set summarizer_window_tokens = {window.reads}" in window.problem
     assert ("HTTP 413" if refuses else "cut silently") in window.problem
     assert len(backend.asked) == 4
