@@ -65,19 +65,41 @@ def _named(match: re.Match[str], days: _Days, now: datetime) -> _Named:
         begin, end = _at(first, from_hour, now), _at(first, to_hour, now)
     else:
         begin, end = _at(first, 0, now), _at(after, 0, now)
-    tomorrow = _at(now.date() + _DAY, 0, now)
-    match (groups.get("turn") or "").lower():
-        case "since":
-            end = tomorrow
-        case "after":
-            begin, end = end, tomorrow
-        case "before":
-            begin, end = _at(_LONG_AGO, 0, now), begin
-        case "until" | "till":
-            begin = _at(_LONG_AGO, 0, now)
-        case _:
-            pass
+    begin, end = _turned(groups, begin, end, now)
     return _Named(match.start(), match.end(), begin, end)
+
+
+def _turned(
+    groups: dict[str, str | None], begin: datetime, end: datetime, now: datetime
+) -> tuple[datetime, datetime]:
+    """What lies before, after or since it, where that is what was named."""
+    beginning, tomorrow = _at(_LONG_AGO, 0, now), _at(now.date() + _DAY, 0, now)
+    length = (groups["length"] or "").lower()
+    match (groups["turn"] or "").lower():
+        case "before" if length:
+            first, after = _beside(begin.date(), length, -1)
+            return _at(first, 0, now), _at(after, 0, now)
+        case "after" if length:
+            first, after = _beside(end.date(), length, 1)
+            return _at(first, 0, now), _at(after, 0, now)
+        case "before":
+            return beginning, begin
+        case "after":
+            return end, tomorrow
+        case "since":
+            return begin, tomorrow
+        case "until" | "till":
+            return beginning, end
+        case _:
+            return begin, end
+
+
+def _beside(day: date, length: str, step: int) -> _Days:
+    """The day, week, weekend or month that ends (-1) or begins (1) at a day."""
+    if length == "weekend":
+        return _weekend(_monday(day) - (step < 0) * _WEEK)
+    other = day + step * timedelta(days=_UNIT_DAYS[length])
+    return min(day, other), max(day, other)
 
 
 def _at(day: date, hour: int, now: datetime) -> datetime:
@@ -96,10 +118,19 @@ def _joined(text: str, found: Iterable[_Named]) -> list[_Named]:
         last = joined[-1] if joined else None
         opening = _FROM.search(text, max(0, last.start - 20), last.start) if last else None
         if last and opening and _TO.fullmatch(text, last.stop, named.start):
-            joined[-1] = _Named(opening.start(), named.stop, last.begin, named.end)
+            begin = _not_after(last.begin, named.begin)
+            joined[-1] = _Named(opening.start(), named.stop, begin, named.end)
         else:
             joined.append(named)
     return joined
+
+
+def _not_after(begin: datetime, end: datetime) -> datetime:
+    """The begin of "3 May to 7 June 2024": its year is that of the end, or the one before."""
+    if begin < end:
+        return begin
+    begin = begin.replace(year=end.year, day=min(begin.day, 28 if begin.month == 2 else 31))
+    return begin if begin < end else begin.replace(year=end.year - 1)
 
 
 # Days and months by name
@@ -295,7 +326,7 @@ def _so_far(match: re.Match[str], today: date) -> _Days | None:
 
 def _near_day(match: re.Match[str], today: date) -> _Days:
     said = " ".join(match[0].lower().split())
-    steps = {"day before": -2, "yesterday": -1, "last": -1, "tomorrow": 1}
+    steps = {"yesterday": -1, "last": -1, "tomorrow": 1}
     day = today + timedelta(days=next((n for word, n in steps.items() if word in said), 0))
     return day, day + _DAY
 
@@ -333,7 +364,10 @@ def _weekend(monday: date) -> _Days:
 # The expressions, the longer ones first
 
 
-_TURN = r"(?:\b(?P<turn>since|after|before|until|till) (?:the )?)?"
+_TURN = (
+    r"(?:(?:\b(?:(?:on|in|over|during) )?(?:the )?(?P<length>day|week|weekend|month) "
+    r"(?=before|after))?\b(?P<turn>since|after|before|until|till) (?:the )?)?"
+)
 _BEFORE_NUMBER = r"(?<![\w.,:/#$€£+-])"
 _MONTH = (
     r"\b(?P<month>january|february|march|april|may|june|july|august|september|october|november"
@@ -409,7 +443,7 @@ _TABLE = _table(
         _weekday,
     ),
     (
-        rf"\b(?:(?:the )?day before yesterday|yesterday|today|tomorrow)\b(?:['’]s)?{_PART}",
+        rf"\b(?:yesterday|today|tomorrow)\b(?:['’]s)?{_PART}",
         _near_day,
     ),
     (r"\bthis (?P<part>morning|afternoon|evening)\b", _near_day),

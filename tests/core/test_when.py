@@ -94,6 +94,26 @@ def spans(text: str, now: datetime = NOW) -> list[tuple[str, str, str]]:
         ("until 2026-11-01", "1970-01-01", "2026-11-02", "until 2026-11-01"),
         ("before 2024", "1970-01-01", "2024-01-01", "before 2024"),
         ("from May 3 to June 7 there", "2026-05-03", "2026-06-08", "from May 3 to June 7"),
+        (
+            "between 3 May and 7 June 2024",
+            "2024-05-03",
+            "2024-06-08",
+            "between 3 May and 7 June 2024",
+        ),
+        (
+            "from 20 May to 2 February 2024",
+            "2023-05-20",
+            "2024-02-03",
+            "from 20 May to 2 February 2024",
+        ),
+        ("the week before 9 June 2023", "2023-06-02", "2023-06-09", "the week before 9 June 2023"),
+        ("the day after 9 June 2023", "2023-06-10", "2023-06-11", "the day after 9 June 2023"),
+        (
+            "on the weekend before 20 May 2023",
+            "2023-05-13",
+            "2023-05-15",
+            "on the weekend before 20 May 2023",
+        ),
         ("between Monday's and last", "2026-11-09", "2026-11-10", "Monday's"),
     ],
 )
