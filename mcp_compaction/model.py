@@ -599,6 +599,7 @@ class Hit(Value):
     at: datetime | None = None
     text: str
     score: float = 0.0
+    note: str = ""  # what the reader must know of it: "superseded by m88"
 
 
 class Event(Value):

@@ -346,8 +346,9 @@ _REASON = re.compile(
 _REFUSED = re.compile(
     r"\b(?:rather than|instead of|ruled? out|ruling out|reject(?:ed|ing)?|drop(?:ped|ping)?"
     r"|abandon(?:ed|ing)?|cancel(?:l?ed|l?ing)?|tak(?:e|ing) back"
-    r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer|not|over|replac(?:e"
-    r"|ed|ing)|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
+    r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer"
+    r"|not(?: (?:use|using|go with|going with))?|over|replac(?:e|ed|ing)"
+    r"|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
     r"|against|never|overrul(?:e|ed))\b(.*?)"
     r"(?=\b(?:to|with|by|but|because|in favou?r of|for|now|after all|we|let's|use|and|as)\b"
     r"|[,;:.]|$)",
