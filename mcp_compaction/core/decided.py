@@ -42,9 +42,10 @@ def asks_for_decision(query: str) -> bool:
 def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...]:
     """Decisions on a subject before the other hits: what stands, the newest on top, then what a
     later one took back or replaced, with a note that says which."""
-    said = _without_overreach(list(_said(hits)))
-    overtaken = _overtaken(said)
-    covers = _covers(said, overtaken, subject(" ".join(about)), hits)
+    wanted = _words(" ".join(about))
+    said = _without_overreach(list(_said(hits)), wanted)
+    overtaken = _overtaken(said, wanted)
+    covers = _covers(said, overtaken, wanted, hits)
     standing: dict[int, tuple[float, float]] = {}
     replaced: dict[int, int] = {}  # the newest of its decisions
     for number, one in enumerate(said):
@@ -101,7 +102,7 @@ _ACCEPTS = re.compile(
 _BUT = re.compile(r"\b(?:but|not|no|don't|instead|rather|wait|however|first|later)\b|\?", re.I)
 # Settled in the words of plans for a trip or an evening, or as the assistant reports it.
 _PLANS = any_of(
-    r"\blet's (?:go to|fly|book|visit|take|spend|meet|travel|rent|have|cancel)\b",
+    r"\b(?:let's|we'll|we will) (?:go to|fly|book|visit|take|spend|meet|travel|rent|have|cancel)\b",
     r"\b(?:we|I)(?:'ve| have)? (?:booked|reserved|cancell?ed)\b",
     r"\b(?:we|I)(?:'re| are|'m| am) (?:flying|staying|travell?ing|cancell?ing)\b",
     r"\b(?:we|I)(?:'ve| have)? (?:finally |now |just )?(?:decided|agreed|chosen)\b",
@@ -204,12 +205,17 @@ def _is_proposal(text: str, by_user: bool) -> bool:
 
 
 _ADDS = re.compile(r"\b(?:also|as well|too|in addition|additionally|plus|both)\b", re.I)
+_CHANGES = any_of(
+    r"\b(?:actually|instead|switch\w*|mov(?:e|ed|ing) to|migrat\w+|rather|make it|after all"
+    r"|on second thoughts?|no longer|revert\w*|scrap)\b",
+    r"^\W*no\b",
+)
 _MANY = re.compile(r"\b\w+[^\Ws]s\b")
 
 
-def _without_overreach(said: list[_Stated]) -> list[_Stated]:
+def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stated]:
     """The same without what an assistant only meant to do against the user's choice."""
-    overtaken = _overtaken(said)
+    overtaken = _overtaken(said, about)
     beyond = {
         newer
         for older, newer in overtaken.items()
@@ -219,13 +225,13 @@ def _without_overreach(said: list[_Stated]) -> list[_Stated]:
     return [one for number, one in enumerate(said) if number not in beyond]
 
 
-def _overtaken(said: Sequence[_Stated]) -> dict[int, int]:
+def _overtaken(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]:
     """Which are overtaken, and by which."""
     # When the decisions of a digest were made is not known, only that it was before its writing:
     # none of them overtakes a message, but a later message may overtake them.
     spoken = [number for number, one in enumerate(said) if one.by != "digest"]
-    overtaken = _among(said, spoken)
-    for older, newer in _among(said, range(len(said))).items():
+    overtaken = _among(said, spoken, about)
+    for older, newer in _among(said, range(len(said)), about).items():
         if said[older].by == "digest":
             overtaken[older] = newer
     for number, one in enumerate(said):
@@ -244,7 +250,9 @@ def _twin(one: _Stated, said: Sequence[_Stated]) -> int | None:
     )
 
 
-def _among(said: Sequence[_Stated], numbers: Sequence[int]) -> dict[int, int]:
+def _among(
+    said: Sequence[_Stated], numbers: Sequence[int], about: frozenset[str]
+) -> dict[int, int]:
     found = overtakers([said[number].text for number in numbers])
     overtaken = {
         numbers[older]: numbers[newer]
@@ -255,7 +263,9 @@ def _among(said: Sequence[_Stated], numbers: Sequence[int]) -> dict[int, int]:
         for older in numbers[:place]:
             is_gone = overtaken.get(older, newer) < newer
             if not is_gone and (
-                _is_rival(said[newer], said[older]) or _goes_back(newer, older, overtaken, said)
+                _is_rival(said[newer], said[older])
+                or _changes(said[newer], said[older], about)
+                or _goes_back(newer, older, overtaken, said)
             ):
                 overtaken[older] = newer
     return overtaken
@@ -287,14 +297,36 @@ def _goes_back(
 def _is_rival(newer: _Stated, older: _Stated) -> bool:
     """Whether both choose for one and the same thing, which has room for one of them."""
     new, old = newer.choice, older.choice
-    if not (new.about and new.about == old.about and new.is_choice and old.is_choice):
+    if _means_another(new, old) or not (
+        new.about and new.about == old.about and new.is_choice and old.is_choice
+    ):
         return False
     many = subject(" ".join(_MANY.findall(newer.text.lower())))
     has_room = _ADDS.search(newer.text) or not new.about.isdisjoint(many)
     return not has_room and bool(new.chosen and old.chosen) and new.chosen.isdisjoint(old.chosen)
 
 
+def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
+    """Whether one sounds like a change, and both speak of the very thing that was asked for."""
+    new, old = newer.choice, older.choice
+    if not _CHANGES.search(newer.text) or _ADDS.search(newer.text):
+        return False
+    if not about or not about <= _words(newer.text) & _words(older.text):
+        return False
+    is_elsewhere = new.about and old.about and new.about != old.about
+    return not (is_elsewhere or _means_another(new, old) or _agrees(new, old))
+
+
+def _means_another(newer: Choice, older: Choice) -> bool:
+    """Whether what it turns down is not what the older one chose."""
+    return bool(newer.refused) and newer.refused.isdisjoint(older.chosen)
+
+
 # What of it is on the subject
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.rstrip("e") for word in subject(text))  # "date" as "dates"
 
 
 def _covers(
@@ -315,12 +347,12 @@ def _covers(
 
 
 def _cover(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> float:
-    named = len(about & subject(one.text))
+    named = len(about & _words(one.text))
     if named or not about:
         return named or 1
     if one.by == "digest" or one.choice.about:  # "for the cache" is not about the store
         return 0
-    return 0.5 if about & subject(_context(hits[one.hit], hits)) else 0
+    return 0.5 if about & _words(_context(hits[one.hit], hits)) else 0
 
 
 def _context(hit: Hit, hits: Sequence[Hit]) -> str:

@@ -369,7 +369,8 @@ _CHOOSES = re.compile(
 )
 _ABOUT = re.compile(
     r"\b(?:for|about|regarding|concerning) (?:the |our |my |this |that )?([^,;:.()]{2,60}?)"
-    r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was)\b|[,;:.()]|$)",
+    r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was|let's|use)\b"
+    r"|[,;:.()]|$)",
     re.I,
 )
 _CHOSEN = re.compile(

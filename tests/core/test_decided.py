@@ -92,6 +92,44 @@ def test_choosing_anew_for_the_same_thing_replaces_without_saying_so() -> None:
     ) == ["m40", "m3 superseded by m40"]
 
 
+@pytest.mark.parametrize(
+    ("about", "older", "newer"),
+    [
+        ("auth", "For auth let's go with JWT.", "Let's switch to sessions for auth."),
+        (
+            "package manager",
+            "We use npm as the package manager.",
+            "Let's move to pnpm as our package manager.",
+        ),
+        (
+            "hotel",
+            "Let's book the Hotel Aurora in Porto.",
+            "Ok, then let's book the Casa Azul hotel instead.",
+        ),
+        ("flight", "We'll take the morning flight.", "Actually, let's take the evening flight."),
+        ("dates", "We'll use ISO for every date.", "No, make it epoch millis for each date."),
+    ],
+)
+def test_what_sounds_like_a_change_of_the_thing_asked_for_is_one(
+    about: str, older: str, newer: str
+) -> None:
+    assert order(about, user(3, older), user(9, newer)) == ["m9", "m3 superseded by m9"]
+
+
+@pytest.mark.parametrize(
+    ("about", "older", "newer"),
+    [
+        ("build", "Use Docker for the build.", "Switch from yarn to pnpm for the build."),
+        ("cache", "Use Redis for the cache.", "Actually, use an LRU map for the cache keys."),
+        ("cache", "Use Redis for the cache.", "Actually, let's also pick Varnish as a cache."),
+    ],
+)
+def test_a_change_of_something_else_leaves_the_older_one_standing(
+    about: str, older: str, newer: str
+) -> None:
+    assert set(order(about, user(3, older), user(9, newer))) == {"m3", "m9"}
+
+
 def test_two_subjects_do_not_replace_each_other() -> None:
     hits = (user(3, "Use Postgres for the store."), user(9, "Use Redis for the cache."))
     assert order("store", *hits) == ["m3", "m9"]
