@@ -21,7 +21,8 @@ from mcp_compaction.core.parts import Count, compact_json
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
-from mcp_compaction.core.recall import choose, rank, read_query
+from mcp_compaction.core.question import read_query, words_alone
+from mcp_compaction.core.recall import choose
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.refs import Ref, number_of, parse_refs
 from mcp_compaction.core.render import lay_out
@@ -78,6 +79,7 @@ from mcp_compaction.ports import (
     Summarizer,
     TokenCounter,
 )
+from mcp_compaction.searching import search, suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -91,8 +93,7 @@ Progress = Callable[[str], Awaitable[None]]
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
 _NEWEST = 3
-_MOST_HITS = 50
-_MOST_RANKED = 200  # more than are given: what stands around a hit is ranked with it
+_MOST_SOURCES = 20  # messages in which a pin's words are looked for
 _MOST_OFFERED = 5
 _MOST_OFFERED_ON_RECEIPT = 3
 
@@ -143,6 +144,9 @@ class Recalled(Value):
     hits: tuple[Hit, ...]
     more: int
     scope: Literal["session", "project", "all"]
+    passages: int  # among which it was looked for
+    too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
+    suggestion: str | None = None  # a query that would find something, where this one did not
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,23 +477,27 @@ class Compactor:
         skip: int = 0,
     ) -> Recalled:
         """The passages of the archive that answer a query best."""
-        question = read_query(query)
+        question = read_query(query, self._clock.now().astimezone())
         if not question.terms:
             raise InputError("the query holds no word to look for; pass words or an identifier.")
-        wanted = SearchQuery(
-            terms=question.terms,
-            roles=(question.role,) if question.role else (),
-            tools=(question.tool,) if question.tool else (),
-            since=question.since,
-            until=question.until,
-        )
-        hits = await self._store.search(_reach(info, scope), wanted, _MOST_RANKED)
+        reach = _reach(info, scope)
+        searched = await search(self._store, reach, question)
         limit = max_tokens or self._policy.recall_max_tokens
-        answered = choose(rank(hits)[:_MOST_HITS], limit, self._counter.count, skip)
+        answered = choose(searched.hits, limit, self._counter.count, skip)
         if scope != "all":  # there another project's session may have the same name
             own = [hit.ref for hit in answered.hits if hit.session == info.name]
             await self._count_regret(info, [int(ref[1:]) for ref in own if ref.startswith("m")])
-        return Recalled(hits=answered.hits, more=answered.more, scope=scope)
+        nearest = None
+        if not searched.hits:
+            nearest = await suggestion(self._store, reach, question)
+        return Recalled(
+            hits=answered.hits,
+            more=answered.more,
+            scope=scope,
+            passages=searched.passages,
+            too_common=searched.too_common,
+            suggestion=nearest,
+        )
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
         """Messages by ref, byte for byte: `m42`, `m42~3`, `m12..m40`."""
@@ -623,7 +631,7 @@ class Compactor:
             case SummaryRequest():
                 return await self._summarize(request)
             case SearchRequest():
-                queries = [SearchQuery(terms=read_query(text).terms) for text in request.queries]
+                queries = [SearchQuery(terms=words_alone(text).terms) for text in request.queries]
                 hits = await self._store.search_many(_scope(session.info), queries, request.limit)
                 return Found(hits=hits)
             case _:
@@ -655,11 +663,10 @@ class Compactor:
         here = pinning.source_of(text, session.messages)
         if here is not None:
             return here
-        terms = read_query(text).terms
-        if not terms:
+        question = words_alone(text).model_copy(update={"role": "user"})
+        if not question.terms:
             return None
-        query = SearchQuery(terms=terms, roles=("user",))
-        hits = await self._store.search(_scope(session.info), query, 20)
+        hits = (await search(self._store, _scope(session.info), question)).hits[:_MOST_SOURCES]
         seqs = [int(hit.ref[1:]) for hit in hits if hit.ref.startswith("m")]
         found = await self._store.originals(_scope(session.info), seqs) if seqs else ()
         return pinning.source_of(text, [original.message for original in found])

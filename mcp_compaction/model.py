@@ -599,7 +599,45 @@ class Hit(Value):
     at: datetime | None = None
     text: str
     score: float = 0.0
-    note: str = ""  # what the reader must know of it: "superseded by m88"
+    ordinal: int = 0  # which passage of its message, digest or pin
+    also: tuple[str, ...] = ()  # where the same stands once more
+    note: str = ""
+
+
+class Match(NamedTuple):
+    """Where a term stands: a passage without its text."""
+
+    row: int
+    session: int | None
+    kind: str  # m, d or p, as in a ref
+    number: int
+    ordinal: int
+    chars: int
+
+
+class TermMatches(NamedTuple):
+    """Where one term stands, the newest first."""
+
+    term: str
+    places: int  # at least so many passages hold it
+    matches: tuple[Match, ...]
+    is_cut: bool = False  # it stands in so many that only the newest were looked at
+
+
+class Matches(NamedTuple):
+    """Where the terms of a question stand, and among how many passages."""
+
+    terms: tuple[TermMatches, ...]
+    total: int
+
+
+class Worth(NamedTuple):
+    """A passage worth reading: a match by its row, or a message beside matches by its number."""
+
+    score: float
+    session: int | None
+    row: int | None = None
+    number: int | None = None
 
 
 class Event(Value):

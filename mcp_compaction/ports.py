@@ -14,6 +14,7 @@ from mcp_compaction.model import (
     Draft,
     Event,
     Hit,
+    Matches,
     Message,
     NewMessage,
     Pin,
@@ -29,6 +30,7 @@ from mcp_compaction.model import (
     Value,
     Via,
     View,
+    Worth,
 )
 
 
@@ -92,6 +94,7 @@ class SearchQuery(Value):
     tools: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    is_start: bool = False  # whatever begins with a term is meant as well
 
 
 class Original(Value):
@@ -183,8 +186,14 @@ class Store(Protocol):
         """Messages of one session by number, or those after a number."""
         ...
 
-    async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
-        """The passages that match best."""
+    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
+        """Where each term of a query stands."""
+        ...
+
+    async def read(
+        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+    ) -> tuple[Hit, ...]:
+        """The texts of what is worth reading, in that order; only what the query may see."""
         ...
 
     async def search_many(

@@ -9,7 +9,7 @@ from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import Place, opened
 from mcp_compaction.cli.wording import counted, moment
 from mcp_compaction.core.parts import text_of
-from mcp_compaction.core.recall import read_query
+from mcp_compaction.core.question import read_query
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Hit, Message, SessionInfo
 

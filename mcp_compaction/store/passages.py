@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.terms import keys
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
 
@@ -31,14 +33,44 @@ def insert(connection: sqlite3.Connection, passage: Passage) -> None:
     """Make a text findable."""
     text = encodable(passage.text)
     tools = "".join(f"\n{encodable(tool).lower()}\n" for tool in passage.tools)
+    found_by = (text, keys(text), marks(passage.session, passage.role, passage.tools))
     cursor = connection.execute(
-        "INSERT INTO passage (session, project, kind, number, ordinal, role, at, tools, text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*passage[:7], tools, text),
+        "INSERT INTO passage"
+        " (session, project, kind, number, ordinal, role, at, tools, text, keys, marks)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*passage[:7], tools, *found_by),
     )
     connection.execute(
-        "INSERT INTO passage_index (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
+        "INSERT INTO passage_index (rowid, text, keys, marks) VALUES (?, ?, ?, ?)",
+        (cursor.lastrowid, *found_by),
     )
+
+
+def marks(session: int | None, role: str, tools: Iterable[str]) -> str:
+    """Words by which the index knows whose a passage is, so that it need not look at others."""
+    found = [] if session is None else [session_mark(session)]
+    found += [role_mark(role), *(mark for tool in tools if (mark := tool_mark(tool)))]
+    return " ".join(found)
+
+
+def session_mark(session: int) -> str:
+    """The mark of a session's passages."""
+    return f"session{session}"
+
+
+def role_mark(role: str) -> str:
+    """The mark of what somebody said."""
+    return "role" + _letters(role)
+
+
+def tool_mark(tool: str) -> str:
+    """The mark of a tool's calls and answers; names that differ in signs alone share it."""
+    letters = _letters(tool)
+    return f"tool{letters}" if letters else ""
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def delete(
@@ -46,15 +78,16 @@ def delete(
 ) -> None:
     """Make texts unfindable; their words stay in the index until it is optimized."""
     rows = connection.execute(
-        f"SELECT id, text FROM passage WHERE {condition}", parameters
+        f"SELECT id, text, keys, marks FROM passage WHERE {condition}", parameters
     ).fetchall()
-    for rowid, text in rows:
+    for row in rows:
         # An external-content index must be told the old text to find its words.
         connection.execute(
-            "INSERT INTO passage_index (passage_index, rowid, text) VALUES ('delete', ?, ?)",
-            (rowid, text),
+            "INSERT INTO passage_index (passage_index, rowid, text, keys, marks)"
+            " VALUES ('delete', ?, ?, ?, ?)",
+            tuple(row),
         )
-        connection.execute("DELETE FROM passage WHERE id = ?", (rowid,))
+        connection.execute("DELETE FROM passage WHERE id = ?", (row[0],))
 
 
 def optimize(connection: sqlite3.Connection) -> None:
@@ -70,20 +103,32 @@ def rebuild(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO passage_index (passage_index) VALUES ('rebuild')")
 
 
+def mark_all(connection: sqlite3.Connection) -> None:
+    """Give every passage what it is found by, and build the index from that."""
+    rows = connection.execute("SELECT id, session, role, tools, text FROM passage").fetchall()
+    connection.executemany(
+        "UPDATE passage SET keys = ?, marks = ? WHERE id = ?",
+        (
+            (keys(text), marks(session, role, filter(None, tools.split("\n"))), row)
+            for row, session, role, tools, text in rows
+        ),
+    )
+    rebuild(connection)
+
+
 def insert_digest(
     connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
 ) -> None:
-    """Make a digest findable, its sections and its index in pieces."""
+    """Make a digest findable, its sections in pieces; its index only says where things stand."""
     texts: list[str] = []
     for name, items in digest.sections:
         texts += _pieces((item.text for item in items), f"{name}: ")
-    texts += _pieces(f"{item.text} {item.note}".rstrip() for item in digest.index)
     for ordinal, text in enumerate(texts):
         row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
         insert(connection, row)
 
 
-def _pieces(items: Iterable[str], label: str = "") -> list[str]:
+def _pieces(items: Iterable[str], label: str) -> list[str]:
     """The items in pieces of bounded length, each piece under the label."""
     room = _MOST_CHARS - len(label)
     pieces: list[str] = []

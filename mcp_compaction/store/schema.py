@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mcp_compaction.store import passages
 from mcp_compaction.store.connect import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -186,7 +187,27 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first,)
+_KEYS_AND_MARKS = (
+    # What a passage is found by besides its words: parts of names, pairs of letters; and whose.
+    "ALTER TABLE passage ADD COLUMN keys TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE passage ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
+    "DROP TABLE passage_index",
+    """
+    CREATE VIRTUAL TABLE passage_index USING fts5 (
+        text, keys, marks, content = 'passage', content_rowid = 'id', tokenize = 'porter unicode61'
+    )
+    """,
+    "INSERT INTO passage_index (passage_index, rank) VALUES ('rank', 'bm25(1.0, 0.6, 0.0)')",
+)
+
+
+def _keys_and_marks(connection: sqlite3.Connection) -> None:
+    for statement in _KEYS_AND_MARKS:
+        connection.execute(statement)
+    passages.mark_all(connection)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks)
 assert len(MIGRATIONS) == SCHEMA_VERSION
 
 

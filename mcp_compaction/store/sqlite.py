@@ -19,12 +19,14 @@ from mcp_compaction.model import (
     Digest,
     Event,
     Hit,
+    Matches,
     Pin,
     Receipt,
     Session,
     SessionInfo,
     Traits,
     View,
+    Worth,
 )
 from mcp_compaction.ports import (
     Batch,
@@ -173,9 +175,15 @@ class SqliteStore:
         """Messages of one session by number, or those after a number."""
         return await self._read(lambda c: log.originals(c, scope, seqs, after, limit))
 
-    async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
-        """The passages that match best."""
-        return await self._read(lambda c: search.search(c, scope, query, limit))
+    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
+        """Where each term of a query stands."""
+        return await self._read(lambda c: search.find(c, scope, query))
+
+    async def read(
+        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+    ) -> tuple[Hit, ...]:
+        """The texts of what is worth reading, in that order."""
+        return await self._read(lambda c: search.read(c, scope, query, wanted))
 
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
