@@ -183,6 +183,12 @@ class Store(Protocol):
         """Messages of one session by number, or those after a number."""
         ...
 
+    async def messages_of_calls(
+        self, scope: Scope, calls: Sequence[str]
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each id of a tool call the messages of one session with the call and its result."""
+        ...
+
     async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
         """The passages that match best."""
         ...

@@ -997,3 +997,74 @@ def test_a_pin_is_in_force_until_it_expires_and_not_a_second_longer(tmp_path: Pa
         assert texts[-1] == []
 
     run(tmp_path, story)
+
+
+def called(call: str, result: str) -> list[dict[str, Any]]:
+    """A tool call with its result."""
+    use = {"type": "tool_use", "id": call, "name": "Read", "input": {"path": "a.py"}}
+    answer = {"type": "tool_result", "tool_use_id": call, "content": result}
+    return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
+
+
+def test_refs_of_every_kind_give_what_they_name(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        first, *rest = coding_session(40, 300)
+        said = [*called("toolu_01A", "the port is 8443"), assistant('"toolu_01A" was right')]
+        await compactor.record(info, incoming([first, *said, *rest]))
+        await compactor.pin(info, "Never push to main.", by="user")
+        await compactor.pin(info, "old", by="user")
+        await compactor.unpin(info, "p2", by="user")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+
+        found = await compactor.recall_refs(info, "p2, toolu_01A d1 p1, m1")
+        assert [quote.ref for quote in found] == ["m1", "m2", "m3", "d1", "p1", "p2"]
+        texts = {quote.ref: quote.text for quote in found}
+        assert texts["m3"] == "the port is 8443"
+        assert texts["d1"].startswith("[digest d1 of m2..")
+        assert texts["p1"] == "Never push to main."
+        kinds = {quote.ref: quote.of for quote in found}
+        assert kinds["p1"] == "constraint, project, by user"
+        assert kinds["p2"] == "constraint, project, by user, no longer in force"
+        assert (await compactor.stats(info)).regret.recalled == 2
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("shape", ["openai", "responses"])
+def test_every_providers_call_id_finds_call_and_result(tmp_path: Path, shape: Shape) -> None:
+    if shape == "openai":
+        function = {"name": "Read", "arguments": "{}"}
+        use = [{"id": "call_abc", "type": "function", "function": function}]
+        said: list[dict[str, Any]] = [
+            {"role": "assistant", "content": None, "tool_calls": use},
+            {"role": "tool", "tool_call_id": "call_abc", "content": "eight"},
+        ]
+    else:
+        call = {"type": "function_call", "call_id": "call_abc", "name": "Read", "arguments": "{}"}
+        said = [call, {"type": "function_call_output", "call_id": "call_abc", "output": "eight"}]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("Start."), *said, user("call_abc?")]))
+        found = await compactor.originals(info, "call_abc")
+        assert [original.message.ref for original in found] == ["m2", "m3"]
+
+    run(tmp_path, story)
+
+
+def test_no_ref_reaches_into_another_session(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        theirs, _ = await compactor.open(SessionKey(project="/p", name="theirs"))
+        for said in (called("toolu_theirs", "zebra"), coding_session(40, 300)):
+            await compactor.record(theirs, incoming([user("Start."), *said]))
+        await compactor.pin(theirs, "zebra", by="agent")
+        await compactor.compress(theirs, Ask(reason="x", target_percent=20))
+        await compactor.record(info, incoming([user("Start.")]))
+        before = await compactor.stats(info)
+        for ref in ("toolu_theirs", "d1", "p1", "m2", "m1, d1", "p1 m1"):
+            with pytest.raises(UnknownRef, match=r"[.;:] ?.+\.$"):
+                await compactor.recall_refs(info, ref)
+        assert await compactor.stats(info) == before
+        with pytest.raises(InputError, match="more than messages"):
+            await compactor.originals(theirs, "m1, d1")
+
+    run(tmp_path, story)
