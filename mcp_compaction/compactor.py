@@ -16,7 +16,7 @@ from mcp_compaction.core.candidates import offer
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.extract import extract
 from mcp_compaction.core.flow import flow
-from mcp_compaction.core.outcomes import restoration
+from mcp_compaction.core.outcomes import paging_in, restoration
 from mcp_compaction.core.parts import Count, compact_json, whole_text
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
@@ -25,6 +25,7 @@ from mcp_compaction.core.recall import choose, rank, read_query
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.refs import HOW, Ref, Refs, number_of, parse_refs
 from mcp_compaction.core.render import lay_out
+from mcp_compaction.core.wanted import show_again, wanted_in, whole_in
 from mcp_compaction.errors import (
     CompactionError,
     InputError,
@@ -47,6 +48,8 @@ from mcp_compaction.model import (
     Found,
     Hit,
     JsonObject,
+    Message,
+    NothingToDo,
     Offer,
     Outcome,
     Pin,
@@ -524,6 +527,24 @@ class Compactor:
         await self._count_regret(info, seqs)
         return found
 
+    async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
+        """Show messages again, whole, from the next request on; the next compaction prefers them.
+
+        For loops that replace their own window, by the refs of messages or ids of tool calls.
+        """
+        found = [original.message for original in await self.originals(info, refs)]
+        for _ in range(_MOST_TRIES):
+            session = await self.load(info)
+            outcome = self._paged_in(session, found)
+            if not isinstance(outcome, Compaction):
+                return outcome
+            gone = await self._store.not_shown(info.id, [message.seq for message in found])
+            named = " ".join(f"m{seq}" for seq in gone)
+            event = Event(name=REGRET, at=outcome.receipt.at, detail=named) if gone else None
+            if await self._store.save(info.id, outcome, event):
+                return outcome
+        return Failed(text="not paged in: the view changed meanwhile. Call again.")
+
     async def brief(self, info: SessionInfo) -> Brief:
         """Pins, and the digests of the view as they are shown."""
         session = await self.load(info)
@@ -583,6 +604,27 @@ class Compactor:
         await self._store.close()
 
     # How it is done
+
+    def _paged_in(self, session: Session, messages: Sequence[Message]) -> Outcome:
+        if not session.info.traits.owns_window:
+            return Refusal(
+                text="not paged in: this window is the host's, and only the host can show more in "
+                "it. Read the messages with recall_archived instead."
+            )
+        there = whole_in(session)
+        missing = [message for message in messages if message.seq not in there]
+        if not missing:
+            return NothingToDo(text="nothing to do: the window shows all of that whole. Go on.")
+        view = show_again(session, missing)
+        seen = session.model_copy(update={"view": view})
+        before, after = self.fill_of(session), self.fill_of(seen)
+        refs = ", ".join(message.ref for message in missing)
+        if after.tokens > after.window:
+            return Refusal(
+                text=f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
+                f"{kilo(after.window)} tokens. Compress first, or ask for less."
+            )
+        return paging_in(session, view, refs, (before, after), self._clock.now())
 
     def _rules(self, session: Session) -> Policy:
         return under_pressure(for_session(self._policy, session.info.traits))
@@ -741,6 +783,7 @@ def _regret(session: Session, events: Iterable[Event]) -> Regret:
     details = [event.detail for event in events if event.name == REGRET]
     seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
     shown = {message.seq for message in session.messages}
+    shown |= {one.seq for one in wanted_in(session.view.promoted)}
     return Regret(
         recalls=len(details),
         recalled=len(seqs - shown),
