@@ -343,8 +343,19 @@ Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
 
 # Whose words a piece is, and of what kind: what a user said, as a host or an agent recorded it;
 # what an agent decided, answered, was unsure of or else said; what a tool was given or gave back.
+# And a whole message, whosoever's, that was asked for after it had left the window.
 By = Literal[
-    "user", "reported", "decision", "answer", "doubt", "agent", "command", "field", "line", "talk"
+    "user",
+    "reported",
+    "decision",
+    "answer",
+    "doubt",
+    "agent",
+    "command",
+    "field",
+    "line",
+    "talk",
+    "wanted",
 ]
 
 
@@ -353,6 +364,7 @@ class Promoted(Value):
 
     seq: int
     by: By = "agent"
+    role: Role | None = None  # of a message that is shown whole
     pieces: tuple[str, ...]
 
 
@@ -488,7 +500,7 @@ class Receipt(Value):
     """What one compaction did."""
 
     compaction: int
-    kind: Literal["compress", "restore", "digest"] = "compress"
+    kind: Literal["compress", "restore", "digest", "page_in"] = "compress"
     reason: str
     at: datetime
     strategy: Strategy = "summarize"

@@ -186,6 +186,12 @@ class Store(Protocol):
         """Messages of one session by number, or those after a number."""
         ...
 
+    async def messages_of_calls(
+        self, scope: Scope, calls: Sequence[str]
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each id of a tool call the messages of one session with the call and its result."""
+        ...
+
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
         """Where each term of a query stands."""
         ...

@@ -30,6 +30,7 @@ _USER = 1.5
 _DIGEST = 0.8  # the messages themselves say more
 _NOT_ITSELF = 0.4  # a name's parts, or a longer name that holds it
 
+_IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
 _MOST_READ = 200  # passages whose texts are looked at
 _MOST_HITS = 50
@@ -153,9 +154,9 @@ def _scores(
 
 
 def _places(best: Mapping[_Place, _Scores], spreads: Sequence[bool]) -> set[_Place]:
-    """The messages to judge: those that match, and those beside them unless a name was asked."""
+    """The messages to judge: those that match and, for a question in words, those beside them."""
     places = set(best)
-    if all(spreads) and len(spreads) > 1:
+    if all(spreads) and len(spreads) >= _IN_WORDS:
         for session, kind, number in best:
             if kind == "m":
                 reach = range(max(1, number - len(_NEAR)), number + len(_NEAR) + 1)

@@ -210,7 +210,9 @@ async def recall_archived(
         str | None,
         Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
     ] = None,
-    refs: Annotated[str | None, Field(description="m42, m42~3 with neighbors, m12..m40.")] = None,
+    refs: Annotated[
+        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, tool call id.")
+    ] = None,
     scope: Annotated[
         Literal["session", "project", "all"], Field(description="Where to look.")
     ] = "session",
@@ -232,8 +234,9 @@ async def recall_archived(
         return await _resume(ctx, session, scope, nonce)
     info = await _looked_up(ctx, session, scope)
     if refs is not None:
-        found = await compactor.recall_refs(info, refs)
-        text = answers.originals(found, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
+        # Who turns a page recalls nothing new.
+        found = await (compactor.quote if skip else compactor.recall_refs)(info, refs)
+        text = answers.quoted(found, info, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
     else:
         hits = await compactor.recall(
             info, query or "", scope=scope, max_tokens=max_tokens, skip=skip

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mcp_compaction.store import passages
 from mcp_compaction.store.connect import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -15,6 +14,7 @@ from mcp_compaction.store.connect import (
     store_errors,
 )
 from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.marks import mark_all
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -204,7 +204,7 @@ _KEYS_AND_MARKS = (
 def _keys_and_marks(connection: sqlite3.Connection) -> None:
     for statement in _KEYS_AND_MARKS:
         connection.execute(statement)
-    passages.mark_all(connection)
+    mark_all(connection)
 
 
 MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks)

@@ -12,7 +12,7 @@ from mcp_compaction.core.terms import Way, ways
 from mcp_compaction.model import Hit, Match, Matches, TermMatches, Worth
 from mcp_compaction.ports import Scope, SearchQuery
 from mcp_compaction.store.columns import moment, stamp
-from mcp_compaction.store.passages import role_mark, session_mark, tool_mark
+from mcp_compaction.store.marks import role_mark, session_mark, tool_mark
 from mcp_compaction.store.scope import (
     Condition,
     check_session,

@@ -175,6 +175,12 @@ class SqliteStore:
         """Messages of one session by number, or those after a number."""
         return await self._read(lambda c: log.originals(c, scope, seqs, after, limit))
 
+    async def messages_of_calls(
+        self, scope: Scope, calls: Sequence[str]
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each id of a tool call the messages of one session with the call and its result."""
+        return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
+
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
         """Where each term of a query stands."""
         return await self._read(lambda c: search.find(c, scope, query))

@@ -1,0 +1,49 @@
+"""Words by which the index knows whose a passage is; needs neither model nor event loop."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable
+
+from mcp_compaction.core.terms import keys
+
+
+def marks(session: int | None, role: str, tools: Iterable[str]) -> str:
+    """Words by which the index knows whose a passage is, so that it need not look at others."""
+    found = [] if session is None else [session_mark(session)]
+    found += [role_mark(role), *(mark for tool in tools if (mark := tool_mark(tool)))]
+    return " ".join(found)
+
+
+def session_mark(session: int) -> str:
+    """The mark of a session's passages."""
+    return f"session{session}"
+
+
+def role_mark(role: str) -> str:
+    """The mark of what somebody said."""
+    return "role" + _letters(role)
+
+
+def tool_mark(tool: str) -> str:
+    """The mark of a tool's calls and answers; names that differ in signs alone share it."""
+    letters = _letters(tool)
+    return f"tool{letters}" if letters else ""
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())
+
+
+def mark_all(connection: sqlite3.Connection) -> None:
+    """Give every passage what it is found by, and build the index from that."""
+    rows = connection.execute("SELECT id, session, role, tools, text FROM passage").fetchall()
+    connection.executemany(
+        "UPDATE passage SET keys = ?, marks = ? WHERE id = ?",
+        (
+            (keys(text), marks(session, role, filter(None, tools.split("\n"))), row)
+            for row, session, role, tools, text in rows
+        ),
+    )
+    connection.execute("INSERT INTO passage_index (passage_index) VALUES ('rebuild')")
