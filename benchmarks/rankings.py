@@ -97,7 +97,8 @@ def bm25s(texts: Sequence[str]) -> Search:
     """https://pypi.org/project/bm25s, with its English stop words."""
     library = importlib.import_module("bm25s")
     index: Any = library.BM25()
-    index.index(library.tokenize(list(texts), stopwords="en", show_progress=False), False, False)
+    known = library.tokenize(list(texts), stopwords="en", show_progress=False)
+    index.index(known, show_progress=False)
     most = min(_MOST_FOUND, len(texts))
 
     def search(query: str) -> list[int]:
