@@ -147,7 +147,7 @@ class Recalled(Value):
     hits: tuple[Hit, ...]
     more: int
     scope: Literal["session", "project", "all"]
-    passages: int  # among which it was looked for
+    messages: int  # among which it was looked for
     too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
     suggestion: str | None = None  # a query that would find something, where this one did not
 
@@ -507,7 +507,7 @@ class Compactor:
             hits=answered.hits,
             more=answered.more,
             scope=scope,
-            passages=searched.passages,
+            messages=searched.messages,
             too_common=searched.too_common,
             suggestion=nearest,
         )

@@ -637,7 +637,7 @@ class TermMatches(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Where the terms of a question stand, and among how many passages."""
+    """Where the terms of a question stand, and among how many messages."""
 
     terms: tuple[TermMatches, ...]
     total: int

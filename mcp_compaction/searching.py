@@ -15,7 +15,7 @@ class Searched(Value):
     """What a question found, the best first, and how it was looked for."""
 
     hits: tuple[Hit, ...]
-    passages: int  # among which it was looked for
+    messages: int  # among which it was looked for
     too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
 
 
@@ -41,7 +41,7 @@ async def search(store: Store, scope: Scope, question: Question) -> Searched:
     hits = await store.read(scope, query, rank(found))
     return Searched(
         hits=refine(question, hits),
-        passages=found.total,
+        messages=found.total,
         too_common=tuple(terms.term for terms in found.terms if terms.is_cut),
     )
 

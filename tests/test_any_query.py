@@ -98,10 +98,9 @@ def test_a_megabyte_is_a_query_too(ask: Asking, query: str) -> None:
     assert found.hits[0].text.startswith("the login")
 
 
-@pytest.mark.xfail(raises=OverflowError, reason="the edges of the calendar are not looked at yet")
 @pytest.mark.parametrize("when", ["until:9999-12-31", "since:0001-01-01T00:00+23:59"])
-def test_the_edges_of_the_calendar_are_dates_too(ask: Asking, when: str) -> None:
-    ask(f"{when} login")
+def test_the_edges_of_the_calendar_are_refused_like_any_bad_date(ask: Asking, when: str) -> None:
+    assert ask(f"{when} login") is None
 
 
 def test_only_the_first_words_of_many_are_looked_for(ask: Asking) -> None:
@@ -109,6 +108,6 @@ def test_only_the_first_words_of_many_are_looked_for(ask: Asking) -> None:
     found = ask(" ".join([*many, "logout", *many]))
     assert found is not None
     assert len(found.hits) == 1
-    late = ask(" ".join([*many, "more", "logout"]))
+    late = ask(" ".join([*many, "another", "logout"]))
     assert late is not None
     assert not late.hits

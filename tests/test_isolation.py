@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from mcp_compaction.compactor import Compactor, Parts
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.recall import rank
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import incoming
-from mcp_compaction.model import Ask, Compaction, Pin, SessionInfo
-from mcp_compaction.ports import Scope, SearchQuery, SessionKey
+from mcp_compaction.model import Ask, Compaction, Hit, Pin, SessionInfo, Worth
+from mcp_compaction.ports import Scope, SearchQuery, SessionKey, Store
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.sessions import NOW
@@ -157,12 +158,17 @@ def probes(compactor: Compactor, store: SqliteStore, mine: Home, theirs: Home) -
     yield "store", lambda: store.originals(outside, (1, 2, 3))
     yield "store", lambda: store.messages_of_calls(outside, (f"toolu_{secret}", "toolu_twin"))
     yield "store", lambda: store.search_many(outside, [SearchQuery(terms=(secret,))], 5)
-    yield (
-        "store",
-        lambda: store.search(
-            Scope(project=mine.project), SearchQuery(terms=("login", secret)), 200
-        ),
-    )
+    yield "store", lambda: store.find(outside, SearchQuery(terms=("login", secret)))
+    yield "store", lambda: everything(store, Scope(project=mine.project), ("login", secret))
+
+
+async def everything(store: Store, scope: Scope, terms: tuple[str, ...]) -> tuple[Hit, ...]:
+    """All that a scope may read, whatever rows it asks for."""
+    query = SearchQuery(terms=terms)
+    found = await store.find(scope, query)
+    rows = [Worth(1.0, None, row=row) for row in range(1, 40)]
+    numbers = [Worth(1.0, session, number=1) for session in range(1, 40)]
+    return await store.read(scope, query, [*rank(found), *rows, *numbers])
 
 
 async def answer(probe: Probe) -> str:

@@ -134,7 +134,7 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
 def _nothing(found: Recalled, query: str, skip: int) -> str:
     if skip:
         return f"no more passages for {query!r}; leave out --skip to see the first."
-    line = f"nothing found for {query!r} among {counted(found.passages, 'passage')}"
+    line = f"nothing found for {query!r} among {counted(found.messages, 'message')}"
     if found.suggestion:
         return f"{line}; try: recall {shlex.quote(found.suggestion)}"
     wider = "" if found.scope == "all" else ", or look further with --scope project or all"

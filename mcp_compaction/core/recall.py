@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from heapq import nlargest
 
 from mcp_compaction.core.decided import asks_for_decision, decisions_first
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.question import Question
-from mcp_compaction.core.terms import is_name, looser, stands_in
+from mcp_compaction.core.terms import closeness, is_name, looser
 from mcp_compaction.core.when import Stretch
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
 
@@ -28,10 +29,12 @@ _ASKING = 0.75  # what ends with a question mark seldom answers: .01
 # .34 to .41 by 1.3 and to .47 by 2; more than 1.5 hides what tools answered.
 _USER = 1.5
 _DIGEST = 0.8  # the messages themselves say more
-_NOT_ITSELF = 0.4  # a name's parts, or a longer name that holds it
+# A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
+_CLOSE = (0.4, 0.6, 0.8, 1.0)
 
 _IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
+_MOST_JUDGED = 300  # messages that are looked at together with what stands around them
 _MOST_READ = 200  # passages whose texts are looked at
 _MOST_HITS = 50
 _MOST_JOINED = 1_200  # characters of neighbouring passages shown as one
@@ -69,22 +72,20 @@ def rank(found: Matches) -> tuple[Worth, ...]:
     found = _telling(found)
     weights = [_rarity(found.total, terms.places) for terms in found.terms]
     spreads = [not is_name(terms.term) for terms in found.terms]
-    own, best = _scores(found, weights)
+    rows, best = _scores(found, weights)
     total = sum(weights)
     ranked: list[tuple[float, int, Worth]] = []
-    around = {place: _around(place, best, spreads) for place in _places(best, spreads)}
-    for match, scores in own.values():
-        place = (match.session, match.kind, match.number)
-        for term, score in around[place].items():
-            scores[term] = scores.get(term, 0.0) + score
-        for term, score in best[place].items():
-            if spreads[term] and score > 0 and term not in scores:
-                scores[term] = _SAME * score
-        score = _with_cover(scores, weights, total)
-        ranked.append((score, match.row, Worth(score, match.session, row=match.row)))
-    for place, scores in around.items():
-        if place not in best and scores:
+    for place in _places(best, spreads, weights, total):
+        around = _around(place, best, spreads)
+        for match, own in rows.get(place, ()):
+            scores = _sum(own, around)
+            for term, score in best[place].items():
+                if spreads[term] and term not in scores:
+                    scores[term] = _SAME * score
             score = _with_cover(scores, weights, total)
+            ranked.append((score, match.row, Worth(score, match.session, row=match.row)))
+        if place not in best:
+            score = _with_cover(around, weights, total)
             ranked.append((score, 0, Worth(score, place[0], number=place[2])))
     ranked.sort(key=lambda entry: entry[:2], reverse=True)  # among equals the newest first
     return tuple(worth for _, _, worth in ranked[:_MOST_READ])
@@ -136,8 +137,8 @@ def _rarity(total: int, count: int) -> float:
 
 def _scores(
     found: Matches, weights: Sequence[float]
-) -> tuple[dict[int, tuple[Match, _Scores]], dict[_Place, _Scores]]:
-    """What each passage scores by itself, and the best of each message, term by term."""
+) -> tuple[dict[_Place, list[tuple[Match, _Scores]]], dict[_Place, _Scores]]:
+    """What the passages of each message score, and the best of them, term by term."""
     own: dict[int, tuple[Match, _Scores]] = {}
     best: defaultdict[_Place, _Scores] = defaultdict(dict)
     lengths = {match.row: match.chars for terms in found.terms for match in terms.matches}
@@ -150,17 +151,31 @@ def _scores(
             own.setdefault(match.row, (match, {}))[1][term] = score
             message = best[match.session, match.kind, match.number]
             message[term] = max(score, message.get(term, 0.0))
-    return own, dict(best)
+    rows: defaultdict[_Place, list[tuple[Match, _Scores]]] = defaultdict(list)
+    for match, scores in own.values():
+        rows[match.session, match.kind, match.number].append((match, scores))
+    return dict(rows), dict(best)
 
 
-def _places(best: Mapping[_Place, _Scores], spreads: Sequence[bool]) -> set[_Place]:
-    """The messages to judge: those that match and, for a question in words, those beside them."""
-    places = set(best)
-    if all(spreads) and len(spreads) >= _IN_WORDS:
-        for session, kind, number in best:
-            if kind == "m":
-                reach = range(max(1, number - len(_NEAR)), number + len(_NEAR) + 1)
-                places.update((session, kind, near) for near in reach)
+def _places(
+    best: Mapping[_Place, _Scores],
+    spreads: Sequence[bool],
+    weights: Sequence[float],
+    total: float,
+) -> set[_Place]:
+    """The messages to judge: the best matches, what matches beside them and, for a question in
+    words, whatever stands beside them.
+    """
+    by_themselves = {place: _with_cover(scores, weights, total) for place, scores in best.items()}
+    promising = nlargest(_MOST_JUDGED, by_themselves, key=by_themselves.__getitem__)
+    places = set(promising)
+    in_words = all(spreads) and len(spreads) >= _IN_WORDS
+    for session, kind, number in promising:
+        if kind == "m":
+            for near in range(max(1, number - len(_NEAR)), number + len(_NEAR) + 1):
+                place = (session, kind, near)
+                if in_words or place in best:
+                    places.add(place)
     return places
 
 
@@ -178,13 +193,20 @@ def _around(place: _Place, best: Mapping[_Place, _Scores], spreads: Sequence[boo
     return added
 
 
+def _sum(one: _Scores, other: _Scores) -> _Scores:
+    total = dict(one)
+    for term, score in other.items():
+        total[term] = total.get(term, 0.0) + score
+    return total
+
+
 def _with_cover(scores: _Scores, weights: Sequence[float], total: float) -> float:
     covered = sum(weights[term] for term in scores)
     return sum(scores.values()) * (1 + _COVER * covered / total if total else 1)
 
 
 def _weight(question: Question, names: Sequence[str], hit: Hit) -> float:
-    weight = _NOT_ITSELF ** sum(not stands_in(name, hit.text) for name in names)
+    weight = math.prod(_CLOSE[closeness(name, hit.text)] for name in names)
     weight *= _whose(question, hit)
     if hit.role != "tool" and hit.text.rstrip().endswith(("?", "？")):
         weight *= _ASKING

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 # Scripts that write no spaces: a tokenizer takes a whole clause for one word.
@@ -65,12 +67,39 @@ def looser(term: str) -> tuple[str, ...]:
     return () if unique == (term,) else unique
 
 
-def stands_in(term: str, text: str) -> bool:
-    """Whether a text holds just that term, not a longer name that it is part of."""
-    if _IS_UNSPACED.search(term):
-        return term in text
-    after = "" if _HASH.fullmatch(term) else r"(?![\w-])"
-    return re.search(rf"(?<![\w-]){re.escape(term)}{after}", text, re.I) is not None
+class Closeness(IntEnum):
+    """How far a text holds a name."""
+
+    NOT = 0
+    PARTLY = 1  # as part of a longer name
+    RESPELLED = 2  # half_open for halfOpen
+    WHOLE = 3
+
+
+def closeness(name: str, text: str) -> Closeness:
+    """Whether a text holds just that name, or something like it."""
+    if _IS_UNSPACED.search(name):
+        return Closeness.WHOLE if name in text else Closeness.NOT
+    is_start = _HASH.fullmatch(name) is not None
+    for level, pattern in _patterns(name, is_start):
+        if re.search(pattern, text, re.I):
+            return level
+    return Closeness.NOT
+
+
+@lru_cache(maxsize=64)
+def _patterns(name: str, is_start: bool) -> tuple[tuple[Closeness, str], ...]:
+    """What to look for, the closest first; a dot may end a sentence as well as join names."""
+    plain = re.escape(name)
+    after = "" if is_start else r"(?!\w|[-./:\\]\w)"
+    words = [part for word in re.findall(r"[^\W_]+", name) for part in _HUMP.split(word)]
+    respelled = r"[_-]?".join(map(re.escape, words))
+    return (
+        (Closeness.WHOLE, rf"(?<![\w./:\\-]){plain}{after}"),
+        (Closeness.RESPELLED, rf"(?<![\w./:\\-]){respelled}{after}"),
+        (Closeness.PARTLY, rf"(?<![\w-]){plain}(?![\w-])"),
+        (Closeness.PARTLY, rf"(?<![\w-]){respelled}(?![\w-])"),
+    )
 
 
 def _pairs(word: str) -> Iterator[str]:

@@ -92,7 +92,7 @@ def _nothing(found: Recalled, scope: str, query: str, skip: int) -> str:
     """What was looked through, and a query that would find something."""
     if skip:
         return f"no more passages for {query!r} in {scope}; leave out the cursor to see the first."
-    line = f"nothing found for {query!r} among {found.passages:,} passages of {scope}."
+    line = f"nothing found for {query!r} among {found.messages:,} messages of {scope}."
     if found.suggestion:
         return f"{line} Try query={found.suggestion!r}, which finds something."
     wider = "" if found.scope == "all" else ', or scope="project"'

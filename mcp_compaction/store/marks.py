@@ -11,14 +11,13 @@ from mcp_compaction.core.terms import keys
 
 def marks(session: int | None, role: str, tools: Iterable[str]) -> str:
     """Words by which the index knows whose a passage is, so that it need not look at others."""
-    found = [] if session is None else [session_mark(session)]
-    found += [role_mark(role), *(mark for tool in tools if (mark := tool_mark(tool)))]
-    return " ".join(found)
+    by_tools = (mark for tool in tools if (mark := tool_mark(tool)))
+    return " ".join((session_mark(session), role_mark(role), *by_tools))
 
 
-def session_mark(session: int) -> str:
-    """The mark of a session's passages."""
-    return f"session{session}"
+def session_mark(session: int | None) -> str:
+    """The mark of a session's passages; of none: pins that have outlived theirs."""
+    return f"session{session or 0}"
 
 
 def role_mark(role: str) -> str:

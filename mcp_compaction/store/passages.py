@@ -63,6 +63,19 @@ def delete(
         connection.execute("DELETE FROM passage WHERE id = ?", (row[0],))
 
 
+def orphan_pins(connection: sqlite3.Connection, session: int) -> None:
+    """Keep the pins of a session findable that is about to go."""
+    condition = "session = ? AND kind = 'p'"
+    rows = connection.execute(
+        "SELECT session, project, kind, number, ordinal, role, at, tools, text"
+        f" FROM passage WHERE {condition}",
+        (session,),
+    ).fetchall()
+    delete(connection, condition, (session,))
+    for row in rows:
+        insert(connection, Passage(*row)._replace(session=None, tools=()))
+
+
 def optimize(connection: sqlite3.Connection) -> None:
     """Write the index anew without the words of deleted texts.
 

@@ -22,7 +22,8 @@ from mcp_compaction.store.scope import (
 )
 
 MAX_TERMS = 64
-_RANKED = 4_000  # matches worth ranking; a question's common words alone would match them all
+_RANKED = 2_000  # matches worth ranking; a question's common words alone would match them all
+_MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _MOST_MARKED = 200  # sessions of a scope that are named to the index
 
@@ -30,8 +31,6 @@ _MOST_MARKED = 200  # sessions of a scope that are named to the index
 class _Reach(NamedTuple):
     """The part of the index a query may see, and what is asked of its rows besides."""
 
-    first: int
-    last: int
     marks: str  # an expression of FTS5, or nothing
     condition: Condition
 
@@ -50,7 +49,7 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
     found = {term: _rows(connection, asked[term], reach) for term in telling}
     # A common word is looked for only where a rarer one stands.
     anywhere = " OR ".join(f"({asked[term]})" for term in telling)
-    for term in rarest[len(telling) :]:
+    for term in rarest[len(telling) :][:_MOST_COMMON]:
         found[term] = _rows(connection, f"({anywhere}) AND ({asked[term]})", reach)
     if len(telling) == 1 and counts[telling[0]] > _RANKED:
         # Of a word that stands nearly everywhere, what the other words led to counts as well.
@@ -61,7 +60,7 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
             TermMatches(term, counts[term], found.get(term, ()), counts[term] > _RANKED)
             for term in counts
         ),
-        total=reach.last - reach.first + 1,
+        total=_size(connection, scope),
     )
 
 
@@ -96,7 +95,7 @@ def read(
 
 _MATCHES = (
     " FROM passage_index CROSS JOIN passage ON passage.id = passage_index.rowid"
-    " WHERE passage_index MATCH asked.value AND passage_index.rowid BETWEEN ? AND ?"
+    " WHERE passage_index MATCH asked.value"
     " AND passage.session = ? AND passage.kind = 'm'"
 )
 _ANY = f"SELECT DISTINCT passage.number AS number {_MATCHES} LIMIT ?"
@@ -112,13 +111,12 @@ def search_many(
 ) -> tuple[tuple[int, ...], ...]:
     """For each query the numbers of the messages of one session that match best."""
     session = one_session(connection, scope)
-    inside = (*_bounds(connection, scope), session)
-    asked = {number: _any_term(query.terms) for number, query in enumerate(queries)}
+    asked = {number: _any_term(query.terms, session) for number, query in enumerate(queries)}
     # Ranking weighs each phrase against the whole store, which is dear; where no more messages
     # match than are wanted there is nothing to choose.
-    found = _match_all(connection, _ANY, asked, (*inside, limit + 1))
+    found = _match_all(connection, _ANY, asked, (session, limit + 1))
     many = {number: asked[number] for number, seqs in found.items() if len(seqs) > limit}
-    found |= _match_all(connection, _BEST, many, (*inside, limit))
+    found |= _match_all(connection, _BEST, many, (session, limit))
     return tuple(found.get(number, ()) for number in range(len(queries)))
 
 
@@ -133,9 +131,11 @@ def _match_all(
     return {int(key): tuple(json.loads(numbers)) for key, numbers in rows}
 
 
-def _any_term(terms: Sequence[str]) -> str:
+def _any_term(terms: Sequence[str], session: int) -> str:
     found = [expression for term in terms[:MAX_TERMS] if (expression := _any_way(term))]
-    return f"{{text keys}} : ({' OR '.join(found)})" if found else ""
+    if not found:
+        return ""
+    return f"{{text keys}} : ({' OR '.join(found)}) AND marks : {session_mark(session)}"
 
 
 def _any_way(term: str, is_start: bool = False) -> str:
@@ -160,7 +160,7 @@ def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> 
     marks.append(" OR ".join(mark for tool in query.tools if (mark := tool_mark(tool))))
     condition = _both(rows_in(scope, "passage"), _narrowing(query))
     wanted = " AND ".join(f"marks : ({mark})" for mark in marks if mark)
-    return _Reach(*_bounds(connection, scope), wanted, condition)
+    return _Reach(wanted, condition)
 
 
 def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
@@ -174,18 +174,17 @@ def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
     ).fetchall()
     if len(rows) > _MOST_MARKED:
         return ""
-    return " OR ".join(session_mark(row[0]) for row in rows)
+    orphans = [] if scope.session is not None else [session_mark(None)]
+    return " OR ".join([*(session_mark(row[0]) for row in rows), *orphans])
 
 
-def _bounds(connection: sqlite3.Connection, scope: Scope) -> tuple[int, int]:
-    """The first and last row a scope's passages can have: the index skips all others."""
-    if scope.session is None:
-        (last,) = connection.execute("SELECT max(id) FROM passage").fetchone()
-        return 1, last or 0
-    row = connection.execute(
-        "SELECT min(id), max(id) FROM passage WHERE session = ?", (scope.session,)
+def _size(connection: sqlite3.Connection, scope: Scope) -> int:
+    """How many messages a scope has."""
+    condition = sessions_in(scope)
+    (messages,) = connection.execute(
+        f"SELECT total(last_seq) FROM session WHERE {condition.sql}", condition.parameters
     ).fetchone()
-    return (1, 0) if row[0] is None else (row[0], row[1])
+    return int(messages)
 
 
 def _wanted(expression: str, reach: _Reach) -> str:
@@ -195,9 +194,8 @@ def _wanted(expression: str, reach: _Reach) -> str:
 
 def _count(connection: sqlite3.Connection, expression: str, reach: _Reach) -> int:
     (count,) = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM passage_index"
-        " WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?)",
-        (_wanted(expression, reach), reach.first, reach.last, _RANKED + 1),
+        "SELECT count(*) FROM (SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?)",
+        (_wanted(expression, reach), _RANKED + 1),
     ).fetchone()
     return count
 
@@ -207,13 +205,10 @@ def _rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tup
         "SELECT passage.id, passage.session, passage.kind, passage.number, passage.ordinal,"
         " length(passage.text) FROM ("
         " SELECT rowid AS id FROM passage_index"
-        " WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
+        " WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT ?"
         ") AS found CROSS JOIN passage ON passage.id = found.id"
         f" WHERE {reach.condition.sql} LIMIT ?",
-        (
-            *(_wanted(expression, reach), reach.first, reach.last, _SCANNED),
-            *(*reach.condition.parameters, _RANKED),
-        ),
+        (_wanted(expression, reach), _SCANNED, *reach.condition.parameters, _RANKED),
     )
     return tuple(map(Match._make, rows))
 

@@ -189,7 +189,7 @@ def test_recall_looks_beyond_the_session_when_asked(recorded: Shell) -> None:
     hello = b'{"role":"user","content":"The zebra crossing is closed"}'
     recorded.done("record", "--session", "second", stdin=hello)
     nothing = recorded.done("recall", "zebra", "--session", "tax-2026")
-    assert nothing.startswith("nothing found for 'zebra'; ")
+    assert nothing.startswith("nothing found for 'zebra' among 81 messages; ")
     for scope in ("project", "all"):
         assert "[second m1 user " in recorded.done("recall", "zebra", "--scope", scope)
 
