@@ -41,7 +41,6 @@ _MOST_JOINED = 1_200  # characters of neighbouring passages shown as one
 _PER_PASSAGE = 12  # tokens of the label and the fence
 _WEEKS = timedelta(weeks=3)
 _LABEL = re.compile(r"\s*(\w[\w .'-]{0,30}):\s")
-_SPACE = re.compile(r"\s+")
 
 _Place = tuple[int | None, str, int]
 _Scores = dict[int, float]  # by the position of the term
@@ -94,14 +93,12 @@ def rank(found: Matches) -> tuple[Worth, ...]:
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """The hits in order, judged by their texts too; what stands twice is one."""
     names = [term for term in question.terms if is_name(term)]
-    judged = [
-        hit.model_copy(update={"score": hit.score * _weight(question, names, hit)}) for hit in hits
-    ]
-    judged.sort(key=lambda hit: -hit.score)  # stable: among equals as they came
-    ordered = _joined(_folded(judged))
+    judged = [(hit.score * _weight(question, names, hit), hit) for hit in hits]
+    judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
+    ordered = _joined(_folded(judged))[:_MOST_HITS]
     if asks_for_decision(question.text):
         ordered = list(decisions_first(ordered, question.terms))
-    return tuple(ordered[:_MOST_HITS])
+    return tuple(ordered)
 
 
 def choose(hits: Sequence[Hit], max_tokens: int, count: Count, skip: int = 0) -> Answered:
@@ -229,17 +226,18 @@ def _whose(question: Question, hit: Hit) -> float:
     return {"user": _USER, "digest": _DIGEST}.get(hit.role, 1.0)
 
 
-def _folded(hits: Iterable[Hit]) -> list[Hit]:
-    """Each text once, with the refs of the others that say the same."""
-    kept: dict[tuple[str, str], Hit] = {}
-    for hit in hits:
-        key = (hit.session, _SPACE.sub(" ", hit.text))
-        first = kept.get(key)
-        if first is None:
-            kept[key] = hit
-        elif hit.ref != first.ref and hit.ref not in first.also:
-            kept[key] = first.model_copy(update={"also": (*first.also, hit.ref)})
-    return list(kept.values())
+def _folded(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
+    """Each text once, with its score and the refs of the others that say the same."""
+    kept: dict[tuple[str, str], tuple[float, Hit, list[str]]] = {}
+    for score, hit in judged:
+        key = (hit.session, " ".join(hit.text.split()))
+        _, first, also = kept.setdefault(key, (score, hit, []))
+        if hit.ref != first.ref and hit.ref not in also:
+            also.append(hit.ref)
+    return [
+        hit.model_copy(update={"score": score, "also": tuple(also)})
+        for score, hit, also in kept.values()
+    ]
 
 
 def _joined(hits: Iterable[Hit]) -> list[Hit]:
