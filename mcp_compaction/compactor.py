@@ -149,6 +149,8 @@ class Recalled(Value):
     scope: Literal["session", "project", "all"]
     messages: int  # among which it was looked for
     too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
+    nowhere: tuple[str, ...] = ()  # words that stand nowhere there
+    is_full: bool = False  # there are more than were ranked
     suggestion: str | None = None  # a query that would find something, where this one did not
 
 
@@ -313,6 +315,10 @@ class Compactor:
         """How full the window of a loaded session is."""
         rules = self._rules(session)
         return measure(session, rules, self._counter.count, self._counter.precision)
+
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
+        return self._counter.count(text)
 
     def index_terms(self, session: Session) -> tuple[int, Count]:
         """How large the index may be, and what counts it."""
@@ -491,7 +497,7 @@ class Compactor:
     ) -> Recalled:
         """The passages of the archive that answer a query best."""
         question = read_query(query, self._clock.now().astimezone())
-        if not question.terms:
+        if not (question.terms or question.is_narrow):
             raise InputError("the query holds no word to look for; pass words or an identifier.")
         reach = _reach(info, scope)
         searched = await search(self._store, reach, question)
@@ -509,6 +515,8 @@ class Compactor:
             scope=scope,
             messages=searched.messages,
             too_common=searched.too_common,
+            nowhere=searched.nowhere,
+            is_full=searched.is_full,
             suggestion=nearest,
         )
 

@@ -606,11 +606,13 @@ class Hit(Value):
     """One passage the archive's search found."""
 
     session: str
+    project: str = ""
     ref: str
     role: str
     at: datetime | None = None
     text: str
     score: float = 0.0
+    is_beside: bool = False  # it holds no word of the query, and stands beside what does
     ordinal: int = 0  # which passage of its message, digest or pin
     also: tuple[str, ...] = ()  # where the same stands once more
     note: str = ""
@@ -623,7 +625,6 @@ class Match(NamedTuple):
     session: int | None
     kind: str  # m, d or p, as in a ref
     number: int
-    ordinal: int
     chars: int
 
 

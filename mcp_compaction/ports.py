@@ -202,6 +202,10 @@ class Store(Protocol):
         """The texts of what is worth reading, in that order; only what the query may see."""
         ...
 
+    async def listed(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that a query means by its qualifiers alone, in order."""
+        ...
+
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:

@@ -583,7 +583,7 @@ def bad_calls() -> dict[
         "no ref": (InputError, lambda c, i: c.originals(i, "hello")),
         "query without a word": (InputError, lambda c, i: c.recall(i, '"" * ( )')),
         "unknown role": (InputError, lambda c, i: c.recall(i, "role:king hello")),
-        "no date": (InputError, lambda c, i: c.recall(i, "since:yesterday hello")),
+        "no date": (InputError, lambda c, i: c.recall(i, "since:whenever hello")),
         "unknown session": (UnknownSession, lambda c, i: c.find("/p", "nobody")),
         "foreign project": (UnknownSession, lambda c, i: c.find("/q", "work")),
         "recorded after nothing": (

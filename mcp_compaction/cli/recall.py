@@ -21,6 +21,7 @@ from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
 from mcp_compaction.ports import Original
 
 _MOST_AROUND = 20
+_MOST_ECHOED = 80  # characters of a query that are said back
 _MOST_CHARS = 240  # of a message beside a passage: what was going on, no more
 
 DESCRIPTION = """\
@@ -126,19 +127,28 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         skip = args.skip + len(found.hits)
         more = f"{counted(found.more, 'more passage')}: --skip {skip}, or --max-tokens for more"
         screen.say(screen.dim(more))
-    if found.too_common:
-        common = ", ".join(map(repr, found.too_common))
-        screen.say(screen.dim(f"{common}: too common, only the newest places were ranked"))
+    for words, why in (
+        (found.nowhere, "stands nowhere there"),
+        (found.too_common, "too common, only the newest places were ranked"),
+    ):
+        if words and found.hits:
+            screen.say(screen.dim(f"{', '.join(map(repr, map(_short, words)))}: {why}"))
 
 
 def _nothing(found: Recalled, query: str, skip: int) -> str:
+    asked = repr(_short(query))
     if skip:
-        return f"no more passages for {query!r}; leave out --skip to see the first."
-    line = f"nothing found for {query!r} among {counted(found.messages, 'message')}"
+        return f"no more passages for {asked}; leave out --skip to see the first."
+    line = f"nothing found for {asked} among {counted(found.messages, 'message')}"
     if found.suggestion:
         return f"{line}; try: recall {shlex.quote(found.suggestion)}"
-    wider = "" if found.scope == "all" else ", or look further with --scope project or all"
+    further = {"session": "project or all", "project": "all"}.get(found.scope)
+    wider = f", or look further with --scope {further}" if further else ""
     return f"{line}; try fewer or other words{wider}."
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_ECHOED else f"{text[:_MOST_ECHOED]}…"
 
 
 class _Around:

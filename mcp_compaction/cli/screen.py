@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
+from mcp_compaction.core.terms import is_name
+
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 # Recorded text must not steer the terminal it is shown on; only our own styles pass.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -70,16 +72,16 @@ class Screen:
         wanted = "|".join(sorted((_any_ending(t) for t in terms), key=len, reverse=True))
         if not (self.has_color and wanted):
             return text
-        words = rf"(?<!\w)(?:{wanted})(?!\w)"
-        return re.sub(words, lambda found: self.bold(found.group()), text, flags=re.IGNORECASE)
+        return re.sub(wanted, lambda found: self.bold(found.group()), text, flags=re.IGNORECASE)
 
 
 def _any_ending(term: str) -> str:
     """A pattern for a word as the search finds it: `deploys` in `deployed`, `port` in `ports`."""
-    stem = _ENDING.sub("", term) if len(term) > _SHORT else term
-    if not stem.isalpha():
+    if is_name(term):
         return re.escape(term)
-    return rf"{re.escape(stem)}(?:{_ENDINGS})?"
+    stem = _ENDING.sub("", term) if len(term) > _SHORT else term
+    endings = rf"(?:{_ENDINGS})?" if stem.isalpha() else ""
+    return rf"(?<!\w){re.escape(stem)}{endings}(?!\w)"
 
 
 def _picture(found: re.Match[str]) -> str:

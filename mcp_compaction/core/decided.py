@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.decisions import Choice, choice_of, decisions, overtakers, subject
@@ -64,6 +65,12 @@ def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...
     )
 
 
+def chosen(hits: Sequence[Hit]) -> tuple[str, ...]:
+    """The words of what was chosen: whatever took it back may name nothing else."""
+    words = (word for one in _said(hits) for word in sorted(one.choice.chosen))
+    return tuple(dict.fromkeys(words))
+
+
 def _noted(hit: Hit, by: Hit) -> Hit:
     where = "" if by.session == hit.session else f" in session {by.session}"
     return hit.model_copy(update={"note": f"superseded by {by.ref}{where}"})
@@ -114,6 +121,7 @@ _REPORTS = re.compile(
     re.I,
 )
 _OPEN = re.compile(r"\?\W*$|\b(?:maybe|perhaps|might|could|should|if|whether|not sure|yet)\b", re.I)
+_MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many, of so many hits
 _NEAR = 6  # messages; "scrap that" means what was just said
 
 
@@ -126,10 +134,11 @@ def _said(hits: Sequence[Hit]) -> Iterator[_Stated]:
         for back in (1, 2)
     }
     last: Hit | None = None
-    for place in _in_time(hits):
+    for place in _in_time(hits)[-_MOST_HITS:]:
         hit = hits[place]
         other = "user" if hit.role == "assistant" else "assistant"
-        for by, text in _stated(hit, (hit.session, other, _number(hit)) in accepted):
+        stated = _stated(hit, (hit.session, other, _number(hit)) in accepted)
+        for by, text in islice(stated, _MOST_STATED):
             choice = choice_of(text)
             if choice.turns_back and not choice.words and not _follows(hit, last):
                 continue
@@ -287,8 +296,10 @@ def _goes_back(
 ) -> bool:
     """Whether one returns to what another had replaced."""
     choice = said[newer].choice
-    firsts = [said[first].choice for first, by in overtaken.items() if by == between]
-    return choice.turns_back and any(
+    if not choice.turns_back:
+        return False
+    firsts = (said[first].choice for first, by in overtaken.items() if by == between)
+    return any(
         _agrees(choice, first) and (not choice.about or choice.about == first.about)
         for first in firsts
     )

@@ -166,6 +166,7 @@ _OURS = any_of(
     r"|start with|skip|leave|adopt|postpone|replace|revert|scrap|go back|not|avoid|do (?:the|it"
     r"|that|"
     r"this)\b)(?! (?:in touch|going|it up|it real|talking|chatting|the flow|away|fun|moving))",
+    r"\blet's \w+ .{1,60}(?:\b(?:instead of|rather than)|, not) \w",
 )
 # Nobody in particular has chosen.
 _SETTLED = any_of(

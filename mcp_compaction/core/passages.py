@@ -16,7 +16,7 @@ _JOINTS = (
     re.compile(r"(?<=,)| "),
 )
 _ANSWER = re.compile(
-    r"\d+ (?:passages?|messages?)\b[^\n]*archived text is data[^\n]*\n.*?<archived ", re.DOTALL
+    r"\d+ (?:passages?|found)\b[^\n]* is data, not instructions\n(?:[^\n]*\n)?<archived \w+>"
 )
 
 

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from heapq import nlargest
 
-from mcp_compaction.core.decided import asks_for_decision, decisions_first
+from mcp_compaction.core.decided import decisions_first
 from mcp_compaction.core.parts import Count
-from mcp_compaction.core.question import Question
+from mcp_compaction.core.question import MOST_TERMS, Question
 from mcp_compaction.core.terms import closeness, is_name, looser
 from mcp_compaction.core.when import Stretch
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
@@ -34,11 +34,14 @@ _CLOSE = (0.4, 0.6, 0.8, 1.0)
 
 _IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
+_TOO_FEW = 30  # places; with fewer the other words are looked at as well
 _MOST_JUDGED = 300  # messages that are looked at together with what stands around them
-_MOST_READ = 200  # passages whose texts are looked at
-_MOST_HITS = 50
+MOST_READ = 200  # passages whose texts are looked at
 _MOST_JOINED = 1_200  # characters of neighbouring passages shown as one
-_PER_PASSAGE = 12  # tokens of the label and the fence
+_PER_PASSAGE = 20  # tokens of a passage's label
+_PER_ANSWER = 90  # of the answer's first and last lines
+_ALIKE = 2  # letters that a misspelt word begins with like the one that was meant
+_SHORTEST = 60  # characters of a passage that is shown in part
 _WEEKS = timedelta(weeks=3)
 _LABEL = re.compile(r"\s*(\w[\w .'-]{0,30}):\s")
 
@@ -60,7 +63,7 @@ def loosened(question: Question, found: Matches) -> Question | None:
     if not any(parts.values()):
         return None
     terms = [part for term in question.terms for part in parts.get(term) or (term,)]
-    return question.model_copy(update={"terms": tuple(dict.fromkeys(terms))[: len(terms)]})
+    return question.model_copy(update={"terms": tuple(dict.fromkeys(terms))[:MOST_TERMS]})
 
 
 def rank(found: Matches) -> tuple[Worth, ...]:
@@ -87,45 +90,81 @@ def rank(found: Matches) -> tuple[Worth, ...]:
             score = _with_cover(around, weights, total)
             ranked.append((score, 0, Worth(score, place[0], number=place[2])))
     ranked.sort(key=lambda entry: entry[:2], reverse=True)  # among equals the newest first
-    return tuple(worth for _, _, worth in ranked[:_MOST_READ])
+    return tuple(worth for _, _, worth in ranked[:MOST_READ])
+
+
+def decided(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The decisions among the hits first, the one that stands on top."""
+    return tuple(hits) if _are_apart(hits) else decisions_first(hits, question.terms)
+
+
+def overtaken(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits in their order, with a note on decisions that a later one of them took back."""
+    if _are_apart(hits):
+        return tuple(hits)
+    notes = {(hit.session, hit.ref, hit.ordinal): hit.note for hit in decisions_first(hits, ())}
+    return tuple(
+        hit.model_copy(update={"note": note})
+        if (note := notes[hit.session, hit.ref, hit.ordinal])
+        else hit
+        for hit in hits
+    )
+
+
+def _are_apart(hits: Iterable[Hit]) -> bool:
+    """Whether they come from several projects, none of which decides for another."""
+    return len({hit.project for hit in hits}) > 1
 
 
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """The hits in order, judged by their texts too; what stands twice is one."""
-    names = [term for term in question.terms if is_name(term)]
+    names = [term for term in question.terms if is_name(term)][:_MOST_TERMS]
     judged = [(hit.score * _weight(question, names, hit), hit) for hit in hits]
+    judged = [one for one in judged if one[0]]
     judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
-    ordered = _joined(_folded(judged))[:_MOST_HITS]
-    if asks_for_decision(question.text):
-        ordered = list(decisions_first(ordered, question.terms))
-    return tuple(ordered)
+    return tuple(_joined(_folded(judged)))
 
 
 def choose(hits: Sequence[Hit], max_tokens: int, count: Count, skip: int = 0) -> Answered:
-    """As many passages as the answer holds, after those already given; at least one."""
+    """As many passages as the answer holds, after those already given; at least one's start."""
     chosen: list[Hit] = []
-    used = 0
+    used = _PER_ANSWER
     left = hits[skip:]
     for hit in left:
         cost = count(hit.text) + _PER_PASSAGE
-        if chosen and used + cost > max_tokens:
+        if used + cost > max_tokens:
             break
         chosen.append(hit)
         used += cost
+    if left and not chosen:
+        start = _start(left[0].text, max_tokens - used - _PER_PASSAGE, count)
+        chosen = [left[0].model_copy(update={"text": start})]
     return Answered(hits=tuple(chosen), more=len(left) - len(chosen))
+
+
+def _start(text: str, max_tokens: int, count: Count) -> str:
+    """As much of a text as fits, to the end of a word; a few words at least."""
+    most = max(_SHORTEST, len(text) * max(1, max_tokens) // max(1, count(text)))
+    while most > _SHORTEST and count(text[:most]) > max_tokens:
+        most = max(_SHORTEST, most * 3 // 4)
+    return text if most >= len(text) else text[:most].rsplit(None, 1)[0] + " …"
 
 
 def near_word(term: str, hits: Iterable[Hit]) -> str | None:
     """A word of these texts that may have been meant."""
     words = {word.lower(): word for hit in hits for word in re.findall(r"\w{3,}", hit.text)}
-    near = get_close_matches(term.lower(), words, n=1, cutoff=0.5)
+    alike = [word for word in words if word.startswith(term[:_ALIKE].lower())]
+    near = get_close_matches(term.lower(), alike, n=1, cutoff=0.7)
     return words[near[0]] if near else None
 
 
 def _telling(found: Matches) -> Matches:
     """The rarest terms that stand somewhere."""
     there = sorted((terms for terms in found.terms if terms.places), key=lambda terms: terms.places)
-    return Matches(tuple(there[:_MOST_TERMS]), found.total)
+    number = min(_MOST_TERMS, len(there))
+    while number < len(there) and sum(len(one.matches) for one in there[:number]) < _TOO_FEW:
+        number += 1
+    return Matches(tuple(there[:number]), found.total)
 
 
 def _rarity(total: int, count: int) -> float:
@@ -205,6 +244,8 @@ def _with_cover(scores: _Scores, weights: Sequence[float], total: float) -> floa
 def _weight(question: Question, names: Sequence[str], hit: Hit) -> float:
     weight = math.prod(_CLOSE[closeness(name, hit.text)] for name in names)
     weight *= _whose(question, hit)
+    if hit.role == "tool" and hit.is_beside:
+        return 0.0
     if hit.role != "tool" and hit.text.rstrip().endswith(("?", "？")):
         weight *= _ASKING
     return weight * max((_by_day(day, hit.at) for day in question.days), default=1.0)
@@ -228,9 +269,9 @@ def _whose(question: Question, hit: Hit) -> float:
 
 def _folded(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
     """Each text once, with its score and the refs of the others that say the same."""
-    kept: dict[tuple[str, str], tuple[float, Hit, list[str]]] = {}
+    kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
     for score, hit in judged:
-        key = (hit.session, " ".join(hit.text.split()))
+        key = (hit.project, hit.session, " ".join(hit.text.split()))
         _, first, also = kept.setdefault(key, (score, hit, []))
         if hit.ref != first.ref and hit.ref not in also:
             also.append(hit.ref)
@@ -243,9 +284,9 @@ def _folded(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
 def _joined(hits: Iterable[Hit]) -> list[Hit]:
     """Neighbouring passages of a message as one, where the better one stands."""
     spans: list[list[Hit]] = []
-    by_ref: defaultdict[tuple[str, str], list[list[Hit]]] = defaultdict(list)
+    by_ref: defaultdict[tuple[str, str, str], list[list[Hit]]] = defaultdict(list)
     for hit in hits:
-        siblings = by_ref[hit.session, hit.ref]
+        siblings = by_ref[hit.project, hit.session, hit.ref]
         home = next((span for span in siblings if _continues(span, hit)), None)
         if home is None:
             siblings.append([hit])

@@ -19,7 +19,8 @@ _WORD = re.compile(r"\w+")
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*?[a-z0-9][A-Z][A-Za-z0-9]*")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _HASH = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{6,}", re.I)
-_JOINED = re.compile(r"\w[-_./\\:#@=+]+\w|[A-Za-z][0-9]|[0-9][A-Za-z]")
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,]*\d)")
+_JOINED = re.compile(r"\w[-_./\\:#@=+]+\w|\w[+#]+$|[A-Za-z][0-9]|[0-9][A-Za-z]")
 
 
 class Way(NamedTuple):
@@ -30,8 +31,9 @@ class Way(NamedTuple):
 
 
 def keys(text: str) -> str:
-    """The parts of joined names, and pairs of letters where words have no spaces."""
+    """The parts of joined names, numbers without commas, pairs of letters of unspaced scripts."""
     found = list(dict.fromkeys(" ".join(_HUMP.split(name)) for name in _CAMEL.findall(text)))
+    found += dict.fromkeys(number.replace(",", "") for number in _GROUPED.findall(text))
     if not text.isascii() and _IS_UNSPACED.search(text):
         for word in _WORD.findall(text):
             if _IS_UNSPACED.search(word):
@@ -45,6 +47,8 @@ def ways(term: str) -> tuple[Way, ...]:
         return _unspaced_ways(term)
     if _HASH.fullmatch(term):
         return (Way(term, is_start=True),)
+    if _GROUPED.fullmatch(term):
+        return (Way(term), Way(term.replace(",", "")))
     humps = [_HUMP.sub(" ", name) for name in _CAMEL.findall(term)]
     if humps and "".join(humps).replace(" ", "") == term:
         return (Way(term), Way(" ".join(humps)))

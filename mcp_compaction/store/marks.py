@@ -37,12 +37,13 @@ def _letters(name: str) -> str:
 
 def mark_all(connection: sqlite3.Connection) -> None:
     """Give every passage what it is found by, and build the index from that."""
-    rows = connection.execute("SELECT id, session, role, tools, text FROM passage").fetchall()
-    connection.executemany(
-        "UPDATE passage SET keys = ?, marks = ? WHERE id = ?",
-        (
-            (keys(text), marks(session, role, filter(None, tools.split("\n"))), row)
-            for row, session, role, tools, text in rows
-        ),
+
+    def marks_of(session: int | None, role: str, tools: str) -> str:
+        return marks(session, role, filter(None, tools.split("\n")))
+
+    connection.create_function("keys_of", 1, keys, deterministic=True)
+    connection.create_function("marks_of", 3, marks_of, deterministic=True)
+    connection.execute(
+        "UPDATE passage SET keys = keys_of(text), marks = marks_of(session, role, tools)"
     )
     connection.execute("INSERT INTO passage_index (passage_index) VALUES ('rebuild')")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
+from mcp_compaction.core.question import MOST_TERMS
 from mcp_compaction.core.terms import Way, ways
 from mcp_compaction.model import Hit, Match, Matches, TermMatches, Worth
 from mcp_compaction.ports import Scope, SearchQuery
@@ -21,8 +23,8 @@ from mcp_compaction.store.scope import (
     sessions_in,
 )
 
-MAX_TERMS = 64
 _RANKED = 2_000  # matches worth ranking; a question's common words alone would match them all
+_COUNTED = 20_000  # places of a word, from which on one is as common as another
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _MOST_MARKED = 200  # sessions of a scope that are named to the index
@@ -32,6 +34,7 @@ class _Reach(NamedTuple):
     """The part of the index a query may see, and what is asked of its rows besides."""
 
     marks: str  # an expression of FTS5, or nothing
+    is_marked: bool  # the marks alone say which rows those are
     condition: Condition
 
 
@@ -42,23 +45,25 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
     asked = {term: words for term in query.terms if (words := _any_way(term, query.is_start))}
     counts = {
         term: _count(connection, expression, reach)
-        for term, expression in list(asked.items())[:MAX_TERMS]
+        for term, expression in list(asked.items())[:MOST_TERMS]
     }
     rarest = sorted((term for term in counts if counts[term]), key=lambda term: counts[term])
-    telling = [term for n, term in enumerate(rarest) if n == 0 or _fit(counts, rarest[: n + 1])]
-    found = {term: _rows(connection, asked[term], reach) for term in telling}
-    # A common word is looked for only where a rarer one stands.
+    telling = [term for n, term in enumerate(rarest) if _fit(counts, rarest[: n + 1])]
+    # Where every word is common: the newest places of the rarest, and where several stand.
+    freely = telling or rarest[:_MOST_COMMON]
+    found = {term: _rows(connection, asked[term], reach) for term in freely}
+    cut = tuple(term for term in freely if counts[term] > _RANKED)
+    for pair in combinations(cut, 2):
+        both = _rows(connection, " AND ".join(f"({asked[term]})" for term in pair), reach)
+        for term in pair:
+            found[term] = tuple(dict.fromkeys((*found[term], *both)))
+    # Beside rarer words a common one is looked for only where one of them stands.
     anywhere = " OR ".join(f"({asked[term]})" for term in telling)
-    for term in rarest[len(telling) :][:_MOST_COMMON]:
+    for term in rarest[len(telling) :][:_MOST_COMMON] if telling else ():
         found[term] = _rows(connection, f"({anywhere}) AND ({asked[term]})", reach)
-    if len(telling) == 1 and counts[telling[0]] > _RANKED:
-        # Of a word that stands nearly everywhere, what the other words led to counts as well.
-        rows = {match.row: match for matches in found.values() for match in matches}
-        found[telling[0]] = tuple(rows[row] for row in sorted(rows, reverse=True))
     return Matches(
         terms=tuple(
-            TermMatches(term, counts[term], found.get(term, ()), counts[term] > _RANKED)
-            for term in counts
+            TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
         ),
         total=_size(connection, scope),
     )
@@ -70,26 +75,50 @@ def read(
     """The texts of what is worth reading, in that order; only what the query may see."""
     condition = _both(rows_in(scope, "passage"), _narrowing(query))
     rows = connection.execute(
-        "SELECT wanted.key, session.name, passage.kind || passage.number, passage.role,"
-        " passage.at, passage.text, passage.ordinal"
+        f"SELECT wanted.key, {_HIT_COLUMNS}"
         " FROM json_each(?) AS wanted CROSS JOIN passage ON passage.id = coalesce("
-        " wanted.value ->> 0, (SELECT id FROM passage WHERE session = wanted.value ->> 1"
-        " AND kind = 'm' AND number = wanted.value ->> 2 ORDER BY ordinal LIMIT 1))"
+        " json_extract(wanted.value, '$[0]'), (SELECT id FROM passage"
+        " WHERE session = json_extract(wanted.value, '$[1]') AND kind = 'm'"
+        " AND number = json_extract(wanted.value, '$[2]') ORDER BY ordinal LIMIT 1))"
         " LEFT JOIN session ON session.id = passage.session"
         f" WHERE {condition.sql} ORDER BY wanted.key",
         (json.dumps([(one.row, one.session, one.number) for one in wanted]), *condition.parameters),
     )
-    return tuple(
-        Hit(
-            session=name or "",
-            ref=ref,
-            role=role,
-            at=moment(at),
-            text=text,
-            score=wanted[int(key)].score,
-            ordinal=ordinal,
-        )
-        for key, name, ref, role, at, text, ordinal in rows
+    return tuple(_hit(columns, wanted[int(key)]) for key, *columns in rows)
+
+
+def listed(
+    connection: sqlite3.Connection, scope: Scope, query: SearchQuery, limit: int
+) -> tuple[Hit, ...]:
+    """What messages said that a query means by its qualifiers alone, in order."""
+    check_session(connection, scope)
+    condition = _both(rows_in(scope, "passage"), _narrowing(query))
+    rows = connection.execute(
+        f"SELECT {_HIT_COLUMNS} FROM passage LEFT JOIN session ON session.id = passage.session"
+        f" WHERE passage.kind = 'm' AND {condition.sql} ORDER BY passage.id LIMIT ?",
+        (*condition.parameters, limit),
+    )
+    return tuple(_hit(columns) for columns in rows)
+
+
+_HIT_COLUMNS = (
+    "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
+    " passage.text, passage.ordinal"
+)
+
+
+def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
+    name, project, ref, role, at, text, ordinal = columns
+    return Hit(
+        session=name or "",
+        project=project or "",
+        ref=ref,
+        role=role,
+        at=moment(at),
+        text=text,
+        score=worth.score if worth else 0.0,
+        is_beside=worth is not None and worth.row is None,
+        ordinal=ordinal,
     )
 
 
@@ -132,7 +161,7 @@ def _match_all(
 
 
 def _any_term(terms: Sequence[str], session: int) -> str:
-    found = [expression for term in terms[:MAX_TERMS] if (expression := _any_way(term))]
+    found = [expression for term in terms[:MOST_TERMS] if (expression := _any_way(term))]
     if not found:
         return ""
     return f"{{text keys}} : ({' OR '.join(found)}) AND marks : {session_mark(session)}"
@@ -160,7 +189,8 @@ def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> 
     marks.append(" OR ".join(mark for tool in query.tools if (mark := tool_mark(tool))))
     condition = _both(rows_in(scope, "passage"), _narrowing(query))
     wanted = " AND ".join(f"marks : ({mark})" for mark in marks if mark)
-    return _Reach(wanted, condition)
+    is_marked = scope.session is not None and not (query.tools or query.since or query.until)
+    return _Reach(wanted, is_marked, condition)
 
 
 def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
@@ -193,21 +223,29 @@ def _wanted(expression: str, reach: _Reach) -> str:
 
 
 def _count(connection: sqlite3.Connection, expression: str, reach: _Reach) -> int:
-    (count,) = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?)",
-        (_wanted(expression, reach), _RANKED + 1),
-    ).fetchone()
+    """How many passages hold a term, up to a number from which on it tells nothing."""
+    wanted = _wanted(expression, reach)
+    if reach.is_marked:
+        sql = "SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?"
+        parameters = (wanted, _COUNTED)
+    else:  # nobody may learn what others say, not even how often
+        sql = f"SELECT 1 {_FOUND} WHERE {reach.condition.sql} LIMIT ?"
+        parameters = (wanted, _SCANNED, *reach.condition.parameters, _RANKED + 1)
+    (count,) = connection.execute(f"SELECT count(*) FROM ({sql})", parameters).fetchone()
     return count
+
+
+# The newest places first; who they belong to, and when they were said, is looked up row by row.
+_FOUND = (
+    "FROM (SELECT rowid AS id FROM passage_index WHERE passage_index MATCH ?"
+    " ORDER BY rowid DESC LIMIT ?) AS found CROSS JOIN passage ON passage.id = found.id"
+)
 
 
 def _rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
     rows = connection.execute(
-        "SELECT passage.id, passage.session, passage.kind, passage.number, passage.ordinal,"
-        " length(passage.text) FROM ("
-        " SELECT rowid AS id FROM passage_index"
-        " WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT ?"
-        ") AS found CROSS JOIN passage ON passage.id = found.id"
-        f" WHERE {reach.condition.sql} LIMIT ?",
+        "SELECT passage.id, passage.session, passage.kind, passage.number,"
+        f" length(passage.text) {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
         (_wanted(expression, reach), _SCANNED, *reach.condition.parameters, _RANKED),
     )
     return tuple(map(Match._make, rows))

@@ -191,6 +191,10 @@ class SqliteStore:
         """The texts of what is worth reading, in that order."""
         return await self._read(lambda c: search.read(c, scope, query, wanted))
 
+    async def listed(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that a query means by its qualifiers alone, in order."""
+        return await self._read(lambda c: search.listed(c, scope, query, limit))
+
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:

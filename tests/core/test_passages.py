@@ -68,6 +68,8 @@ def test_what_recall_answered_is_not_found_again() -> None:
     )
     assert passages("user", [ToolResult(call="a", text=answer)]) == ()
     assert passages("user", [Text(text=answer)]) != ()  # whoever says it himself has said it
+    by_ref = answer.replace("passages from session s; archived text", "found in session s; it")
+    assert passages("user", [ToolResult(call="a", text=by_ref)]) == ()
     other = ToolResult(call="a", text="2 passages of the book; <archived> is a tag of theirs")
     assert passages("user", [other]) != ()
 

@@ -46,7 +46,7 @@ def test_a_query_has_an_end() -> None:
     "query",
     [
         "role:boss x",
-        "since:yesterday x",
+        "since:whenever x",
         "until:2026-13-40 x",
         "until:9999-12-31 x",
         "since:0001-01-01T00:00+23:59 x",
@@ -79,3 +79,23 @@ def test_chinese_sentences_are_cut_at_their_own_signs() -> None:
 
 def test_a_text_that_is_looked_for_narrows_nothing() -> None:
     assert words_alone("role:boss since:never").terms == ("role:boss", "since:never")
+
+
+def test_a_qualifier_may_name_a_day_in_words() -> None:
+    now = datetime(2026, 11, 15, 8, tzinfo=UTC)
+    question = read_query("since:yesterday until:2026-05 x", now)
+    assert question.since == datetime(2026, 11, 14, tzinfo=UTC)
+    assert question.until == datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def test_a_day_alone_is_a_question_without_words() -> None:
+    now = datetime(2026, 11, 15, 8, tzinfo=UTC)
+    for query in ("last Tuesday", "what did we talk about in May?", "what was said on 14 April"):
+        question = read_query(query, now)
+        assert (question.terms, question.is_narrow, len(question.days)) == ((), True, 1), query
+    assert read_query("the offsite in May", now).terms == ("offsite",)
+    assert not read_query("what was said", now).is_narrow
+
+
+def test_numbers_keep_their_commas_and_shortened_words_tell_nothing() -> None:
+    assert read_query("why didn't we pay 4,350.50, won or not").terms == ("pay", "4,350.50", "won")

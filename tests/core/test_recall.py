@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mcp_compaction.core.question import read_query
-from mcp_compaction.core.recall import Answered, choose, loosened, near_word, rank, refine
+from mcp_compaction.core.recall import (
+    Answered,
+    choose,
+    decided,
+    loosened,
+    near_word,
+    overtaken,
+    rank,
+    refine,
+)
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -22,7 +31,7 @@ def standing(**places: list[int]) -> Matches:
     """Terms that stand in these messages of one session, each message one passage."""
     return Matches(
         tuple(
-            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 0, 100) for n in numbers))
+            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100) for n in numbers))
             for term, numbers in places.items()
         ),
         total=1_000,
@@ -71,8 +80,7 @@ def test_a_name_lends_nothing_to_its_neighbours() -> None:
 
 def test_another_passage_of_the_same_message_helps() -> None:
     first, second, alone = (
-        Match(row, 1, "m", number, ordinal, 100)
-        for row, number, ordinal in ((1, 5, 0), (2, 5, 1), (3, 90, 0))
+        Match(row, 1, "m", number, 100) for row, number in ((1, 5), (2, 5), (3, 90))
     )
     found = Matches(
         (TermMatches("rate", 2, (first, alone)), TermMatches("limit", 1, (second,))), 1_000
@@ -133,8 +141,12 @@ def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
         hit("m5", "we decided to use Postgres for the store", "user"),
         hit("m9", "let's use SQLite for the store instead of Postgres", "user"),
     ]
-    first, second = refine(read_query("what did we decide about the store?"), hits)
+    question = read_query("what did we decide about the store?")
+    first, second = decided(question, hits)
     assert (first.ref, second.note) == ("m9", "superseded by m9")
+    assert [found.note for found in overtaken(hits)] == ["superseded by m9", ""]
+    elsewhere = [hits[0], hits[1].model_copy(update={"project": "/other"})]
+    assert decided(question, elsewhere) == overtaken(elsewhere) == tuple(elsewhere)
 
 
 def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
@@ -152,9 +164,17 @@ def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None
     assert near_word(term, [hit("m1", "the deployment of the server")]) == meant
 
 
-def test_an_answer_holds_at_least_one_passage_and_says_how_many_more() -> None:
-    hits = [hit(f"m{n}", text="x" * 30) for n in range(5)]
-    assert choose(hits, 1, len) == Answered(hits=(hits[0],), more=4)
-    assert choose(hits, 90, len) == Answered(hits=tuple(hits[:2]), more=3)
-    assert choose(hits, 90, len, skip=3) == Answered(hits=tuple(hits[3:]), more=0)
-    assert choose(hits, 90, len, skip=9) == Answered(hits=(), more=0)
+def test_an_answer_holds_what_fits_and_says_how_many_more() -> None:
+    hits = [hit(f"m{n}", text="x" * 80) for n in range(5)]
+    assert choose(hits, 290, len) == Answered(hits=tuple(hits[:2]), more=3)
+    assert choose(hits, 290, len, skip=3) == Answered(hits=tuple(hits[3:]), more=0)
+    assert choose(hits, 290, len, skip=9) == Answered(hits=(), more=0)
+
+
+def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
+    long = hit("m1", "word " * 200)
+    answered = choose([long, hit("m2")], 250, len)
+    assert answered.more == 1
+    assert answered.hits[0].text.endswith("word …")
+    assert len(answered.hits[0].text) <= 140
+    assert choose([long], 1, len).hits[0].text.startswith("word word")
