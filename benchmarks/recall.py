@@ -289,8 +289,8 @@ async def measure_scale(size: int, keep: Path | None) -> list[Table]:
             title=f"A store of {size:,} messages of about 200 characters: half in the session that "
             "is asked,\na quarter in others of its project, a quarter in other projects, in turns",
             columns={"messages": ",d", "messages/s": ",.0f", "MiB on disk": ",.1f"}
-            | {"bytes/message": ",.0f", "peak MiB, building": ",.0f", "peak MiB, asking": ",.0f"},
-            rows=[built | {"peak MiB, asking": peak}],
+            | {"bytes/message": ",.0f", "peak MiB, built": ",.0f", "peak MiB, at the end": ",.0f"},
+            rows=[built | {"peak MiB, at the end": peak}],
         ),
         Table(
             title=f"Recall in it, {QUERIES} queries of each kind",
@@ -326,7 +326,7 @@ async def build(folder: Path, size: int) -> dict[str, Any]:
         "messages/s": size / seconds,
         "MiB on disk": disk / 2**20,
         "bytes/message": disk / size,
-        "peak MiB, building": peak_mib(),
+        "peak MiB, built": peak_mib(),
     }
     told.write_text(json.dumps(built), encoding="utf-8")
     return built
@@ -414,6 +414,9 @@ def probes_for(size: int, recorded: int) -> dict[str, list[Probe]]:
         "one very common word": some(common, 1),
         "four words": four,
         "a question of twelve words": questions,
+        "what did we decide about a word": [
+            f"what did we decide about {w}" for w in some(middle, 1)
+        ],
         "an identifier: a path": [texts.path_of(n) for n in of(0, 5)],
         "ten characters of a hash": [texts.hash_of(n)[:10] for n in of(1, 5)],
         "four Chinese characters": [said(n) for n in of(7, 20)],

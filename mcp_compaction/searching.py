@@ -21,6 +21,7 @@ from mcp_compaction.ports import Scope, SearchQuery, Store
 _SHORTEST_START, _LONGEST_START = 3, 30  # letters that still say which word was meant
 _MOST_TRIED = 5  # words of a question for which a nearer one is looked for
 _MOST_WEIGHED = 40  # hits among which decisions are weighed against each other
+_MOST_MARKED = 15  # hits among which that is done though nobody asked for it
 _MOST_CHOSEN = 6  # words of what was chosen, by which what took it back is found
 
 
@@ -96,9 +97,9 @@ async def _with_decisions(
     store: Store, scope: Scope, question: Question, hits: Sequence[Hit]
 ) -> tuple[Hit, ...]:
     """Decisions that were taken back marked so and, if asked for, the one that stands on top."""
-    weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
     if not asks_for_decision(question.text):
-        return (*overtaken(weighed), *rest)
+        return (*overtaken(hits[:_MOST_MARKED]), *hits[_MOST_MARKED:])
+    weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
     # Who takes a decision back may name only what was chosen: "not Lisbon after all".
     words = chosen(weighed)[:_MOST_CHOSEN]
     query = query_of(question).model_copy(update={"terms": words})

@@ -157,6 +157,13 @@ def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
     assert loosened(question, standing(**{"src/half_open.py": [1], "fix": []})) is None
 
 
+def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
+    name = "_".join(f"a{n}" for n in range(150))
+    parts = loosened(read_query(name), standing(**{name: []}))
+    assert parts is not None
+    assert len(parts.terms) == 64
+
+
 @pytest.mark.parametrize(
     ("term", "meant"), [("deploymnt", "deployment"), ("qwxz", None), ("Deploy", "deployment")]
 )
