@@ -32,10 +32,11 @@ _DIGEST = 0.8  # the messages themselves say more
 # A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
 _CLOSE = (0.4, 0.6, 0.8, 1.0)
 
+_MOST_BESIDE = 100  # of the best matches, beside which anything is worth a look
 _IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
 _TOO_FEW = 30  # places; with fewer the other words are looked at as well
-_MOST_JUDGED = 300  # messages that are looked at together with what stands around them
+_MOST_JUDGED = 200  # messages that are looked at together with what stands around them
 MOST_READ = 200  # passages whose texts are looked at
 _MOST_JOINED = 1_200  # characters of neighbouring passages shown as one
 _PER_PASSAGE = 20  # tokens of a passage's label
@@ -206,11 +207,12 @@ def _places(
     promising = nlargest(_MOST_JUDGED, by_themselves, key=by_themselves.__getitem__)
     places = set(promising)
     in_words = all(spreads) and len(spreads) >= _IN_WORDS
-    for session, kind, number in promising:
+    for position, (session, kind, number) in enumerate(promising):
         if kind == "m":
+            anything = in_words and position < _MOST_BESIDE
             for near in range(max(1, number - len(_NEAR)), number + len(_NEAR) + 1):
                 place = (session, kind, near)
-                if in_words or place in best:
+                if anything or place in best:
                     places.add(place)
     return places
 

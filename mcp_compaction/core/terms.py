@@ -17,6 +17,7 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
 _WORD = re.compile(r"\w+")
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*?[a-z0-9][A-Z][A-Za-z0-9]*")
+_BEND = re.compile(r"[a-z0-9][A-Z]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _HASH = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{6,}", re.I)
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,]*\d)")
@@ -32,8 +33,11 @@ class Way(NamedTuple):
 
 def keys(text: str) -> str:
     """The parts of joined names, numbers without commas, pairs of letters of unspaced scripts."""
-    found = list(dict.fromkeys(" ".join(_HUMP.split(name)) for name in _CAMEL.findall(text)))
-    found += dict.fromkeys(number.replace(",", "") for number in _GROUPED.findall(text))
+    found: list[str] = []
+    if _BEND.search(text):  # most texts hold nothing of the kind, and a glance costs little
+        found += dict.fromkeys(" ".join(_HUMP.split(name)) for name in _CAMEL.findall(text))
+    if "," in text:
+        found += dict.fromkeys(number.replace(",", "") for number in _GROUPED.findall(text))
     if not text.isascii() and _IS_UNSPACED.search(text):
         for word in _WORD.findall(text):
             if _IS_UNSPACED.search(word):

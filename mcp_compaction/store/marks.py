@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from functools import lru_cache
 
 from mcp_compaction.core.terms import keys
 
 
-def marks(session: int | None, role: str, tools: Iterable[str]) -> str:
+@lru_cache(maxsize=256)
+def marks(session: int | None, role: str, tools: tuple[str, ...]) -> str:
     """Words by which the index knows whose a passage is, so that it need not look at others."""
     by_tools = (mark for tool in tools if (mark := tool_mark(tool)))
     return " ".join((session_mark(session), role_mark(role), *by_tools))
@@ -39,7 +40,7 @@ def mark_all(connection: sqlite3.Connection) -> None:
     """Give every passage what it is found by, and build the index from that."""
 
     def marks_of(session: int | None, role: str, tools: str) -> str:
-        return marks(session, role, filter(None, tools.split("\n")))
+        return marks(session, role, tuple(filter(None, tools.split("\n"))))
 
     connection.create_function("keys_of", 1, keys, deterministic=True)
     connection.create_function("marks_of", 3, marks_of, deterministic=True)

@@ -24,7 +24,7 @@ from mcp_compaction.store.scope import (
 )
 
 _RANKED = 2_000  # matches worth ranking; a question's common words alone would match them all
-_COUNTED = 20_000  # places of a word, from which on one is as common as another
+_COUNTED = 8_000  # places of a word, from which on one is as common as another
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _MOST_MARKED = 200  # sessions of a scope that are named to the index
@@ -34,7 +34,7 @@ class _Reach(NamedTuple):
     """The part of the index a query may see, and what is asked of its rows besides."""
 
     marks: str  # an expression of FTS5, or nothing
-    is_marked: bool  # the marks alone say which rows those are
+    own: str | None  # marks that alone say which rows those are, but for pins without a session
     condition: Condition
 
 
@@ -184,13 +184,24 @@ def _fit(counts: dict[str, int], terms: Sequence[str]) -> bool:
 
 
 def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> _Reach:
-    marks = [_session_marks(connection, scope)]
-    marks.append(" OR ".join(role_mark(role) for role in query.roles))
-    marks.append(" OR ".join(mark for tool in query.tools if (mark := tool_mark(tool))))
-    condition = _both(rows_in(scope, "passage"), _narrowing(query))
-    wanted = " AND ".join(f"marks : ({mark})" for mark in marks if mark)
-    is_marked = scope.session is not None and not (query.tools or query.since or query.until)
-    return _Reach(wanted, is_marked, condition)
+    sessions = _session_marks(connection, scope)
+    # A project's pins outlive their sessions.
+    with_orphans = sessions and scope.session is None
+    whose = f"{sessions} OR {session_mark(None)}" if with_orphans else sessions
+    others = [
+        " OR ".join(role_mark(role) for role in query.roles),
+        " OR ".join(mark for tool in query.tools if (mark := tool_mark(tool))),
+    ]
+    is_whole = bool(sessions) and not (query.tools or query.since or query.until)
+    return _Reach(
+        marks=_all_of(whose, *others),
+        own=_all_of(sessions, *others) if is_whole else None,
+        condition=_both(rows_in(scope, "passage"), _narrowing(query)),
+    )
+
+
+def _all_of(*marks: str) -> str:
+    return " AND ".join(f"marks : ({mark})" for mark in marks if mark)
 
 
 def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
@@ -204,8 +215,7 @@ def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
     ).fetchall()
     if len(rows) > _MOST_MARKED:
         return ""
-    orphans = [] if scope.session is not None else [session_mark(None)]
-    return " OR ".join([*(session_mark(row[0]) for row in rows), *orphans])
+    return " OR ".join(session_mark(row[0]) for row in rows)
 
 
 def _size(connection: sqlite3.Connection, scope: Scope) -> int:
@@ -217,21 +227,27 @@ def _size(connection: sqlite3.Connection, scope: Scope) -> int:
     return int(messages)
 
 
-def _wanted(expression: str, reach: _Reach) -> str:
-    marks = f" AND {reach.marks}" if reach.marks else ""
-    return f"{{text keys}} : ({expression}){marks}"
+def _wanted(expression: str, marks: str) -> str:
+    return " AND ".join(part for part in (f"{{text keys}} : ({expression})", marks) if part)
 
 
 def _count(connection: sqlite3.Connection, expression: str, reach: _Reach) -> int:
     """How many passages hold a term, up to a number from which on it tells nothing."""
-    wanted = _wanted(expression, reach)
-    if reach.is_marked:
-        sql = "SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?"
-        parameters = (wanted, _COUNTED)
-    else:  # nobody may learn what others say, not even how often
-        sql = f"SELECT 1 {_FOUND} WHERE {reach.condition.sql} LIMIT ?"
-        parameters = (wanted, _SCANNED, *reach.condition.parameters, _RANKED + 1)
-    (count,) = connection.execute(f"SELECT count(*) FROM ({sql})", parameters).fetchone()
+    count = 0
+    if reach.own is not None:
+        (count,) = connection.execute(
+            "SELECT count(*) FROM ("
+            "SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?)",
+            (_wanted(expression, reach.own), _COUNTED),
+        ).fetchone()
+    if not count:  # row by row: nobody may learn what others say, not even how often
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 {_FOUND} WHERE {reach.condition.sql} LIMIT ?)",
+            (
+                *(_wanted(expression, reach.marks), _SCANNED),
+                *(*reach.condition.parameters, _RANKED + 1),
+            ),
+        ).fetchone()
     return count
 
 
@@ -246,7 +262,7 @@ def _rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tup
     rows = connection.execute(
         "SELECT passage.id, passage.session, passage.kind, passage.number,"
         f" length(passage.text) {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
-        (_wanted(expression, reach), _SCANNED, *reach.condition.parameters, _RANKED),
+        (_wanted(expression, reach.marks), _SCANNED, *reach.condition.parameters, _RANKED),
     )
     return tuple(map(Match._make, rows))
 

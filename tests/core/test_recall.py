@@ -159,7 +159,8 @@ def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
 
 def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
     name = "_".join(f"a{n}" for n in range(150))
-    parts = loosened(read_query(name), standing(**{name: []}))
+    nowhere: list[int] = []
+    parts = loosened(read_query(name), standing(**{name: nowhere}))
     assert parts is not None
     assert len(parts.terms) == 64
 
