@@ -17,7 +17,7 @@ from mcp_compaction.core.terms import closeness, is_name, looser
 from mcp_compaction.core.when import Stretch
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
 
-# The weights, each with what LoCoMo's chats 1 to 3 lose without it (R@5; all of them: .75).
+# The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .75).
 _LENGTH = 0.6  # how much a long passage counts less: .01
 _NEAR = (0.55, 0.35)  # what the next and the second next message add: .10
 _SAME = 0.5  # what another passage of the same message adds

@@ -23,8 +23,8 @@ from mcp_compaction.store.scope import (
     sessions_in,
 )
 
-_RANKED = 2_000  # matches worth ranking; a question's common words alone would match them all
-_COUNTED = 8_000  # places of a word, from which on one is as common as another
+_RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
+_COUNTED = 5_000  # places of a word, from which on one is as common as another
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _MOST_MARKED = 200  # sessions of a scope that are named to the index
