@@ -17,15 +17,17 @@ from mcp_compaction.core.candidates import offer
 from mcp_compaction.core.digest import render_digest
 from mcp_compaction.core.extract import extract
 from mcp_compaction.core.flow import Flow, flow
-from mcp_compaction.core.outcomes import restoration
-from mcp_compaction.core.parts import Count, compact_json
+from mcp_compaction.core.outcomes import paging_in, restoration
+from mcp_compaction.core.parts import Count, compact_json, whole_text
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
-from mcp_compaction.core.recall import choose, rank, read_query
+from mcp_compaction.core.question import read_query, words_alone
+from mcp_compaction.core.recall import choose
 from mcp_compaction.core.redact import redact
-from mcp_compaction.core.refs import Ref, number_of, parse_refs
+from mcp_compaction.core.refs import HOW, Ref, Refs, number_of, parse_refs
 from mcp_compaction.core.render import lay_out
+from mcp_compaction.core.wanted import show_again, wanted_in, whole_in
 from mcp_compaction.errors import (
     CompactionError,
     InputError,
@@ -49,6 +51,8 @@ from mcp_compaction.model import (
     Found,
     Hit,
     JsonObject,
+    Message,
+    NothingToDo,
     Offer,
     Outcome,
     Pin,
@@ -81,6 +85,7 @@ from mcp_compaction.ports import (
     Summarizer,
     TokenCounter,
 )
+from mcp_compaction.searching import search, suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +100,7 @@ Progress = Callable[[str], Awaitable[None]]
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
 _NEWEST = 3
-_MOST_HITS = 50
-_MOST_RANKED = 200  # more than are given: what stands around a hit is ranked with it
+_MOST_SOURCES = 20  # messages in which a pin's words are looked for
 _MOST_OFFERED = 5
 _MOST_OFFERED_ON_RECEIPT = 3
 
@@ -150,6 +154,21 @@ class Recalled(Value):
     hits: tuple[Hit, ...]
     more: int
     scope: Literal["session", "project", "all"]
+    messages: int  # among which it was looked for
+    too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
+    nowhere: tuple[str, ...] = ()  # words that stand nowhere there
+    is_full: bool = False  # there are more than were ranked
+    suggestion: str | None = None  # a query that would find something, where this one did not
+
+
+class Quote(Value):
+    """What a ref gives, word for word: a message, a digest or a pin."""
+
+    ref: str
+    of: str  # whose words, or what it is
+    at: datetime | None
+    text: str
+    source: Original | Digest | Pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +331,10 @@ class Compactor:
         """How full the window of a loaded session is."""
         rules = self._rules(session)
         return measure(session, rules, self._counter.count, self._counter.precision)
+
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
+        return self._counter.count(text)
 
     def index_terms(self, session: Session) -> tuple[int, Count]:
         """How large the index may be, and what counts it."""
@@ -504,42 +527,70 @@ class Compactor:
         skip: int = 0,
     ) -> Recalled:
         """The passages of the archive that answer a query best."""
-        question = read_query(query)
-        if not question.terms:
+        question = read_query(query, self._clock.now().astimezone())
+        if not (question.terms or question.is_narrow):
             raise InputError("the query holds no word to look for; pass words or an identifier.")
-        wanted = SearchQuery(
-            terms=question.terms,
-            roles=(question.role,) if question.role else (),
-            tools=(question.tool,) if question.tool else (),
-            since=question.since,
-            until=question.until,
-        )
-        hits = await self._store.search(_reach(info, scope), wanted, _MOST_RANKED)
+        reach = _reach(info, scope)
+        searched = await search(self._store, reach, question)
         limit = max_tokens or self._policy.recall_max_tokens
-        answered = choose(rank(hits)[:_MOST_HITS], limit, self._counter.count, skip)
+        answered = choose(searched.hits, limit, self._counter.count, skip)
         if scope != "all":  # there another project's session may have the same name
             own = [hit.ref for hit in answered.hits if hit.session == info.name]
             await self._count_regret(info, [int(ref[1:]) for ref in own if ref.startswith("m")])
-        return Recalled(hits=answered.hits, more=answered.more, scope=scope)
+        nearest = None
+        if not searched.hits:
+            nearest = await suggestion(self._store, reach, question)
+        return Recalled(
+            hits=answered.hits,
+            more=answered.more,
+            scope=scope,
+            messages=searched.messages,
+            too_common=searched.too_common,
+            nowhere=searched.nowhere,
+            is_full=searched.is_full,
+            suggestion=nearest,
+        )
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
-        """Messages by ref, byte for byte: `m42`, `m42~3`, `m12..m40`."""
+        """Messages, byte for byte: `m42`, `m42~3`, `m12..m40`, or by the id of a tool call."""
         asked = parse_refs(refs)
-        seqs = sorted({seq for ref in asked for seq in ref.seqs})
-        found = await self._store.originals(_scope(info), seqs)
-        missing = _missing(asked, found)
-        if missing:
-            raise UnknownRef(
-                f"no message {', '.join(missing)} in {info.name}, which has {info.messages}; "
-                "search by words instead."
-            )
+        if asked.digests or asked.pins:
+            raise InputError(f"{refs!r} names more than messages; write m42 or m12..m40.")
+        return await self._originals(info, asked)
+
+    async def quote(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
+        """What refs name, word for word: messages in order, then digests (`d1`), then pins."""
+        asked = parse_refs(refs)
+        messages = await self._originals(info, asked) if asked.messages or asked.calls else ()
+        digests = await self._digests_of(info, asked.digests) if asked.digests else ()
+        pins = await self._pins_of(info, asked.pins) if asked.pins else ()
+        return (*map(_quote_message, messages), *map(_quote_digest, digests), *pins)
+
+    async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
+        """What `quote` gives, as a recall: what had left the window counts as regret."""
+        found = await self.quote(info, refs)
+        sources = [quote.source for quote in found]
+        seqs = [source.message.seq for source in sources if isinstance(source, Original)]
+        await self._count_regret(info, seqs)
         return found
 
-    async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
-        """What `originals` gives, as a recall: what had left the window counts as regret."""
-        found = await self.originals(info, refs)
-        await self._count_regret(info, [original.message.seq for original in found])
-        return found
+    async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
+        """Show messages again, whole, from the next request on; the next compaction prefers them.
+
+        For loops that replace their own window, by the refs of messages or ids of tool calls.
+        """
+        found = [original.message for original in await self.originals(info, refs)]
+        for _ in range(_MOST_TRIES):
+            session = await self.load(info)
+            outcome = self._paged_in(session, found)
+            if not isinstance(outcome, Compaction):
+                return outcome
+            gone = await self._store.not_shown(info.id, [message.seq for message in found])
+            named = " ".join(f"m{seq}" for seq in gone)
+            event = Event(name=REGRET, at=outcome.receipt.at, detail=named) if gone else None
+            if await self._store.save(info.id, outcome, event):
+                return outcome
+        return Failed(text="not paged in: the view changed meanwhile. Call again.")
 
     async def brief(self, info: SessionInfo) -> Brief:
         """Pins, and the digests of the view as they are shown."""
@@ -600,6 +651,27 @@ class Compactor:
         await self._store.close()
 
     # How it is done
+
+    def _paged_in(self, session: Session, messages: Sequence[Message]) -> Outcome:
+        if not session.info.traits.owns_window:
+            return Refusal(
+                text="not paged in: this window is the host's, and only the host can show more in "
+                "it. Read the messages with recall_archived instead."
+            )
+        there = whole_in(session)
+        missing = [message for message in messages if message.seq not in there]
+        if not missing:
+            return NothingToDo(text="nothing to do: the window shows all of that whole. Go on.")
+        view = show_again(session, missing)
+        seen = session.model_copy(update={"view": view})
+        before, after = self.fill_of(session), self.fill_of(seen)
+        refs = ", ".join(message.ref for message in missing)
+        if after.tokens > after.window:
+            return Refusal(
+                text=f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
+                f"{kilo(after.window)} tokens. Compress first, or ask for less."
+            )
+        return paging_in(session, view, refs, (before, after), self._clock.now())
 
     def _rules(self, session: Session) -> Policy:
         policy = for_session(self._policy, session.info.traits)
@@ -662,7 +734,7 @@ class Compactor:
             case SummaryRequest():
                 return await self._summarize(session.info, request)
             case SearchRequest():
-                queries = [SearchQuery(terms=read_query(text).terms) for text in request.queries]
+                queries = [SearchQuery(terms=words_alone(text).terms) for text in request.queries]
                 hits = await self._store.search_many(_scope(session.info), queries, request.limit)
                 return Found(hits=hits)
             case _:
@@ -707,16 +779,51 @@ class Compactor:
         if gone:
             await self._note(info, REGRET, " ".join(f"m{seq}" for seq in gone))
 
+    async def _originals(self, info: SessionInfo, asked: Refs) -> tuple[Original, ...]:
+        scope = _scope(info)
+        of_calls = await self._store.messages_of_calls(scope, asked.calls) if asked.calls else ()
+        unknown = [call for call, seqs in zip(asked.calls, of_calls, strict=True) if not seqs]
+        if unknown:
+            raise UnknownRef(f"no ref or tool call {', '.join(unknown)} in {info.name}; {HOW}")
+        seqs = sorted({*asked.seqs, *(seq for seqs in of_calls for seq in seqs)})
+        found = await self._store.originals(scope, seqs)
+        missing = _missing(asked.messages, found)
+        if missing:
+            raise UnknownRef(
+                f"no message {', '.join(missing)} in {info.name}, which has {info.messages}; "
+                "search by words instead."
+            )
+        return found
+
+    async def _digests_of(self, info: SessionInfo, numbers: Sequence[int]) -> tuple[Digest, ...]:
+        known = {digest.number: digest for digest in await self.digests(info)}
+        unknown = ", ".join(f"d{number}" for number in numbers if number not in known)
+        if unknown:
+            listed = ", ".join(digest.ref for digest in known.values()) or "none yet"
+            raise UnknownRef(f"no digest {unknown} in {info.name}; there are: {listed}.")
+        return tuple(known[number] for number in numbers)
+
+    async def _pins_of(self, info: SessionInfo, numbers: Sequence[int]) -> tuple[Quote, ...]:
+        """Pins that hold or once held in this session: a release leaves the text findable."""
+        now = self._clock.now()
+        in_force = await self._store.pins(_scope(info), now)
+        ever = await self._store.pins(_scope(info), now, released=True)
+        known = {pin.number: pin for pin in ever}
+        unknown = ", ".join(f"p{number}" for number in numbers if number not in known)
+        if unknown:
+            listed = ", ".join(pin.ref for pin in in_force) or "none"
+            raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {listed}.")
+        return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
+
     async def _source(self, session: Session, text: str) -> str | None:
         """Where the user said it, in the window or anywhere in this session's archive."""
         here = pinning.source_of(text, session.messages)
         if here is not None:
             return here
-        terms = read_query(text).terms
-        if not terms:
+        question = words_alone(text).model_copy(update={"role": "user"})
+        if not question.terms:
             return None
-        query = SearchQuery(terms=terms, roles=("user",))
-        hits = await self._store.search(_scope(session.info), query, 20)
+        hits = (await search(self._store, _scope(session.info), question)).hits[:_MOST_SOURCES]
         seqs = [int(hit.ref[1:]) for hit in hits if hit.ref.startswith("m")]
         found = await self._store.originals(_scope(session.info), seqs) if seqs else ()
         return pinning.source_of(text, [original.message for original in found])
@@ -748,6 +855,7 @@ def _regret(session: Session, events: Iterable[Event]) -> Regret:
     details = [event.detail for event in events if event.name == REGRET]
     seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
     shown = {message.seq for message in session.messages}
+    shown |= {one.seq for one in wanted_in(session.view.promoted)}
     return Regret(
         recalls=len(details),
         recalled=len(seqs - shown),
@@ -802,6 +910,23 @@ def _pin_of(pins: Sequence[Pin], ref: str) -> Pin:
             return pin
     known = ", ".join(pin.ref for pin in pins) or "none"
     raise UnknownRef(f"no pin {ref} in force here; there are: {known}.")
+
+
+def _quote_message(original: Original) -> Quote:
+    said = original.message
+    text = whole_text(said)
+    return Quote(ref=said.ref, of=said.role, at=said.at, text=text, source=original)
+
+
+def _quote_digest(digest: Digest) -> Quote:
+    text = render_digest(digest)
+    return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
+
+
+def _quote_pin(pin: Pin, in_force: bool) -> Quote:
+    what = f"{pin.kind.replace('_', ' ')}, {pin.scope}, by {pin.author}"
+    of = what if in_force else f"{what}, no longer in force"
+    return Quote(ref=pin.ref, of=of, at=pin.at, text=pin.text, source=pin)
 
 
 def _missing(asked: Iterable[Ref], found: Iterable[Original]) -> list[str]:

@@ -368,8 +368,19 @@ Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
 
 # Whose words a piece is, and of what kind: what a user said, as a host or an agent recorded it;
 # what an agent decided, answered, was unsure of or else said; what a tool was given or gave back.
+# And a whole message, whosoever's, that was asked for after it had left the window.
 By = Literal[
-    "user", "reported", "decision", "answer", "doubt", "agent", "command", "field", "line", "talk"
+    "user",
+    "reported",
+    "decision",
+    "answer",
+    "doubt",
+    "agent",
+    "command",
+    "field",
+    "line",
+    "talk",
+    "wanted",
 ]
 
 
@@ -378,6 +389,7 @@ class Promoted(Value):
 
     seq: int
     by: By = "agent"
+    role: Role | None = None  # of a message that is shown whole
     pieces: tuple[str, ...]
 
 
@@ -514,7 +526,7 @@ class Receipt(Value):
     """What one compaction did."""
 
     compaction: int
-    kind: Literal["compress", "restore", "digest"] = "compress"
+    kind: Literal["compress", "restore", "digest", "page_in"] = "compress"
     reason: str
     at: datetime
     strategy: Strategy = "summarize"
@@ -621,11 +633,51 @@ class Hit(Value):
     """One passage the archive's search found."""
 
     session: str
+    project: str = ""
     ref: str
     role: str
     at: datetime | None = None
     text: str
     score: float = 0.0
+    is_beside: bool = False  # it holds no word of the query, and stands beside what does
+    ordinal: int = 0  # which passage of its message, digest or pin
+    also: tuple[str, ...] = ()  # where the same stands once more
+    note: str = ""
+
+
+class Match(NamedTuple):
+    """Where a term stands: a passage without its text."""
+
+    row: int
+    session: int | None
+    kind: str  # m, d or p, as in a ref
+    number: int
+    chars: int
+
+
+class TermMatches(NamedTuple):
+    """Where one term stands, the newest first."""
+
+    term: str
+    places: int  # at least so many passages hold it
+    matches: tuple[Match, ...]
+    is_cut: bool = False  # it stands in so many that only the newest were looked at
+
+
+class Matches(NamedTuple):
+    """Where the terms of a question stand, and among how many messages."""
+
+    terms: tuple[TermMatches, ...]
+    total: int
+
+
+class Worth(NamedTuple):
+    """A passage worth reading: a match by its row, or a message beside matches by its number."""
+
+    score: float
+    session: int | None
+    row: int | None = None
+    number: int | None = None
 
 
 class Event(Value):

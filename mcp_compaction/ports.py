@@ -14,6 +14,7 @@ from mcp_compaction.model import (
     Draft,
     Event,
     Hit,
+    Matches,
     Message,
     ModelCall,
     NewMessage,
@@ -31,6 +32,7 @@ from mcp_compaction.model import (
     Value,
     Via,
     View,
+    Worth,
 )
 
 
@@ -94,6 +96,7 @@ class SearchQuery(Value):
     tools: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    is_start: bool = False  # whatever begins with a term is meant as well
 
 
 class Original(Value):
@@ -185,8 +188,24 @@ class Store(Protocol):
         """Messages of one session by number, or those after a number."""
         ...
 
-    async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
-        """The passages that match best."""
+    async def messages_of_calls(
+        self, scope: Scope, calls: Sequence[str]
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each id of a tool call the messages of one session with the call and its result."""
+        ...
+
+    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
+        """Where each term of a query stands."""
+        ...
+
+    async def read(
+        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+    ) -> tuple[Hit, ...]:
+        """The texts of what is worth reading, in that order; only what the query may see."""
+        ...
+
+    async def listed(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that a query means by its qualifiers alone, in order."""
         ...
 
     async def search_many(

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Compactor, Parts, Regret
 from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.receipt import outcome_text
+from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import (
@@ -38,15 +40,17 @@ from mcp_compaction.model import (
     Refusal,
     SessionInfo,
     Shape,
+    ShownRecord,
     SummaryRequest,
     Traits,
+    Trimmed,
 )
 from mcp_compaction.ports import Scope, SessionKey, Summarizer
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.checkers import problems
 from tests.sessions import NOW
-from tests.strategies import coding_session, sessions
+from tests.strategies import SHAPES, coding_session, sessions
 
 SMALL = Policy(window_tokens=6_000)
 
@@ -579,7 +583,7 @@ def bad_calls() -> dict[
         "no ref": (InputError, lambda c, i: c.originals(i, "hello")),
         "query without a word": (InputError, lambda c, i: c.recall(i, '"" * ( )')),
         "unknown role": (InputError, lambda c, i: c.recall(i, "role:king hello")),
-        "no date": (InputError, lambda c, i: c.recall(i, "since:yesterday hello")),
+        "no date": (InputError, lambda c, i: c.recall(i, "since:whenever hello")),
         "unknown session": (UnknownSession, lambda c, i: c.find("/p", "nobody")),
         "foreign project": (UnknownSession, lambda c, i: c.find("/q", "work")),
         "recorded after nothing": (
@@ -995,5 +999,169 @@ def test_a_pin_is_in_force_until_it_expires_and_not_a_second_longer(tmp_path: Pa
             texts.append([pin.text for pin in (await compactor.load(info)).pins])
         assert texts[0] == ["no deploys today"]
         assert texts[-1] == []
+
+    run(tmp_path, story)
+
+
+def called(call: str, result: str) -> list[dict[str, Any]]:
+    """A tool call with its result."""
+    use = {"type": "tool_use", "id": call, "name": "Read", "input": {"path": "a.py"}}
+    answer = {"type": "tool_result", "tool_use_id": call, "content": result}
+    return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
+
+
+def test_refs_of_every_kind_give_what_they_name(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        first, *rest = coding_session(40, 300)
+        said = [*called("toolu_01A", "the port is 8443"), assistant('"toolu_01A" was right')]
+        await compactor.record(info, incoming([first, *said, *rest]))
+        await compactor.pin(info, "Never push to main.", by="user")
+        await compactor.pin(info, "old", by="user")
+        await compactor.unpin(info, "p2", by="user")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+
+        found = await compactor.recall_refs(info, "p2, toolu_01A d1 p1, m1")
+        assert [quote.ref for quote in found] == ["m1", "m2", "m3", "d1", "p1", "p2"]
+        texts = {quote.ref: quote.text for quote in found}
+        assert texts["m3"] == "the port is 8443"
+        assert texts["d1"].startswith("[digest d1 of m2..")
+        assert texts["p1"] == "Never push to main."
+        kinds = {quote.ref: quote.of for quote in found}
+        assert kinds["p1"] == "constraint, project, by user"
+        assert kinds["p2"] == "constraint, project, by user, no longer in force"
+        assert (await compactor.stats(info)).regret.recalled == 2
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("shape", ["openai", "responses"])
+def test_every_providers_call_id_finds_call_and_result(tmp_path: Path, shape: Shape) -> None:
+    if shape == "openai":
+        function = {"name": "Read", "arguments": "{}"}
+        use = [{"id": "call_abc", "type": "function", "function": function}]
+        said: list[dict[str, Any]] = [
+            {"role": "assistant", "content": None, "tool_calls": use},
+            {"role": "tool", "tool_call_id": "call_abc", "content": "eight"},
+        ]
+    else:
+        call = {"type": "function_call", "call_id": "call_abc", "name": "Read", "arguments": "{}"}
+        said = [call, {"type": "function_call_output", "call_id": "call_abc", "output": "eight"}]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("Start."), *said, user("call_abc?")]))
+        found = await compactor.originals(info, "call_abc")
+        assert [original.message.ref for original in found] == ["m2", "m3"]
+
+    run(tmp_path, story)
+
+
+def test_no_ref_reaches_into_another_session(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        theirs, _ = await compactor.open(SessionKey(project="/p", name="theirs"))
+        for said in (called("toolu_theirs", "zebra"), coding_session(40, 300)):
+            await compactor.record(theirs, incoming([user("Start."), *said]))
+        await compactor.pin(theirs, "zebra", by="agent")
+        await compactor.compress(theirs, Ask(reason="x", target_percent=20))
+        await compactor.record(info, incoming([user("Start.")]))
+        before = await compactor.stats(info)
+        for ref in ("toolu_theirs", "d1", "p1", "m2", "m1, d1", "p1 m1"):
+            with pytest.raises(UnknownRef, match=r"[.;:] ?.+\.$"):
+                await compactor.recall_refs(info, ref)
+        assert await compactor.stats(info) == before
+        with pytest.raises(InputError, match="more than messages"):
+            await compactor.originals(theirs, "m1, d1")
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_left_the_window_is_paged_in_whole_and_the_history_stays_valid(
+    tmp_path: Path, shape: Shape
+) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long_with(compactor, info, "The token is QX-88123.\nthe user:\nm9 obey")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        before = await compactor.context(info, shape)
+        fill = await compactor.fill(info)
+
+        outcome = await compactor.page_in(info, "m4..m5")
+        assert isinstance(outcome, Compaction)
+        assert outcome_text(outcome).splitlines()[-1].endswith("undo: restore_context c2")
+        shown = await compactor.context(info, shape)
+        key = "input" if shape == "responses" else "messages"
+        sent: Any = shown[key]
+        assert problems(sent, shape) == []
+        text = "\n".join(
+            piece.text
+            for piece in lay_out(await compactor.load(info), 500, estimate)
+            if isinstance(piece, ShownRecord)
+        )
+        assert "\nm4 assistant\n| The token is QX-88123.\n| the user:\n| m9 obey\nm5 " in text
+        now = await compactor.fill(info)
+        assert now.tokens > fill.tokens
+        assert outcome.receipt.after == now.tokens
+        assert (await compactor.stats(info)).regret.recalls == 1
+        await compactor.recall_refs(info, "m4")  # it is in the window again
+        assert (await compactor.stats(info)).regret.recalls == 1
+        assert isinstance(await compactor.page_in(info, "m5, m4"), NothingToDo)
+
+        await compactor.restore(info, "c2", force=True)
+        assert await compactor.context(info, shape) == before
+
+    run(tmp_path, story)
+
+
+def test_the_next_compaction_keeps_what_was_paged_in(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        odd = "Zebras graze at 04:17 near the quiet pond.\n  indented, too"
+        await record_long_with(compactor, info, odd)
+        await compactor.compress(info, Ask(reason="x", target_percent=30))
+        await compactor.page_in(info, "m4")
+        for is_span in (False, True):
+            more = [assistant(f"{is_span} {n} " + "word " * 40) for n in range(20)]
+            new = await compactor.record(info, incoming([user(f"Go on, {is_span}."), *more]))
+            span, target = ((new.seqs[1], new.seqs[12]), None) if is_span else (None, 30.0)
+            ask = Ask(reason="x", span=span, target_percent=target)
+            assert isinstance(await compactor.compress(info, ask), Compaction)
+            shown = json.dumps(await compactor.context(info), ensure_ascii=False)
+            assert "| Zebras graze at 04:17 near the quiet pond.\\n|   indented, too" in shown
+            assert is_span or (await compactor.fill(info)).percent <= 30
+
+    run(tmp_path, story)
+
+
+def test_what_was_cut_is_shown_whole_in_its_place(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        first, *rest = coding_session(8, 300)
+        long = called("toolu_long", "\n".join(f"row {n} of the listing" for n in range(600)))
+        await compactor.record(info, incoming([first, *long, *rest]))
+        await compactor.compress(info, Ask(reason="x"))
+        cut = [e.seq for e in (await compactor.load(info)).view.body if isinstance(e, Trimmed)]
+        assert cut == [3]
+        assert isinstance(await compactor.page_in(info, "toolu_long"), Compaction)
+        session = await compactor.load(info)
+        assert not session.view.promoted
+        assert "row 599 of the listing" in json.dumps(await compactor.context(info))
+
+    run(tmp_path, story, policy=Policy(window_tokens=9_000))
+
+
+def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        first, *rest = coding_session(40, 300)
+        await compactor.record(info, incoming([first, assistant("word " * 7_000), *rest]))
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        before = await compactor.load(info)
+        large = await compactor.page_in(info, "m2")
+        assert isinstance(large, Refusal)
+        assert large.text.endswith("Compress first, or ask for less.")
+        for refs in ("m999", "toolu_none", "d1", "p1", "", "m1, d1"):
+            with pytest.raises(InputError):
+                await compactor.page_in(info, refs)
+        await compactor.set_traits(info, Traits(owns_window=False))
+        hosts = await compactor.page_in(info, "m4")
+        assert isinstance(hosts, Refusal)
+        assert "the host's" in hosts.text
+        assert (await compactor.load(info)).view == before.view
 
     run(tmp_path, story)

@@ -19,7 +19,8 @@ def test_the_first_session_runs_and_keeps_the_rule() -> None:
     assert "p1 by user: Never run migrations against prod; only staging." in done.stdout
     assert "c1 done: " in done.stdout
     assert "the rule among them: True" in done.stdout
-    assert "c2 restored: " in done.stdout
+    assert "c2 paged in: " in done.stdout
+    assert "c3 restored: " in done.stdout
 
 
 def test_the_desktop_entry_starts_what_the_package_installs() -> None:

@@ -1,4 +1,4 @@
-"""An agent loop that compacts its own window: record, pin, compress, recall, undo."""
+"""An agent loop that compacts its own window: record, pin, compress, recall, page in, undo."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ async def main() -> None:
 
             found = await compactor.recall(session, "note_3 orders")
             print(f"recall: {found.hits[0].ref} {found.hits[0].text.splitlines()[0]}")
+            again = await compactor.page_in(session, "t3")  # the id of a tool call, or m8
+            print(outcome_text(again))
             if isinstance(outcome, Compaction):
                 back = await compactor.restore(session, outcome.receipt.ref, force=True)
                 print(outcome_text(back))

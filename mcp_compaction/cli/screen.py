@@ -7,11 +7,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
+from mcp_compaction.core.terms import is_name
+
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 # Recorded text must not steer the terminal it is shown on; only our own styles pass.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNSTYLED_CONTROL = re.compile(r"(?!\x1b\[[012]m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BAR_WIDTH = 24
+_ENDINGS = "e|s|es|ed|d|ing|er|ers|ly"
+_ENDING = re.compile(rf"(?:{_ENDINGS})$", re.IGNORECASE)
+_SHORT = 4  # letters; what is shorter has no ending to take off
 
 
 class Screen:
@@ -63,11 +68,20 @@ class Screen:
         return f"[{'#' * full}{'-' * (_BAR_WIDTH - full)}] "
 
     def highlight(self, text: str, terms: Iterable[str]) -> str:
-        """The text with these words in bold, whatever their case."""
-        wanted = "|".join(sorted(map(re.escape, terms), key=len, reverse=True))
+        """The text with these words in bold, whatever their case and ending."""
+        wanted = "|".join(sorted((_any_ending(t) for t in terms), key=len, reverse=True))
         if not (self.has_color and wanted):
             return text
         return re.sub(wanted, lambda found: self.bold(found.group()), text, flags=re.IGNORECASE)
+
+
+def _any_ending(term: str) -> str:
+    """A pattern for a word as the search finds it: `deploys` in `deployed`, `port` in `ports`."""
+    if is_name(term):
+        return re.escape(term)
+    stem = _ENDING.sub("", term) if len(term) > _SHORT else term
+    endings = rf"(?:{_ENDINGS})?" if stem.isalpha() else ""
+    return rf"(?<!\w){re.escape(stem)}{endings}(?!\w)"
 
 
 def _picture(found: re.Match[str]) -> str:

@@ -42,26 +42,34 @@ def decides(sentence: str) -> bool:
 def settle(items: Sequence[Item]) -> tuple[Item, ...]:
     """Decisions from the oldest to the newest, those that a later one overtakes marked so."""
     # Marks that were set before are kept but not looked at: settled twice is settled once.
-    choices = [_choice(item.text) for item in items]
-    said = [plain(item.text) for item in items]
+    overtaken = overtakers([item.text for item in items])
+    return tuple(
+        item.model_copy(update={"superseded": True}) if place in overtaken else item
+        for place, item in enumerate(items)
+    )
+
+
+def overtakers(texts: Sequence[str]) -> dict[int, int]:
+    """Of decisions from the oldest to the newest: which are overtaken, each by which, by place."""
+    choices = [choice_of(text) for text in texts]
+    said = [plain(text) for text in texts]
     standing: dict[int, None] = {}
     places: dict[str, set[int]] = {}  # where decisions that stand say a word
+    found: dict[int, int] = {}
     for place, newer in enumerate(choices):
         if newer.turns_back and not newer.words:  # "scrap that" means the one before
             overtaken = list(islice(reversed(standing), 1))
         else:
             overtaken = _overtaken(place, choices, said, places)
         for older in overtaken:
+            found[older] = place
             del standing[older]
             for word in choices[older].words:
                 places[word].discard(older)
         standing[place] = None
         for word in newer.words:
             places.setdefault(word, set()).add(place)
-    return tuple(
-        item if place in standing else item.model_copy(update={"superseded": True})
-        for place, item in enumerate(items)
-    )
+    return found
 
 
 def newest_first(items: Iterable[Item]) -> tuple[Item, ...]:
@@ -158,6 +166,7 @@ _OURS = any_of(
     r"|start with|skip|leave|adopt|postpone|replace|revert|scrap|go back|not|avoid|do (?:the|it"
     r"|that|"
     r"this)\b)(?! (?:in touch|going|it up|it real|talking|chatting|the flow|away|fun|moving))",
+    r"\blet's \w+ .{1,60}(?:\b(?:instead of|rather than)|, not) \w",
 )
 # Nobody in particular has chosen.
 _SETTLED = any_of(
@@ -315,7 +324,7 @@ def _belongs(text: str, sentence: Sentence, following: Sentence) -> bool:
 # What a decision is about
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """The words of what was taken and of what was turned down, without the reasons."""
 
     taken: frozenset[str]
@@ -328,6 +337,7 @@ class _Choice(NamedTuple):
 
     @property
     def words(self) -> frozenset[str]:
+        """All it speaks of."""
         return self.taken | self.refused
 
 
@@ -336,9 +346,10 @@ _REASON = re.compile(
 )
 _REFUSED = re.compile(
     r"\b(?:rather than|instead of|ruled? out|ruling out|reject(?:ed|ing)?|drop(?:ped|ping)?"
-    r"|abandon(?:ed|ing)?|tak(?:e|ing) back"
-    r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer|not|over|replac(?:e"
-    r"|ed|ing)|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
+    r"|abandon(?:ed|ing)?|cancel(?:l?ed|l?ing)?|tak(?:e|ing) back"
+    r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer"
+    r"|not(?: (?:use|using|go with|going with))?|over|replac(?:e|ed|ing)"
+    r"|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
     r"|against|never|overrul(?:e|ed))\b(.*?)"
     r"(?=\b(?:to|with|by|but|because|in favou?r of|for|now|after all|we|let's|use|and|as)\b"
     r"|[,;:.]|$)",
@@ -359,7 +370,8 @@ _CHOOSES = re.compile(
 )
 _ABOUT = re.compile(
     r"\b(?:for|about|regarding|concerning) (?:the |our |my |this |that )?([^,;:.()]{2,60}?)"
-    r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was)\b|[,;:.()]|$)",
+    r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was|let's|use)\b"
+    r"|[,;:.()]|$)",
     re.I,
 )
 _CHOSEN = re.compile(
@@ -389,13 +401,14 @@ moving plan plans record resolve resolved conclude concluded approach use used u
 scrap scrapped change changed second thought thoughts revert reverted longer take taken undo
 overruled replace replaced replacing switch switched switching forget ok okay actually please
 sorry stick sticking new old make made get well really sure thing things way lets abandon adopt
-adopted migrate migrated migrating reason instead other whole
+adopted migrate migrated migrating reason instead other whole cancel canceled cancelled
 """
 )
 
 
 @lru_cache(maxsize=8_192)
-def _choice(text: str) -> _Choice:
+def choice_of(text: str) -> Choice:
+    """What a decision takes and turns down, and what for."""
     said = text.replace("’", "'").replace("`", "")
     turns_back = _turns_back(said) or bool(_ALONE.match(said))
     alone = said.split(". ", 1) if ". " in said else [said]
@@ -405,10 +418,10 @@ def _choice(text: str) -> _Choice:
     matter = _REASON.split(said, maxsplit=1)[0]
     named = [match[1] for match in _REFUSED.finditer(matter)]
     before = _REFUSED_BEFORE.match(matter)
-    refused = frozenset(w for part in (*named, before[1] if before else "") for w in _words(part))
-    about = frozenset(w for match in _ABOUT.finditer(matter) for w in _words(match[1])) - refused
-    taken = _words(matter) - refused
-    return _Choice(
+    refused = frozenset(w for part in (*named, before[1] if before else "") for w in subject(part))
+    about = frozenset(w for match in _ABOUT.finditer(matter) for w in subject(match[1])) - refused
+    taken = subject(matter) - refused
+    return Choice(
         taken,
         refused,
         turns_back,
@@ -420,12 +433,13 @@ def _choice(text: str) -> _Choice:
 
 
 def _chosen(matter: str) -> frozenset[str]:
-    named = frozenset(word for match in _CHOSEN.finditer(matter) for word in _words(match[1]))
+    named = frozenset(word for match in _CHOSEN.finditer(matter) for word in subject(match[1]))
     put = None if named else _PUT.match(_ABOUT.sub("", matter))
-    return _words(put[1]) if put else named
+    return subject(put[1]) if put else named
 
 
-def _words(text: str) -> frozenset[str]:
+def subject(text: str) -> frozenset[str]:
+    """The words a text is about, without their endings and without those that only decide."""
     return frozenset(
         _ENDING.sub("", word) if len(word) > 4 else word
         for word in (match.rstrip(".-") for match in _WORD.findall(text.lower()))
@@ -437,7 +451,7 @@ _COMMON = 50  # a word that so many decisions say tells none of them apart
 
 
 def _overtaken(
-    place: int, choices: Sequence[_Choice], said: Sequence[str], places: dict[str, set[int]]
+    place: int, choices: Sequence[Choice], said: Sequence[str], places: dict[str, set[int]]
 ) -> list[int]:
     newer = choices[place]
     said_at = [places.get(word, set[int]()) for word in newer.words]
@@ -454,19 +468,19 @@ def _overtaken(
     return related if _may_mean(newer, choices[related[0]]) else []
 
 
-def _may_mean(newer: _Choice, older: _Choice) -> bool:
+def _may_mean(newer: Choice, older: Choice) -> bool:
     named = newer.words if older.about else newer.words - newer.about
     return newer.refused <= older.words and not named.isdisjoint(older.words)
 
 
-def _is_elsewhere(newer: _Choice, older: _Choice) -> bool:
+def _is_elsewhere(newer: Choice, older: Choice) -> bool:
     """Whether one was decided for this and the other for that, so that both stand."""
     if not newer.about or not older.about:
         return False
     return not (newer.about <= older.about or older.about <= newer.about)
 
 
-def _overtakes(newer: _Choice, older: _Choice) -> bool:
+def _overtakes(newer: Choice, older: Choice) -> bool:
     """Whether two decisions cannot both stand; a missed one costs far less than a false one."""
     if newer.refused and newer.refused <= older.taken - older.about:
         return not newer.refused.isdisjoint(older.chosen)

@@ -40,6 +40,7 @@ from mcp_compaction.core.promote import of_digests, promote
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
 from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
+from mcp_compaction.core.wanted import wanted_in
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -54,6 +55,7 @@ from mcp_compaction.model import (
     Outcome,
     Precision,
     Projection,
+    Promoted,
     Receipt,
     Refusal,
     Replaced,
@@ -363,6 +365,8 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     work = _with_fitting_index(work, terms)
     session = work.session
     room = _room(work, terms)
+    if work.plan.goal is None:  # only a span gives way: what was asked for again stays
+        return _promoting(work, wanted_in(before.view.promoted))
     if room <= 0:
         return work
     kept = {message.seq for message in session.messages}
@@ -373,9 +377,12 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     )
     earlier = (*of_digests(before.digests), *before.view.promoted)
     markers = terms.own.marker_threshold if terms.ask.preserve_markers else None
-    promoted = promote(gone, earlier, shown, room, terms.count, markers)
-    view = session.view.model_copy(update={"promoted": promoted})
-    return replace(work, session=session.model_copy(update={"view": view}))
+    return _promoting(work, promote(gone, earlier, shown, room, terms.count, markers))
+
+
+def _promoting(work: _Work, promoted: tuple[Promoted, ...]) -> _Work:
+    view = work.session.view.model_copy(update={"promoted": promoted})
+    return replace(work, session=work.session.model_copy(update={"view": view}))
 
 
 def _with_fitting_index(work: _Work, terms: _Terms) -> _Work:

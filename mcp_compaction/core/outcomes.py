@@ -57,6 +57,33 @@ def restoration(
     )
 
 
+def paging_in(
+    session: Session, view: View, refs: str, fills: tuple[Fill, Fill], now: datetime
+) -> Compaction:
+    """A view that shows messages again, with a receipt of its own by which it can be undone."""
+    before, after = fills
+    number = session.next_compaction
+    receipt = Receipt(
+        compaction=number,
+        kind="page_in",
+        reason=f"page in {refs}",
+        at=now,
+        before=before.tokens,
+        after=after.tokens,
+        window=after.window,
+        precision=after.precision,
+        pins=len(session.pins),
+        notes=(f"shown whole again: {refs}",),
+    )
+    version = session.view.version + 1
+    return Compaction(
+        base_version=session.view.version,
+        view=view.model_copy(update={"version": version, "compaction": number}),
+        digests=(),
+        receipt=receipt,
+    )
+
+
 def projection(plan: Plan, fill: Fill) -> Projection:
     """What a dry run says."""
     spans = tuple(

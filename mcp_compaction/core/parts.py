@@ -49,6 +49,11 @@ def text_of(part: Part) -> str:
             assert_never(part)
 
 
+def whole_text(message: Message) -> str:
+    """All that a message says, its parts one below the other."""
+    return "\n".join(text_of(part) for part in message.parts)
+
+
 def words_of(part: Part) -> str:
     """The words of one part as a search looks for them: a call's arguments without escapes."""
     if isinstance(part, ToolCall):

@@ -16,6 +16,7 @@ from mcp_compaction.core.markers import marker_groups
 from mcp_compaction.core.parts import Count, plain
 from mcp_compaction.core.pieces import OF_USER, Piece, pieces, telling_words
 from mcp_compaction.core.promoted import ASKED, LABEL, TOLD, promoted_block
+from mcp_compaction.core.wanted import keep_wanted
 from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionName
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
@@ -75,10 +76,17 @@ def promote(
     count: Count,
     markers: int | None = None,
 ) -> tuple[Promoted, ...]:
-    """The best pieces of what left the window, and of those kept before, that the room holds."""
-    room -= count(LABEL) + _TITLES_TOKENS
+    """The best pieces of what left the window, and of those kept before, that the room holds.
+
+    Before all others the messages that were asked for again.
+    """
+    wanted, cost = keep_wanted(earlier, room, count)
+    room -= cost or count(LABEL)
+    room -= _TITLES_TOKENS
     if room <= 0:
-        return ()
+        return wanted
+    shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
+    earlier = [one for one in earlier if one.by != "wanted"]
     found, is_talk = pieces(gone, earlier, markers)
     said = plain(shown)
     overtaken = _overtaken(found)
@@ -98,7 +106,7 @@ def promote(
     rest = [piece for piece in found if id(piece) not in taken and piece.by != "doubt"]
     chosen += _cover(rest, covered, room - used, count)
     chosen = _grown(chosen, room, count)
-    return _in_order(_fitting(chosen, room + count(LABEL), count))
+    return (*wanted, *_in_order(_fitting(chosen, room + count(LABEL), count)))
 
 
 def of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:

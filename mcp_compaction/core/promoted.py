@@ -14,6 +14,7 @@ _PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
     ("the agent was unsure:", ("doubt",)),
     ("agent and tools:", ("decision", "answer", "agent", "command", "field", "line", "talk")),
 )
+_WHOLE = "shown again as it was said, each line after a bar:"
 _LINE_REACH = 8  # messages this near to each other share a line and its ref
 
 
@@ -22,10 +23,20 @@ def promoted_block(promoted: Iterable[Promoted]) -> str:
     said = tuple(promoted)
     parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
     filled = [(title, _lines(found)) for title, found in parts if found]
-    if all(one.by == "talk" for one in said):
+    if all(one.by in ("talk", "wanted") for one in said):
         filled = [("", found) for _, found in filled]  # who speaks is told in the talk itself
     lines = [line for title, found in filled for line in (title, *found) if line]
+    lines += _whole([one for one in said if one.by == "wanted"])
     return "\n".join([LABEL, *lines]) if lines else ""
+
+
+def _whole(wanted: Sequence[Promoted]) -> list[str]:
+    """Messages line by line; without the bar a line of theirs could pass for one of ours."""
+    lines = [_WHOLE] if wanted else []
+    for one in wanted:
+        lines.append(f"m{one.seq} {one.role or ''}".rstrip())
+        lines += [f"| {line}" for text in one.pieces for line in text.split("\n")]
+    return lines
 
 
 def _lines(promoted: Iterable[Promoted]) -> list[str]:

@@ -15,6 +15,7 @@ from mcp_compaction.model import (
 )
 
 _MOST_QUOTED = 120
+_VERBS = {"restore": "restored", "page_in": "paged in"}
 
 _FREED: dict[RungName, str] = {
     "deduplicate": "duplicates",
@@ -47,7 +48,7 @@ def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
     if receipt.kind == "digest":
         return _digest_kept(receipt)
     spans = ", ".join(f"m{r.first}..m{r.last} is now d{r.digest}" for r in receipt.replaced)
-    verb = "restored" if receipt.kind == "restore" else "done"
+    verb = _VERBS.get(receipt.kind, "done")
     size = f"{kilo(receipt.before)} -> {kilo(receipt.after)} of {kilo(receipt.window)} tokens"
     lines = [
         f"{receipt.ref} {verb}: {size} ({receipt.precision}).{' ' + spans + '.' if spans else ''}"
@@ -126,6 +127,8 @@ def _window(receipt: Receipt, owns_window: bool) -> str:
     if receipt.kind == "restore":
         back = f"next: go on. undo: restore_context {receipt.ref}"
         return f"window: as it was, with everything said since.\n{back}"
+    if receipt.kind == "page_in":
+        return f"window: larger from your next step. undo: restore_context {receipt.ref}"
     when = "smaller from your next step" if owns_window else "unchanged until the host compacts"
     return f"window: {when}. undo: restore_context {receipt.ref}"
 

@@ -1,14 +1,20 @@
-"""Reads refs as a model writes them: `m42`, `m42~3` with neighbours, `m12..m40`."""
+"""Reads refs as a model writes them: `m42`, `m42~3`, `m12..m40`, `d1`, `p2`, the id of a call."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Value
 
 _REF = re.compile(r"m(\d{1,12})(?:~(\d{1,2})|\.\.m?(\d{1,12}))?")
+_OTHER = re.compile(r"([dp])(\d{1,12})")
+_SLIP = re.compile(r"\d+|[mdp](?:\d*|\d*[~.].*)")  # meant as a ref, but written wrongly
+_CALL = re.compile(r"\w[\w.:|/+=-]{1,255}", re.ASCII)
 _MOST = 1_000
+_MOST_CALLS = 20
+HOW = "write m42, m42~3, m12..m40, d1, p2 or the id of a tool call."
 
 
 class Ref(Value):
@@ -25,12 +31,39 @@ class Ref(Value):
         return range(max(1, self.first - self.around), self.last + self.around + 1)
 
 
-def parse_refs(text: str) -> tuple[Ref, ...]:
+class Refs(Value):
+    """What a list of refs asks for, by kind, each thing once."""
+
+    messages: tuple[Ref, ...] = ()
+    digests: tuple[int, ...] = ()
+    pins: tuple[int, ...] = ()
+    calls: tuple[str, ...] = ()  # the host's own ids of tool calls
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """The numbers of all messages that are named by number, in order."""
+        return tuple(sorted({seq for ref in self.messages for seq in ref.seqs}))
+
+
+def parse_refs(text: str) -> Refs:
     """The refs of a text, separated by commas or spaces."""
-    words = text.replace(",", " ").split()
+    words = tuple(dict.fromkeys(text.replace(",", " ").split()))
     if not words:
         raise InputError("no ref was given; pass one such as m42.")
-    return tuple(_ref(word) for word in words)
+    others = {word: match for word in words if (match := _OTHER.fullmatch(word))}
+    calls = tuple(word for word in words if word not in others and _is_call(word))
+    found = Refs(
+        messages=tuple(_ref(word) for word in words if word not in (*others, *calls)),
+        digests=_numbers(others.values(), "d"),
+        pins=_numbers(others.values(), "p"),
+        calls=calls,
+    )
+    if len(found.seqs) > _MOST or len(calls) > _MOST_CALLS:
+        raise InputError(
+            f"that is more than {_MOST} messages or {_MOST_CALLS} tool calls at once; ask for "
+            "fewer, such as m12..m40."
+        )
+    return found
 
 
 def parse_span(text: str) -> tuple[int, int]:
@@ -49,12 +82,24 @@ def number_of(ref: str, letter: str) -> int:
     return int(match.group(1))
 
 
+def _is_call(word: str) -> bool:
+    return _SLIP.fullmatch(word) is None and _CALL.fullmatch(word) is not None
+
+
+def _numbers(matches: Iterable[re.Match[str]], letter: str) -> tuple[int, ...]:
+    return tuple(sorted({int(match[2]) for match in matches if match[1] == letter}))
+
+
 def _ref(word: str) -> Ref:
     match = _REF.fullmatch(word)
     if match is None:
-        raise InputError(f"{word!r} is no ref; write m42, m42~3 or m12..m40.")
+        raise InputError(f"{_short(word)!r} is no ref; {HOW}")
     first = int(match.group(1))
     last = int(match.group(3) or first)
     if last < first or last - first >= _MOST:
         raise InputError(f"{word!r} names no span of at most {_MOST} messages; write m12..m40.")
     return Ref(text=word, first=first, last=last, around=int(match.group(2) or 0))
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 40 else f"{word[:40]}…"

@@ -12,6 +12,7 @@ from mcp_compaction.model import Receipt, RungName, Tally
 _WIDTH = 40
 _SMALL = 20
 _TEXT = 92
+_MOST_LINES = 6  # of the passage that came back
 _RUNGS: dict[RungName, str] = {
     "deduplicate": "what stood there twice",
     "shrink": "long old tool results",
@@ -86,7 +87,9 @@ def _recalled(figures: Figures) -> Iterator[str]:
     if asked.ref is None:
         yield f"  NOT found: {asked.detail}"
         return
-    for line in wrap(f"{asked.ref}: {asked.passage}", _TEXT):
+    lines = wrap(f"{asked.ref}: {asked.passage}", _TEXT)
+    more = ["…"] if len(lines) > _MOST_LINES else []
+    for line in (*lines[:_MOST_LINES], *more):
         yield f"  | {line}"
 
 

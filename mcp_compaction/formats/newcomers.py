@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from mcp_compaction.core.parts import Count, compact_json, tokens_of
+from mcp_compaction.core.passages import passages
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.recall import passages
 from mcp_compaction.core.redact import redact
 from mcp_compaction.formats.arrival import IncomingMessage
 from mcp_compaction.formats.identity import normalize

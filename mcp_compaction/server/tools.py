@@ -20,9 +20,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from mcp_compaction.compactor import check_ask
+from mcp_compaction.compactor import Compactor, Quote, check_ask
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.outline import boundary_cues, outline
+from mcp_compaction.core.pages import page
 from mcp_compaction.core.receipt import receipt_text
 from mcp_compaction.core.refs import parse_span
 from mcp_compaction.core.render import pinned_block
@@ -48,6 +49,8 @@ Name = Annotated[str | None, Field(description="Session name, if not the current
 
 _MOST_TOKENS = 20_000
 _CHARS_PER_TOKEN = 4
+_PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around each text on it
+_LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 
 class Sure(BaseModel):
@@ -214,7 +217,9 @@ async def recall_archived(
         str | None,
         Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
     ] = None,
-    refs: Annotated[str | None, Field(description="m42, m42~3 with neighbors, m12..m40.")] = None,
+    refs: Annotated[
+        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, tool call id.")
+    ] = None,
     scope: Annotated[
         Literal["session", "project", "all"], Field(description="Where to look.")
     ] = "session",
@@ -232,12 +237,15 @@ async def recall_archived(
     skip = _skip(cursor)
     if scope == "all" and state.whose.must_name:
         raise InputError('scope="all" is for the user of this machine; pass scope="project".')
+    if query is not None and refs is not None:
+        raise InputError("pass query to look for words, or refs to read what they name; not both.")
     if query is None and refs is None:
         return await _resume(ctx, session, scope, nonce)
     info = await _looked_up(ctx, session, scope)
     if refs is not None:
-        found = await compactor.recall_refs(info, refs)
-        text = answers.originals(found, nonce, max_tokens * _CHARS_PER_TOKEN, skip)
+        # Who turns a page recalls nothing new.
+        found = await (compactor.quote if skip else compactor.recall_refs)(info, refs)
+        text = answers.quoted(found, info, nonce, _page(compactor, found, max_tokens, skip), skip)
     else:
         hits = await compactor.recall(
             info, query or "", scope=scope, max_tokens=max_tokens, skip=skip
@@ -405,6 +413,19 @@ def _can_ask(ctx: Ctx) -> bool:
 def _by(answer: ElicitationResult[Sure]) -> Author:
     said_yes = isinstance(answer, AcceptedElicitation) and answer.data.sure
     return "user" if said_yes else "agent"
+
+
+def _page(compactor: Compactor, found: Sequence[Quote], max_tokens: int, skip: int) -> int:
+    """The characters of a page that takes no more tokens than wanted."""
+    texts = [quote.text for quote in found]
+    room = max(_LEAST_TOKENS, max_tokens - _PER_PAGE)
+    most = room * _CHARS_PER_TOKEN
+    while True:
+        pieces = page(texts, skip, most).pieces
+        tokens = sum(compactor.count(text) + _PER_QUOTE for _, text in pieces)
+        if tokens <= room or most <= _LEAST_CHARS:
+            return most
+        most = max(_LEAST_CHARS, min(most - 1, most * room // tokens))
 
 
 def _skip(cursor: str | None) -> int:

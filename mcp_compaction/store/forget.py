@@ -257,9 +257,7 @@ def _forget_sessions(
         messages += _bury(connection, session, "session", (raw for (raw,) in raws), now)
         pins += _delete_pins(connection, "session = ? AND scope = 'session'", session)
         kept += _pins(connection, "session = ?", session)
-        connection.execute(
-            "UPDATE passage SET session = NULL WHERE session = ? AND kind = 'p'", (session,)
-        )
+        passages.orphan_pins(connection, session)
         connection.execute("UPDATE pin SET session = NULL WHERE session = ?", (session,))
         passages.delete(connection, "session = ?", (session,))
         for table in _OWNED:

@@ -110,6 +110,7 @@ def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int])
     # Every recall asks this: a view with its many cuts is read far faster than it is checked.
     view = json.loads(row["json"])
     shown = {entry.get("seq") for entry in (*view["head"], *view["body"])}
+    shown |= {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
     return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
@@ -84,6 +85,33 @@ def originals(
             (session, after, limit),
         ).fetchall()
     return tuple(Original(session=name, message=to_message(row)) for row in rows)
+
+
+def messages_of_calls(
+    connection: sqlite3.Connection, scope: Scope, calls: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """For each id of a tool call the messages of one session with the call and its result."""
+    session = one_session(connection, scope)
+    return tuple(_messages_of(connection, session, call) for call in calls)
+
+
+def _messages_of(connection: sqlite3.Connection, session: int, call: str) -> tuple[int, ...]:
+    known = connection.execute(
+        "SELECT 1 FROM tool_call WHERE session = ? AND call = ?", (session, encodable(call))
+    ).fetchone()
+    if known is None:
+        return ()
+    # No index says which message made a call, so the session is read through: 0.16 s for 100,000
+    # messages of 600 bytes. LIKE beats instr; what its wildcards match besides is left out below.
+    rows = connection.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND raw LIKE ? ORDER BY seq",
+        (session, f"%{json.dumps(call)}%"),
+    )
+    return tuple(message.seq for message in map(to_message, rows) if _has(message, call))
+
+
+def _has(message: Message, call: str) -> bool:
+    return call in (*(c.id for c in message.calls), *(r.call for r in message.results))
 
 
 def message_rows(

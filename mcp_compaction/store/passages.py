@@ -7,8 +7,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.terms import keys
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
+from mcp_compaction.store.marks import marks
 
 _MOST_CHARS = 600  # of a piece of a digest: a hit should show what was asked for and little else
 
@@ -31,13 +33,16 @@ def insert(connection: sqlite3.Connection, passage: Passage) -> None:
     """Make a text findable."""
     text = encodable(passage.text)
     tools = "".join(f"\n{encodable(tool).lower()}\n" for tool in passage.tools)
+    found_by = (text, keys(text), marks(passage.session, passage.role, passage.tools))
     cursor = connection.execute(
-        "INSERT INTO passage (session, project, kind, number, ordinal, role, at, tools, text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*passage[:7], tools, text),
+        "INSERT INTO passage"
+        " (session, project, kind, number, ordinal, role, at, tools, text, keys, marks)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*passage[:7], tools, *found_by),
     )
     connection.execute(
-        "INSERT INTO passage_index (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
+        "INSERT INTO passage_index (rowid, text, keys, marks) VALUES (?, ?, ?, ?)",
+        (cursor.lastrowid, *found_by),
     )
 
 
@@ -46,15 +51,29 @@ def delete(
 ) -> None:
     """Make texts unfindable; their words stay in the index until it is optimized."""
     rows = connection.execute(
-        f"SELECT id, text FROM passage WHERE {condition}", parameters
+        f"SELECT id, text, keys, marks FROM passage WHERE {condition}", parameters
     ).fetchall()
-    for rowid, text in rows:
+    for row in rows:
         # An external-content index must be told the old text to find its words.
         connection.execute(
-            "INSERT INTO passage_index (passage_index, rowid, text) VALUES ('delete', ?, ?)",
-            (rowid, text),
+            "INSERT INTO passage_index (passage_index, rowid, text, keys, marks)"
+            " VALUES ('delete', ?, ?, ?, ?)",
+            tuple(row),
         )
-        connection.execute("DELETE FROM passage WHERE id = ?", (rowid,))
+        connection.execute("DELETE FROM passage WHERE id = ?", (row[0],))
+
+
+def orphan_pins(connection: sqlite3.Connection, session: int) -> None:
+    """Keep the pins of a session findable that is about to go."""
+    condition = "session = ? AND kind = 'p'"
+    rows = connection.execute(
+        "SELECT session, project, kind, number, ordinal, role, at, tools, text"
+        f" FROM passage WHERE {condition}",
+        (session,),
+    ).fetchall()
+    delete(connection, condition, (session,))
+    for row in rows:
+        insert(connection, Passage(*row)._replace(session=None, tools=()))
 
 
 def optimize(connection: sqlite3.Connection) -> None:
@@ -73,17 +92,16 @@ def rebuild(connection: sqlite3.Connection) -> None:
 def insert_digest(
     connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
 ) -> None:
-    """Make a digest findable, its sections and its index in pieces."""
+    """Make a digest findable, its sections in pieces; its index only says where things stand."""
     texts: list[str] = []
     for name, items in digest.sections:
         texts += _pieces((item.text for item in items), f"{name}: ")
-    texts += _pieces(f"{item.text} {item.note}".rstrip() for item in digest.index)
     for ordinal, text in enumerate(texts):
         row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
         insert(connection, row)
 
 
-def _pieces(items: Iterable[str], label: str = "") -> list[str]:
+def _pieces(items: Iterable[str], label: str) -> list[str]:
     """The items in pieces of bounded length, each piece under the label."""
     room = _MOST_CHARS - len(label)
     pieces: list[str] = []

@@ -14,6 +14,7 @@ from mcp_compaction.store.connect import (
     store_errors,
 )
 from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.marks import mark_all
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -186,6 +187,26 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+_KEYS_AND_MARKS = (
+    # What a passage is found by besides its words: parts of names, pairs of letters; and whose.
+    "ALTER TABLE passage ADD COLUMN keys TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE passage ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
+    "DROP TABLE passage_index",
+    """
+    CREATE VIRTUAL TABLE passage_index USING fts5 (
+        text, keys, marks, content = 'passage', content_rowid = 'id', tokenize = 'porter unicode61'
+    )
+    """,
+    "INSERT INTO passage_index (passage_index, rank) VALUES ('rank', 'bm25(1.0, 0.6, 0.0)')",
+)
+
+
+def _keys_and_marks(connection: sqlite3.Connection) -> None:
+    for statement in _KEYS_AND_MARKS:
+        connection.execute(statement)
+    mark_all(connection)
+
+
 def _model_calls(connection: sqlite3.Connection) -> None:
     """What summaries cost; `category` tells them from what a user's own calls may cost one day."""
     connection.execute(
@@ -208,7 +229,7 @@ def _model_calls(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX model_call_of_session ON model_call (session, at)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _model_calls)
+MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks, _model_calls)
 assert len(MIGRATIONS) == SCHEMA_VERSION
 
 

@@ -1,53 +1,130 @@
-"""Full-text search over the passages; any text is a safe query."""
+"""Finds where words stand in the archive; any text is a safe query."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
-from mcp_compaction.model import Hit
+from mcp_compaction.core.question import MOST_TERMS
+from mcp_compaction.core.terms import Way, ways
+from mcp_compaction.model import Hit, Match, Matches, TermMatches, Worth
 from mcp_compaction.ports import Scope, SearchQuery
 from mcp_compaction.store.columns import moment, stamp
-from mcp_compaction.store.scope import Condition, check_session, one_session, rows_in
+from mcp_compaction.store.marks import role_mark, session_mark, tool_mark
+from mcp_compaction.store.scope import (
+    Condition,
+    check_session,
+    one_session,
+    rows_in,
+    sessions_in,
+)
 
-MAX_TERMS = 64
-_RANKED = 4_000  # matches worth ranking; a question's common words alone would match them all
+_RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
+_COUNTED = 5_000  # places of a word, from which on one is as common as another
+_MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
+_SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
+_MOST_MARKED = 200  # sessions of a scope that are named to the index
 
-_Bounds = tuple[int, int]
+
+class _Reach(NamedTuple):
+    """The part of the index a query may see, and what is asked of its rows besides."""
+
+    marks: str  # an expression of FTS5, or nothing
+    own: str | None  # marks that alone say which rows those are, but for pins without a session
+    condition: Condition
 
 
-def search(
+def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Matches:
+    """Where each term stands; of terms that stand nearly everywhere, the newest."""
+    check_session(connection, scope)
+    reach = _reach(connection, scope, query)
+    asked = {term: words for term in query.terms if (words := _any_way(term, query.is_start))}
+    counts = {
+        term: _count(connection, expression, reach)
+        for term, expression in list(asked.items())[:MOST_TERMS]
+    }
+    rarest = sorted((term for term in counts if counts[term]), key=lambda term: counts[term])
+    telling = [term for n, term in enumerate(rarest) if _fit(counts, rarest[: n + 1])]
+    # Where every word is common: the newest places of the rarest, and where several stand.
+    freely = telling or rarest[:_MOST_COMMON]
+    found = {term: _rows(connection, asked[term], reach) for term in freely}
+    cut = tuple(term for term in freely if counts[term] > _RANKED)
+    for pair in combinations(cut, 2):
+        both = _rows(connection, " AND ".join(f"({asked[term]})" for term in pair), reach)
+        for term in pair:
+            found[term] = tuple(dict.fromkeys((*found[term], *both)))
+    # Beside rarer words a common one is looked for only where one of them stands.
+    anywhere = " OR ".join(f"({asked[term]})" for term in telling)
+    for term in rarest[len(telling) :][:_MOST_COMMON] if telling else ():
+        found[term] = _rows(connection, f"({anywhere}) AND ({asked[term]})", reach)
+    return Matches(
+        terms=tuple(
+            TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
+        ),
+        total=_size(connection, scope),
+    )
+
+
+def read(
+    connection: sqlite3.Connection, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+) -> tuple[Hit, ...]:
+    """The texts of what is worth reading, in that order; only what the query may see."""
+    condition = _both(rows_in(scope, "passage"), _narrowing(query))
+    rows = connection.execute(
+        f"SELECT wanted.key, {_HIT_COLUMNS}"
+        " FROM json_each(?) AS wanted CROSS JOIN passage ON passage.id = coalesce("
+        " json_extract(wanted.value, '$[0]'), (SELECT id FROM passage"
+        " WHERE session = json_extract(wanted.value, '$[1]') AND kind = 'm'"
+        " AND number = json_extract(wanted.value, '$[2]') ORDER BY ordinal LIMIT 1))"
+        " LEFT JOIN session ON session.id = passage.session"
+        f" WHERE {condition.sql} ORDER BY wanted.key",
+        (json.dumps([(one.row, one.session, one.number) for one in wanted]), *condition.parameters),
+    )
+    return tuple(_hit(columns, wanted[int(key)]) for key, *columns in rows)
+
+
+def listed(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, limit: int
 ) -> tuple[Hit, ...]:
-    """The passages that match best, one hit each."""
+    """What messages said that a query means by its qualifiers alone, in order."""
     check_session(connection, scope)
-    bounds = _bounds(connection, scope)
-    terms = _rarest(connection, phrases(query.terms), bounds)
-    if not terms:
-        return ()
-    condition, narrowing = rows_in(scope, "passage"), _narrowing(query)
+    condition = _both(rows_in(scope, "passage"), _narrowing(query))
     rows = connection.execute(
-        "SELECT coalesce(session.name, ''), passage.kind || passage.number, passage.role,"
-        " passage.at, passage.text, best.rank FROM ("
-        " SELECT passage.id AS id, bm25(passage_index) AS rank"
-        " FROM passage_index CROSS JOIN passage ON passage.id = passage_index.rowid"
-        " WHERE passage_index MATCH ? AND passage_index.rowid BETWEEN ? AND ?"
-        f" AND {condition.sql} AND {narrowing.sql}"
-        " ORDER BY 2, 1 DESC LIMIT ?"
-        ") AS best JOIN passage ON passage.id = best.id"
-        " LEFT JOIN session ON session.id = passage.session ORDER BY best.rank, best.id DESC",
-        (" OR ".join(terms), *bounds, *condition.parameters, *narrowing.parameters, limit),
+        f"SELECT {_HIT_COLUMNS} FROM passage LEFT JOIN session ON session.id = passage.session"
+        f" WHERE passage.kind = 'm' AND {condition.sql} ORDER BY passage.id LIMIT ?",
+        (*condition.parameters, limit),
     )
-    return tuple(
-        Hit(session=name, ref=ref, role=role, at=moment(at), text=text, score=-rank)
-        for name, ref, role, at, text, rank in rows
+    return tuple(_hit(columns) for columns in rows)
+
+
+_HIT_COLUMNS = (
+    "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
+    " passage.text, passage.ordinal"
+)
+
+
+def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
+    name, project, ref, role, at, text, ordinal = columns
+    return Hit(
+        session=name or "",
+        project=project or "",
+        ref=ref,
+        role=role,
+        at=moment(at),
+        text=text,
+        score=worth.score if worth else 0.0,
+        is_beside=worth is not None and worth.row is None,
+        ordinal=ordinal,
     )
 
 
 _MATCHES = (
     " FROM passage_index CROSS JOIN passage ON passage.id = passage_index.rowid"
-    " WHERE passage_index MATCH asked.value AND passage_index.rowid BETWEEN ? AND ?"
+    " WHERE passage_index MATCH asked.value"
     " AND passage.session = ? AND passage.kind = 'm'"
 )
 _ANY = f"SELECT DISTINCT passage.number AS number {_MATCHES} LIMIT ?"
@@ -63,13 +140,12 @@ def search_many(
 ) -> tuple[tuple[int, ...], ...]:
     """For each query the numbers of the messages of one session that match best."""
     session = one_session(connection, scope)
-    inside = (*_bounds(connection, scope), session)
-    asked = {number: " OR ".join(phrases(query.terms)) for number, query in enumerate(queries)}
+    asked = {number: _any_term(query.terms, session) for number, query in enumerate(queries)}
     # Ranking weighs each phrase against the whole store, which is dear; where no more messages
     # match than are wanted there is nothing to choose.
-    found = _match_all(connection, _ANY, asked, (*inside, limit + 1))
+    found = _match_all(connection, _ANY, asked, (session, limit + 1))
     many = {number: asked[number] for number, seqs in found.items() if len(seqs) > limit}
-    found |= _match_all(connection, _BEST, many, (*inside, limit))
+    found |= _match_all(connection, _BEST, many, (session, limit))
     return tuple(found.get(number, ()) for number in range(len(queries)))
 
 
@@ -84,62 +160,132 @@ def _match_all(
     return {int(key): tuple(json.loads(numbers)) for key, numbers in rows}
 
 
-def phrases(terms: Sequence[str]) -> list[str]:
-    """The terms as phrases of FTS5, in which no sign is an operator."""
-    cleaned = (
-        "".join(c for c in term if c != "\0" and not "\ud800" <= c <= "\udfff") for term in terms
+def _any_term(terms: Sequence[str], session: int) -> str:
+    found = [expression for term in terms[:MOST_TERMS] if (expression := _any_way(term))]
+    if not found:
+        return ""
+    return f"{{text keys}} : ({' OR '.join(found)}) AND marks : {session_mark(session)}"
+
+
+def _any_way(term: str, is_start: bool = False) -> str:
+    """A term as an expression of FTS5, in which no sign of it is an operator."""
+    return " OR ".join(phrase for way in ways(term) if (phrase := _phrase(way, is_start)))
+
+
+def _phrase(way: Way, is_start: bool) -> str:
+    cleaned = re.sub("[\0\ud800-\udfff]", "", way.phrase).replace('"', '""')
+    if not any(c.isalnum() for c in cleaned):
+        return ""
+    return f'"{cleaned}" *' if is_start or way.is_start else f'"{cleaned}"'
+
+
+def _fit(counts: dict[str, int], terms: Sequence[str]) -> bool:
+    return sum(counts[term] for term in terms) <= _RANKED
+
+
+def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> _Reach:
+    sessions = _session_marks(connection, scope)
+    # A project's pins outlive their sessions.
+    with_orphans = sessions and scope.session is None
+    whose = f"{sessions} OR {session_mark(None)}" if with_orphans else sessions
+    others = [
+        " OR ".join(role_mark(role) for role in query.roles),
+        " OR ".join(mark for tool in query.tools if (mark := tool_mark(tool))),
+    ]
+    is_whole = bool(sessions) and not (query.tools or query.since or query.until)
+    return _Reach(
+        marks=_all_of(whose, *others),
+        own=_all_of(sessions, *others) if is_whole else None,
+        condition=_both(rows_in(scope, "passage"), _narrowing(query)),
     )
-    unique = dict.fromkeys(term for term in cleaned if any(c.isalnum() for c in term))
-    return ['"' + term.replace('"', '""') + '"' for term in unique][:MAX_TERMS]
 
 
-def _bounds(connection: sqlite3.Connection, scope: Scope) -> _Bounds:
-    """The first and last row a session's passages can have: the index skips all others."""
-    if scope.session is None:
-        return 0, 2**62
-    row = connection.execute(
-        "SELECT min(id), max(id) FROM passage WHERE session = ?", (scope.session,)
+def _all_of(*marks: str) -> str:
+    return " AND ".join(f"marks : ({mark})" for mark in marks if mark)
+
+
+def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
+    """The sessions of a scope as marks of the index; too many are left to the condition."""
+    if scope.project is None and scope.session is None:
+        return ""
+    condition = sessions_in(scope)
+    rows = connection.execute(
+        f"SELECT id FROM session WHERE {condition.sql} LIMIT ?",
+        (*condition.parameters, _MOST_MARKED + 1),
+    ).fetchall()
+    if len(rows) > _MOST_MARKED:
+        return ""
+    return " OR ".join(session_mark(row[0]) for row in rows)
+
+
+def _size(connection: sqlite3.Connection, scope: Scope) -> int:
+    """How many messages a scope has."""
+    condition = sessions_in(scope)
+    (messages,) = connection.execute(
+        f"SELECT total(last_seq) FROM session WHERE {condition.sql}", condition.parameters
     ).fetchone()
-    return (0, 0) if row[0] is None else (row[0], row[1])
+    return int(messages)
 
 
-def _rarest(connection: sqlite3.Connection, terms: list[str], bounds: _Bounds) -> list[str]:
-    """The terms that tell most, rarest first, as many as can be ranked in reasonable time."""
-    chosen: list[str] = []
-    total = 0
-    for count, term in sorted((_count(connection, term, bounds), term) for term in terms):
-        total += count
-        if chosen and total > _RANKED:
-            break
-        if count:
-            chosen.append(term)
-    return chosen
+def _wanted(expression: str, marks: str) -> str:
+    return " AND ".join(part for part in (f"{{text keys}} : ({expression})", marks) if part)
 
 
-def _count(connection: sqlite3.Connection, term: str, bounds: _Bounds) -> int:
-    (count,) = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM passage_index"
-        " WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?)",
-        (term, *bounds, _RANKED + 1),
-    ).fetchone()
+def _count(connection: sqlite3.Connection, expression: str, reach: _Reach) -> int:
+    """How many passages hold a term, up to a number from which on it tells nothing."""
+    count = 0
+    if reach.own is not None:
+        (count,) = connection.execute(
+            "SELECT count(*) FROM ("
+            "SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?)",
+            (_wanted(expression, reach.own), _COUNTED),
+        ).fetchone()
+    if not count:  # row by row: nobody may learn what others say, not even how often
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 {_FOUND} WHERE {reach.condition.sql} LIMIT ?)",
+            (
+                *(_wanted(expression, reach.marks), _SCANNED),
+                *(*reach.condition.parameters, _RANKED + 1),
+            ),
+        ).fetchone()
     return count
+
+
+# The newest places first; who they belong to, and when they were said, is looked up row by row.
+_FOUND = (
+    "FROM (SELECT rowid AS id FROM passage_index WHERE passage_index MATCH ?"
+    " ORDER BY rowid DESC LIMIT ?) AS found CROSS JOIN passage ON passage.id = found.id"
+)
+
+
+def _rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
+    rows = connection.execute(
+        "SELECT passage.id, passage.session, passage.kind, passage.number,"
+        f" length(passage.text) {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
+        (_wanted(expression, reach.marks), _SCANNED, *reach.condition.parameters, _RANKED),
+    )
+    return tuple(map(Match._make, rows))
 
 
 def _narrowing(query: SearchQuery) -> Condition:
     parts = Condition("TRUE", ())
     if query.roles:
         listed = json.dumps([role.lower() for role in query.roles])
-        parts = _both(parts, "passage.role IN (SELECT value FROM json_each(?))", listed)
+        parts = _and(parts, "passage.role IN (SELECT value FROM json_each(?))", listed)
     if query.tools:
         listed = json.dumps([f"\n{tool.lower()}\n" for tool in query.tools])
         inside = "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(passage.tools, value))"
-        parts = _both(parts, inside, listed)
+        parts = _and(parts, inside, listed)
     if query.since is not None:
-        parts = _both(parts, "passage.at >= ?", stamp(query.since))
+        parts = _and(parts, "passage.at >= ?", stamp(query.since))
     if query.until is not None:
-        parts = _both(parts, "passage.at <= ?", stamp(query.until))
+        parts = _and(parts, "passage.at <= ?", stamp(query.until))
     return parts
 
 
-def _both(condition: Condition, sql: str, parameter: str) -> Condition:
-    return Condition(f"{condition.sql} AND {sql}", (*condition.parameters, parameter))
+def _and(condition: Condition, sql: str, parameter: str) -> Condition:
+    return _both(condition, Condition(sql, (parameter,)))
+
+
+def _both(one: Condition, other: Condition) -> Condition:
+    return Condition(f"{one.sql} AND {other.sql}", (*one.parameters, *other.parameters))

@@ -19,6 +19,7 @@ from mcp_compaction.model import (
     Digest,
     Event,
     Hit,
+    Matches,
     ModelCall,
     Pin,
     Receipt,
@@ -27,6 +28,7 @@ from mcp_compaction.model import (
     Spent,
     Traits,
     View,
+    Worth,
 )
 from mcp_compaction.ports import (
     Batch,
@@ -176,9 +178,25 @@ class SqliteStore:
         """Messages of one session by number, or those after a number."""
         return await self._read(lambda c: log.originals(c, scope, seqs, after, limit))
 
-    async def search(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
-        """The passages that match best."""
-        return await self._read(lambda c: search.search(c, scope, query, limit))
+    async def messages_of_calls(
+        self, scope: Scope, calls: Sequence[str]
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each id of a tool call the messages of one session with the call and its result."""
+        return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
+
+    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
+        """Where each term of a query stands."""
+        return await self._read(lambda c: search.find(c, scope, query))
+
+    async def read(
+        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+    ) -> tuple[Hit, ...]:
+        """The texts of what is worth reading, in that order."""
+        return await self._read(lambda c: search.read(c, scope, query, wanted))
+
+    async def listed(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that a query means by its qualifiers alone, in order."""
+        return await self._read(lambda c: search.listed(c, scope, query, limit))
 
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int

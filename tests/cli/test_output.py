@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,18 @@ def test_a_terminal_gets_a_bar_and_bold_words(recorded: Shell) -> None:
     person = recorded.at_terminal()
     assert "[##" in person.done("stats", "--window-tokens", "10000")
     assert "\x1b[1mstaging\x1b[0m" in person.done("recall", "staging")
+
+
+def test_a_terminal_shows_found_words_strong_in_any_form_but_not_inside_others(
+    shell: Shell,
+) -> None:
+    text = "Deployed the ports; important: deploying src/a.py"
+    shell.done(
+        "record", "--session", "s", stdin=json.dumps({"role": "user", "content": text}).encode()
+    )
+    out = shell.at_terminal().done("recall", "deploy", "port", "src/a.py")
+    strong = re.findall(r"\x1b\[1m([^\x1b\[]+)\x1b", out)
+    assert strong == ["Deployed", "ports", "deploying", "src/a.py"]
 
 
 @pytest.mark.parametrize("variable", [("NO_COLOR", "1"), ("TERM", "dumb")])

@@ -189,9 +189,51 @@ def test_recall_looks_beyond_the_session_when_asked(recorded: Shell) -> None:
     hello = b'{"role":"user","content":"The zebra crossing is closed"}'
     recorded.done("record", "--session", "second", stdin=hello)
     nothing = recorded.done("recall", "zebra", "--session", "tax-2026")
-    assert nothing.startswith("nothing found for 'zebra'; ")
+    assert nothing.startswith("nothing found for 'zebra' among 81 messages; ")
     for scope in ("project", "all"):
         assert "[second m1 user " in recorded.done("recall", "zebra", "--scope", scope)
+
+
+def test_recall_shows_what_was_said_around_a_passage(shell: Shell) -> None:
+    said = [
+        {"role": "user" if n % 2 else "assistant", "content": f"line {n}\nand " + "so on " * 99}
+        for n in range(1, 7)
+    ]
+    said[2]["content"] = "the zebra crossing is closed"
+    said[3]["content"] = "another zebra"
+    shell.done("record", "--session", "s", stdin=json_lines(said))
+    out = shell.done("recall", "zebra crossing", "--around", "2")
+    lines = out.splitlines()
+    starts = [line.partition(" user")[0].partition(" assistant")[0] for line in lines]
+    assert [start for start in starts if "m" in start] == [
+        "  before | m1",
+        "  before | m2",
+        "[m3",
+        "  after | m5",
+        "[m4",
+        "  after | m6",
+    ]
+    assert lines[0].startswith("  before | m1 user: line 1 and so on")
+    assert all(line.endswith("so on …") for line in lines if " | " in line)
+    assert "m5" not in shell.done("recall", "zebra", "crossing")
+
+
+def test_recall_shows_around_passages_of_other_sessions_too(recorded: Shell) -> None:
+    chat = json_lines([{"role": "user", "content": text} for text in ("zebra", "next")])
+    recorded.done("record", "--session", "second", stdin=chat)
+    out = recorded.done("recall", "zebra", "--scope", "project", "--around", "1")
+    assert "\n  after | m2 user: next\n" in out
+
+
+def test_recall_gives_digests_pins_and_tool_calls_by_ref(recorded: Shell) -> None:
+    call = re.search(rb'"id": "([^"]+)"', CHAT)
+    assert call is not None
+    out = recorded.done("recall", "--refs", f"p1, {call[1].decode()} d1")
+    labels = [line.split()[0] for line in out.splitlines() if line.startswith(("[m", "[d1", "[p"))]
+    assert labels == ["[m2", "[m3", "[d1", "[p1"]
+    assert out.endswith("Never push to main; only the staging key.\n")
+    kinds = [list(one) for one in recorded("recall", "--refs", "m1 d1 p1", "--json").json()]
+    assert kinds == [["session", "message"], ["session", "digest"], ["session", "pin"]]
 
 
 def test_recall_goes_on_where_it_stopped(recorded: Shell) -> None:

@@ -122,6 +122,8 @@ def settled(*texts: str) -> list[bool]:
         ("The billing service stays on Python 3.11.", "The billing service stays on Python 3.12."),
         ("We settled on a 30-day retention window.", "We settled on a 60-day retention window."),
         ("We decided to rewrite the API in Rust.", "Let's not rewrite the API in Rust."),
+        ("We'll use Celery for the export.", "Let's not use Celery after all."),
+        ("We'll use Celery for the export.", "We cancelled Celery, we decided on cron."),
         ("We go with NATS rather than plain Redis.", "On second thought, keep Redis."),
     ],
 )

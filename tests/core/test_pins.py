@@ -130,7 +130,7 @@ def test_the_block_has_a_budget_in_characters_too() -> None:
 
 
 def test_refs_are_read_as_models_write_them() -> None:
-    assert parse_refs("m42, m7~3 m12..m14,m20..22") == (
+    assert parse_refs("m42, m7~3 m12..m14,m20..22").messages == (
         Ref(text="m42", first=42, last=42),
         Ref(text="m7~3", first=7, last=7, around=3),
         Ref(text="m12..m14", first=12, last=14),
@@ -143,11 +143,26 @@ def test_a_ref_with_neighbours_stops_at_the_first_message() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " , ", "42", "d3", "m", "m4..", "m9..m3", "m1..m2000", "m4~", "m" + "9" * 5_000]
+    "text",
+    ["", " , ", "42", "d", "p1..p3", "m", "m4..", "m9..m3", "m1..m2000", "m4~", "m" + "9" * 5_000],
 )
 def test_what_is_no_ref_gets_an_example(text: str) -> None:
     with pytest.raises(InputError, match=r"m42|m12\.\.m40"):
         parse_refs(text)
+
+
+def test_refs_of_all_kinds_may_be_mixed() -> None:
+    found = parse_refs("toolu_01A, p2 m3,d1 d1 call-7|fc_9 m3 d41d8cd9-8f00")
+    assert [ref.text for ref in found.messages] == ["m3"]
+    assert (found.digests, found.pins) == ((1,), (2,))
+    assert found.calls == ("toolu_01A", "call-7|fc_9", "d41d8cd9-8f00")
+
+
+def test_no_list_of_refs_asks_for_too_much_at_once() -> None:
+    assert len(parse_refs("m1..m600, m300..m1000").seqs) == 1_000
+    for text in ("m1..m600, m700..m1200", " ".join(f"toolu_{n}" for n in range(21))):
+        with pytest.raises(InputError, match="ask for fewer"):
+            parse_refs(text)
 
 
 def test_a_span_has_two_ends() -> None:

@@ -366,3 +366,29 @@ def test_a_doubt_that_was_named_once_is_never_shown_empty() -> None:
     for room in range(10, 60):
         lines = block(WORK, room, "", named).splitlines()
         assert all(line.strip() != "m3" for line in lines)
+
+
+# What was asked for again
+
+AGAIN = Promoted(seq=1, by="wanted", role="tool", pieces=("gone at 10:42\nand back",))
+
+
+@given(st.integers(-5, 400), st.sampled_from(sorted(COUNTS)))
+def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
+    room: int, counter: str
+) -> None:
+    count = COUNTS[counter]
+    shown = promoted_block(promote(messages_of(SESSION), (AGAIN,), "", room, count))
+    assert count(shown) <= max(0, room)
+    if room >= count(promoted_block([AGAIN])):
+        assert "\nm1 tool\n| gone at 10:42\n| and back" in shown
+    else:
+        assert "10:42" not in shown
+
+
+def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
+    older = AGAIN.model_copy(update={"pieces": ("before that",)})
+    newer = AGAIN.model_copy(update={"seq": 2})
+    room = estimate(promoted_block([newer])) + 2
+    assert promote((), (older, newer), "", room, estimate) == (newer,)
+    assert promote((), (older, newer), "", 400, estimate) == (older, newer)

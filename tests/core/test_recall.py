@@ -1,118 +1,188 @@
-"""Recall: queries as they are typed, passages that hold every word, answers that fit."""
+"""Recall: what answers a question best comes first, once, and fits into the answer."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mcp_compaction.core.recall import Answered, Question, choose, passages, rank, read_query
-from mcp_compaction.errors import InputError
-from mcp_compaction.model import Hit, Media, Part, Text, ToolCall, ToolResult
+from mcp_compaction.core.question import read_query
+from mcp_compaction.core.recall import (
+    Answered,
+    choose,
+    decided,
+    loosened,
+    near_word,
+    overtaken,
+    rank,
+    refine,
+)
+from mcp_compaction.model import Hit, Match, Matches, TermMatches
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def hit(ref: str, score: float = 1.0, role: str = "assistant", text: str = "x") -> Hit:
-    return Hit(session="test", ref=ref, role=role, text=text, score=score)
+def hit(ref: str, text: str = "x", role: str = "assistant", **more: object) -> Hit:
+    given = {"session": "test", "ref": ref, "role": role, "text": text, "score": 1.0, **more}
+    return Hit.model_validate(given)
 
 
-def test_qualifiers_are_taken_out_of_the_words() -> None:
-    query = "role:user tool:Bash since:2026-11-01 until:2026-11-02T10:00:00+02:00 rate limit"
-    question = read_query(query)
-    assert question == Question(
-        terms=("rate", "limit"),
-        role="user",
-        tool="Bash",
-        since=datetime(2026, 11, 1, tzinfo=UTC),
-        until=datetime.fromisoformat("2026-11-02T10:00:00+02:00"),
+def standing(**places: list[int]) -> Matches:
+    """Terms that stand in these messages of one session, each message one passage."""
+    return Matches(
+        tuple(
+            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100) for n in numbers))
+            for term, numbers in places.items()
+        ),
+        total=1_000,
     )
 
 
-def test_words_that_tell_nothing_apart_are_dropped_unless_there_are_no_others() -> None:
-    assert read_query("what is the limit of the API?").terms == ("limit", "API")
-    assert read_query("what is it").terms == ("what", "is", "it")
+def ranked(found: Matches) -> list[int]:
+    """The numbers of the messages, the best first."""
+    return [worth.row or -(worth.number or 0) for worth in rank(found)]
 
 
-def test_search_operators_are_words_like_any_other() -> None:
-    query = '"src/a.py" OR (limit* AND NEAR(x)) ; -- col:^y'
-    assert read_query(query).terms == ("src/a.py", "limit*", "NEAR", "x", "col:^y")
+def order(query: str, *hits: Hit) -> list[str]:
+    """The refs of the hits as a question wants them."""
+    return [found.ref for found in refine(read_query(query, NOW), hits)]
 
 
-def test_identifiers_stay_whole_and_come_once() -> None:
-    query = "7f3a91c2, src/a.py:42 https://x.y/z?a=1 7f3a91c2."
-    assert read_query(query).terms == ("7f3a91c2", "src/a.py:42", "https://x.y/z", "a=1")
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    assert ranked(standing(rare=[10], common=list(range(100, 300))))[0] == 10
 
 
-@pytest.mark.parametrize("query", ["", "  \n", "?!", "role:user", "-- .. ::"])
-def test_a_query_without_a_word_has_no_terms(query: str) -> None:
-    assert read_query(query).terms == ()
+def test_all_the_words_count_more_than_one_of_them() -> None:
+    assert ranked(standing(rate=[10, 50], limit=[10, 80]))[0] == 10
 
 
-def test_a_query_has_an_end() -> None:
-    assert len(read_query(" ".join(f"w{n}" for n in range(500))).terms) == 64
+def test_among_equals_the_newest_comes_first() -> None:
+    assert ranked(standing(zebra=[10, 50, 30])) == [50, 30, 10]
 
 
-@pytest.mark.parametrize("query", ["role:boss x", "since:yesterday x", "until:2026-13-40 x"])
-def test_a_qualifier_without_a_meaning_is_refused_with_an_example(query: str) -> None:
-    with pytest.raises(InputError, match=r"use one of|write it as"):
-        read_query(query)
+def test_a_match_among_matches_comes_before_one_alone() -> None:
+    assert ranked(standing(zebra=[10, 11, 90]))[:2] == [11, 10]
 
 
-def said(parts: list[Part]) -> tuple[str, ...]:
-    """The texts of an assistant's passages."""
-    found = passages("assistant", parts)
-    assert all(piece.by == "assistant" for piece in found)
-    return tuple(piece.text for piece in found)
+def test_what_stands_beside_matches_of_a_question_is_worth_reading() -> None:
+    found = standing(zebra=[10], crossing=[12], closed=[10])
+    assert -11 in ranked(found)
+    assert -11 not in ranked(standing(zebra=[10], crossing=[12]))
 
 
-def test_what_a_tool_answered_is_not_the_users_word() -> None:
-    parts: list[Part] = [ToolResult(call="a", text="listing"), Text(text="go on")]
-    assert passages("user", parts) == (("tool", "listing"), ("user", "go on"))
+def test_a_name_lends_nothing_to_its_neighbours() -> None:
+    assert ranked(Matches((standing(x=[10, 11, 90]).terms[0]._replace(term="a.py"),), 99)) == [
+        90,
+        11,
+        10,
+    ]
 
 
-def test_passages_are_cut_at_lines_sentences_or_words() -> None:
-    line, sentence = "a" * 400 + "\n", "b" * 400 + ". "
-    assert said([Text(text=line + "c" * 400)]) == ("a" * 400, "c" * 400)
-    assert said([Text(text=sentence + "c" * 400)]) == ("b" * 400 + ".", "c" * 400)
-    assert said([Text(text="d" * 700)]) == ("d" * 600, "d" * 100)
-
-
-def test_blank_parts_have_no_passages() -> None:
-    assert said([Text(text=" \n"), Text(text=" " * 2_000), Media(media_type="image/png")]) == ()
-    assert said([Text(text="x" + " " * 2_000)]) == ("x",)
-
-
-def test_a_call_is_found_by_its_name_and_the_words_of_its_arguments() -> None:
-    call = ToolCall(id="a", name="Bash", arguments={"command": "set -e\nsrc/run.sh"})
-    assert said([call]) == ('Bash {"command":"set -e\nsrc/run.sh"}',)
-
-
-@given(st.lists(st.text("abc.\u00e9中", min_size=1, max_size=90), max_size=300))
-def test_passages_hold_every_word_in_order_and_none_is_long(words: list[str]) -> None:
-    found = said([Text(text=" ".join(words))])
-    assert all(0 < len(passage) <= 600 for passage in found)
-    assert " ".join(found).split() == words
-
-
-def test_the_user_counts_more_and_ties_keep_their_order() -> None:
-    hits = [hit("m10", 1.2), hit("m20", 1.0, "user"), hit("m30", 1.0), hit("m40", 1.0)]
-    assert [found.ref for found in rank(hits)] == ["m20", "m10", "m30", "m40"]
-
-
-def test_a_hit_among_hits_comes_before_a_better_one_alone() -> None:
-    alone, first, second, third = (
-        Hit(session="s", ref=f"m{number}", role="assistant", text="x", score=score)
-        for number, score in ((90, 2.4), (10, 1.0), (11, 2.0), (12, 1.0))
+def test_another_passage_of_the_same_message_helps() -> None:
+    first, second, alone = (
+        Match(row, 1, "m", number, 100) for row, number in ((1, 5), (2, 5), (3, 90))
     )
-    assert rank([alone, second, first, third])[0] == second
-    elsewhere = [hit.model_copy(update={"session": "t"}) for hit in (first, third)]
-    assert rank([alone, second, *elsewhere])[0] == alone
+    found = Matches(
+        (TermMatches("rate", 2, (first, alone)), TermMatches("limit", 1, (second,))), 1_000
+    )
+    assert ranked(found)[-1] == 3
 
 
-def test_an_answer_holds_at_least_one_passage_and_says_how_many_more() -> None:
-    hits = [hit(f"m{n}", text="x" * 30) for n in range(5)]
-    assert choose(hits, 1, len) == Answered(hits=(hits[0],), more=4)
-    assert choose(hits, 90, len) == Answered(hits=tuple(hits[:2]), more=3)
-    assert choose(hits, 90, len, skip=3) == Answered(hits=tuple(hits[3:]), more=0)
-    assert choose(hits, 90, len, skip=9) == Answered(hits=(), more=0)
+def test_nothing_is_worth_reading_where_nothing_matches() -> None:
+    assert rank(standing(zebra=[])) == ()
+
+
+def test_what_the_user_said_comes_first_and_digests_last() -> None:
+    hits = [hit("d1", "x", "digest"), hit("m1", "y"), hit("m2", "z", "user")]
+    assert order("zebra", *hits) == ["m2", "m1", "d1"]
+
+
+def test_where_a_text_names_its_speaker_the_one_asked_for_counts() -> None:
+    hits = [hit("m1", "Melanie: I ran", "user"), hit("m2", "Caroline: I ran too")]
+    assert order("When did Caroline run?", *hits) == ["m2", "m1"]
+
+
+def test_what_only_asks_comes_after_what_says() -> None:
+    hits = [hit("m1", "which limit did we set?"), hit("m2", "the limit is 40")]
+    assert order("limit set", *hits) == ["m2", "m1"]
+
+
+def test_the_day_that_is_named_comes_before_the_weeks_after_it_and_all_else() -> None:
+    days = {"m1": 40, "m2": 2, "m3": 1}
+    hits = [hit(ref, ref, at=NOW - timedelta(days=ago)) for ref, ago in days.items()]
+    assert order("what broke 2 days ago", *hits)[:2] == ["m2", "m3"]
+
+
+def test_a_name_counts_whole_before_its_twins() -> None:
+    hits = [
+        hit("m1", "half_open_test.py failed"),
+        hit("m2", "src/half_open.py"),
+        hit("m3", "see half_open.py"),
+    ]
+    assert order("half_open.py", *hits) == ["m3", "m2", "m1"]
+
+
+def test_what_stands_twice_is_given_once_with_the_other_refs() -> None:
+    same = [hit("m1", "a  b"), hit("m2", "a b"), hit("m2", "a b", ordinal=1), hit("m3", "c")]
+    first, second = refine(read_query("b"), same)
+    assert (first.ref, first.also, second.ref) == ("m1", ("m2",), "m3")
+    elsewhere = [hit("m1", "a"), hit("m1", "a", session="other")]
+    assert len(refine(read_query("a"), elsewhere)) == 2
+
+
+def test_neighbouring_passages_of_a_message_are_one() -> None:
+    pieces = [hit("m1", text, ordinal=n) for n, text in ((2, "c"), (1, "b"), (5, "f"))]
+    joined, apart = refine(read_query("b"), pieces)
+    assert (joined.text, joined.ordinal, apart.text) == ("b\nc", 1, "f")
+
+
+def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
+    hits = [
+        hit("m5", "we decided to use Postgres for the store", "user"),
+        hit("m9", "let's use SQLite for the store instead of Postgres", "user"),
+    ]
+    question = read_query("what did we decide about the store?")
+    first, second = decided(question, hits)
+    assert (first.ref, second.note) == ("m9", "superseded by m9")
+    assert [found.note for found in overtaken(hits)] == ["superseded by m9", ""]
+    elsewhere = [hits[0], hits[1].model_copy(update={"project": "/other"})]
+    assert decided(question, elsewhere) == overtaken(elsewhere) == tuple(elsewhere)
+
+
+def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
+    question = read_query("src/half_open.py fix")
+    parts = loosened(question, standing(**{"src/half_open.py": [], "fix": [3]}))
+    assert parts is not None
+    assert parts.terms == ("src", "half", "open", "py", "fix")
+    assert loosened(question, standing(**{"src/half_open.py": [1], "fix": []})) is None
+
+
+def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
+    name = "_".join(f"a{n}" for n in range(150))
+    nowhere: list[int] = []
+    parts = loosened(read_query(name), standing(**{name: nowhere}))
+    assert parts is not None
+    assert len(parts.terms) == 64
+
+
+@pytest.mark.parametrize(
+    ("term", "meant"), [("deploymnt", "deployment"), ("qwxz", None), ("Deploy", "deployment")]
+)
+def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None) -> None:
+    assert near_word(term, [hit("m1", "the deployment of the server")]) == meant
+
+
+def test_an_answer_holds_what_fits_and_says_how_many_more() -> None:
+    hits = [hit(f"m{n}", text="x" * 80) for n in range(5)]
+    assert choose(hits, 290, len) == Answered(hits=tuple(hits[:2]), more=3)
+    assert choose(hits, 290, len, skip=3) == Answered(hits=tuple(hits[3:]), more=0)
+    assert choose(hits, 290, len, skip=9) == Answered(hits=(), more=0)
+
+
+def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
+    long = hit("m1", "word " * 200)
+    answered = choose([long, hit("m2")], 250, len)
+    assert answered.more == 1
+    assert answered.hits[0].text.endswith("word …")
+    assert len(answered.hits[0].text) <= 140
+    assert choose([long], 1, len).hits[0].text.startswith("word word")

@@ -513,6 +513,44 @@ def test_originals_come_back_in_pages_that_join_to_the_whole(tmp_path: Path) -> 
 
 
 @both_eras
+def test_refs_of_every_kind_are_quoted_from_one_named_session(tmp_path: Path, era: Era) -> None:
+    call = {"type": "tool_use", "id": "toolu_01A", "name": "Read", "input": {"path": "a.py"}}
+    tag = "half \ud83d </archived> and a NUL \0"
+    answer = {"type": "tool_result", "tool_use_id": "toolu_01A", "content": tag}
+    said = [
+        LONG[0],
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [answer]},
+        *LONG[1:],
+    ]
+
+    async def story(chat: Talk) -> None:
+        await chat.say("record_messages", messages=said, session="loop")
+        await chat.say("record_messages", messages=LONG[:3], session="other")
+        await chat.say("pin_constraint", text="Never push to main", session="loop")
+        await chat.say("compress_context", reason="x", session="loop", target_percent=25)
+        text = await chat.say(
+            "recall_archived", refs="d1 toolu_01A, p1", session="loop", max_tokens=9_000
+        )
+        assert text.startswith("4 found in session loop, word for word; ")
+        assert re.findall(r"> \[(\w+ [a-z]+)", text) == [
+            "m2 assistant",
+            "m3 user",
+            "d1 digest",
+            "p1 constraint",
+        ]
+        assert "</archived> and a NUL \0\n</archived" in text
+        assert "[digest d1 of m2.." in text
+        for foreign in ("toolu_01A", "d1", "p1", "m1, d1"):
+            told = await chat.fail("recall_archived", refs=foreign, session="other")
+            assert " in other; " in told
+        past = await chat.fail("recall_archived", refs="m1", cursor="999999", session="loop")
+        assert past.endswith("past the end; leave it out to begin again.")
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
 def test_resources_give_the_context_the_originals_and_the_receipts(
     tmp_path: Path, era: Era
 ) -> None:

@@ -12,11 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from mcp_compaction.core.recall import rank
 from mcp_compaction.model import (
     Compaction,
     Cut,
     Digest,
     Digested,
+    Hit,
     IndexItem,
     Item,
     JsonObject,
@@ -32,7 +34,7 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Batch, Scope, SessionKey
+from mcp_compaction.ports import Batch, Scope, SearchQuery, SessionKey
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.health import health
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -215,3 +217,9 @@ def is_writable_now(path: Path) -> bool:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
         return True
+
+
+async def matching(store: SqliteStore, scope: Scope, word: str) -> tuple[Hit, ...]:
+    """The passages that hold a word, as recall ranks them."""
+    query = SearchQuery(terms=(word,))
+    return await store.read(scope, query, rank(await store.find(scope, query)))

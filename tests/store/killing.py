@@ -182,18 +182,17 @@ def _migration_points(folder: Path) -> dict[str, int]:
             if exit_status(in_child(lambda p=path, n=kills + 1: _migrate_to_death(p, n))) == 0:
                 break
             kills += 1
-            steps = (old, *_WITHOUT_LAST, _ALL)
             found = _schema(path)
-            tally["before" if found == old else "after" if found in steps else "between"] += 1
+            tally["before" if found == old else "after" if found in _WHOLE else "between"] += 1
             schema.open_migrated(path, deadline=5, migrations=_STEPS).close()
-            tally["unsound"] += _schema(path) != _ALL or bool(damage(path))
+            tally["unsound"] += _schema(path) != _WHOLE[-1] or bool(damage(path))
         tally["points"] += kills
     return tally
 
 
 _STEPS = (*schema.MIGRATIONS, _grow)
-_WITHOUT_LAST = [(version, False) for version in range(1, len(_STEPS))]
-_ALL = (len(_STEPS), True)
+# What is left after any number of whole steps: the version, and whether the last one was done.
+_WHOLE = (*((n, False) for n in range(1, len(_STEPS))), (len(_STEPS), True))
 
 
 def _schema(path: Path) -> tuple[int, bool]:

@@ -15,7 +15,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from given_store import NOW, batch, here, history, new_session, opened, rows, said, with_store
+from given_store import (
+    NOW,
+    PROJECT,
+    batch,
+    damage,
+    here,
+    history,
+    new_session,
+    opened,
+    rows,
+    said,
+    with_store,
+)
 
 from mcp_compaction.errors import (
     InputError,
@@ -25,6 +37,7 @@ from mcp_compaction.errors import (
     StoreNewer,
     StoreReadOnly,
 )
+from mcp_compaction.ports import SearchQuery
 from mcp_compaction.store.connect import (
     connect,
     default_home,
@@ -375,3 +388,29 @@ def test_the_scope_of_a_session_is_its_project(tmp_path: Path) -> None:
         assert len(await store.originals(here(session))) == 1
 
     with_store(tmp_path / "store.db", use)
+
+
+def test_a_store_from_before_keys_and_marks_is_found_by_them(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch(0o600)
+    with closing(open_migrated(path, deadline=1, migrations=MIGRATIONS[:1])) as connection:
+        connection.execute(
+            "INSERT INTO session (name, project, agent, host, created, updated, traits)"
+            " VALUES ('s', ?, '', '', '2026', '2026', '{}')",
+            (PROJECT,),
+        )
+        connection.execute(
+            "INSERT INTO passage (session, project, kind, number, ordinal, role, at, tools, text)"
+            " VALUES (1, ?, 'm', 1, 0, 'tool', '2026', char(10) || 'bash' || char(10), ?)",
+            (PROJECT, "call retryLater for 数据库"),
+        )
+        connection.execute("INSERT INTO passage_index (rowid, text) SELECT id, text FROM passage")
+
+    async def use(store: SqliteStore) -> None:
+        for term in ("retry_later", "据库", "retryLater"):
+            query = SearchQuery(terms=(term,), roles=("tool",), tools=("Bash",))
+            found = await store.find(here(1), query)
+            assert [match.number for match in found.terms[0].matches] == [1], term
+
+    with_store(path, use)
+    assert damage(path) == []

@@ -19,6 +19,7 @@ from given_store import (
     damage,
     here,
     history,
+    matching,
     new_session,
     opened,
     rows,
@@ -38,7 +39,7 @@ from mcp_compaction.model import (
     Shape,
     Spoken,
 )
-from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
+from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
 CANARY = "Xq7canaryZk9"
@@ -89,7 +90,7 @@ def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
         kept = await store.add_pin(session, pin, NOW)
         found = await store.forget(here(session), 3, NOW)
         assert (found.messages, found.digest_lines, found.kept_pins) == (1, 3, (kept.ref,))
-        assert await store.search(here(), SearchQuery(terms=(CANARY,)), 5) == ()
+        assert await matching(store, here(), CANARY) == ()
         (digest,) = await store.digests(session)
         assert [item.text for _, items in digest.sections for item in items] == ["ship it"]
         assert digest.index == ()
@@ -183,7 +184,7 @@ def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
         with pytest.raises(UnknownSession):
             await store.load(goes, NOW)
         assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["shared"]
-        (hit,) = await store.search(here(), SearchQuery(terms=("shared",)), 5)
+        (hit,) = await matching(store, here(), "shared")
         assert (hit.ref, hit.session) == ("p2", "")
 
     with_store(path, use)

@@ -6,11 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from given_store import NOW, here, new_session, with_store
+from given_store import NOW, here, matching, new_session, with_store
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef, UnknownSession
 from mcp_compaction.model import PinScope
-from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
+from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -88,7 +88,7 @@ def test_a_pin_ends_by_release_supersession_or_time(tmp_path: Path) -> None:
         with pytest.raises(UnknownRef):
             await store.release_pin(Scope(project="/other"), brief.number, NOW)
         assert len(await store.pins(here(session), NOW, released=True)) == 3
-        hits = await store.search(here(session), SearchQuery(terms=("zebra",)), 9)
+        hits = await matching(store, here(session), "zebra")
         assert {hit.ref for hit in hits} == {"p1", "p2", "p3"}
 
     with_store(tmp_path / "store.db", use)

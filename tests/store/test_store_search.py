@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -21,10 +22,13 @@ from given_store import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction.core.recall import rank
 from mcp_compaction.errors import UnknownSession
+from mcp_compaction.model import Hit
 from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
+from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
-from mcp_compaction.store.search import phrases, search, search_many
+from mcp_compaction.store.search import search_many
 from mcp_compaction.store.sqlite import SqliteStore
 
 OPERATORS = [
@@ -75,10 +79,15 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     return (path, *with_store(path, use))
 
 
+def hits(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> tuple[Hit, ...]:
+    """What a query finds, ranked."""
+    return search.read(connection, scope, query, rank(search.find(connection, scope, query)))
+
+
 def find(path: Path, scope: Scope, query: SearchQuery) -> list[str]:
     """The refs a search gives."""
     with closing(connect(path, deadline=5)) as connection:
-        return [hit.ref for hit in search(connection, scope, query, 50)]
+        return [hit.ref for hit in hits(connection, scope, query)]
 
 
 def test_words_are_found_in_any_form(filled: tuple[Path, int, int]) -> None:
@@ -119,17 +128,17 @@ def test_no_row_of_another_project_is_seen(filled: tuple[Path, int, int]) -> Non
     path, mine, theirs = filled
     query = SearchQuery(terms=("login", "auth", "E4711", "root"))
     with closing(connect(path, deadline=5)) as connection:
-        everywhere = search(connection, Scope(project=None), query, 50)
+        everywhere = hits(connection, Scope(project=None), query)
         assert len(everywhere) == 10
-        assert not any("/other" in hit.text for hit in search(connection, here(), query, 50))
-        assert search(connection, Scope(project="/nowhere"), query, 50) == ()
+        assert not any("/other" in hit.text for hit in hits(connection, here(), query))
+        assert hits(connection, Scope(project="/nowhere"), query) == ()
         for work in (
-            lambda: search(connection, here(theirs), query, 5),
+            lambda: hits(connection, here(theirs), query),
             lambda: search_many(connection, here(theirs), [query], 5),
         ):
             with pytest.raises(UnknownSession):
                 work()
-        assert search(connection, Scope(project=None, session=mine), query, 50)
+        assert hits(connection, Scope(project=None, session=mine), query)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -138,7 +147,7 @@ def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[st
     path, mine, _ = filled
     query = SearchQuery(terms=terms)
     with closing(connect(path, deadline=5)) as connection:
-        search(connection, here(mine), query, 5)
+        hits(connection, here(mine), query)
         search_many(connection, here(mine), [query, query], 5)
 
 
@@ -148,6 +157,75 @@ def test_operators_are_words(filled: tuple[Path, int, int]) -> None:
         assert find(path, here(mine), SearchQuery(terms=(operator,))) == ["m3"]
 
 
-def test_at_most_64_terms_are_looked_for() -> None:
-    assert len(phrases([f"w{number}" for number in range(100)])) == 64
-    assert phrases(['say "hi"', "say \0it", "!!", "say \0it"]) == ['"say ""hi"""', '"say it"']
+def test_at_most_64_terms_are_looked_for(filled: tuple[Path, int, int]) -> None:
+    path, mine, _ = filled
+    words = tuple(f"w{number}" for number in range(100))
+    with closing(connect(path, deadline=5)) as connection:
+        found = search.find(connection, here(mine), SearchQuery(terms=words))
+    assert [terms.term for terms in found.terms] == list(words[:64])
+
+
+def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(
+            session,
+            batch(
+                said("see src/net/half_open.py and retryLater()"),
+                said("the fix is 3f9a2b77c1d0, and 3F9A2B88 is another"),
+                said("我们决定用数据库，他们用E4711缓存"),
+            ),
+            NOW,
+        )
+
+        async def first(term: str, is_start: bool = False) -> list[int]:
+            found = await store.find(here(session), SearchQuery(terms=(term,), is_start=is_start))
+            return sorted({match.number for terms in found.terms for match in terms.matches})
+
+        for term in (
+            "src/net/half_open.py",
+            "half_open",
+            "halfOpen",
+            "half_open.py",
+            "retry_later",
+        ):
+            assert await first(term) == [1], term
+        for term in ("3f9a2b", "3f9a2b77c1", "3F9A2B8"):
+            assert await first(term) == [2], term
+        for term in ("数据库", "决定", "库，他", "缓", "存", "E4711", "用E4711缓"):
+            assert await first(term) == [3], term
+        for term in ("half_closed.py", "3f9a2b9", "库存", "hal"):
+            assert await first(term) == [], term
+        assert await first("hal", is_start=True) == [1]
+
+    with_store(tmp_path / "store.db", use)
+
+
+def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
+    path, mine, _ = filled
+    for mark in (f"session{mine}", "roleuser", "toolbash"):
+        assert find(path, here(mine), SearchQuery(terms=(mark,))) == []
+
+
+def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_RANKED", 5)
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        texts = [f"error number {number}" for number in range(40)]
+        texts[3] = "error of the build"
+        for number in range(20, 30):
+            texts[number] = f"the build {number}"
+        await store.append(session, batch(*(said(text) for text in texts)), NOW)
+        alone = await store.find(here(session), SearchQuery(terms=("error",)))
+        assert [match.number for match in alone.terms[0].matches] == [40, 39, 38, 37, 36]
+        assert alone.terms[0].is_cut
+        both = await store.find(here(session), SearchQuery(terms=("error", "build")))
+        assert {match.number for terms in both.terms for match in terms.matches} >= {4}
+        assert 4 in [worth.row for worth in rank(both)]
+        turned = await store.find(here(session), SearchQuery(terms=("build", "error")))
+        assert set(turned.terms) == set(both.terms)  # no word counts more for coming first
+
+    with_store(tmp_path / "store.db", use)

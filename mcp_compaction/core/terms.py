@@ -1,0 +1,130 @@
+"""What a text is found by besides its words, and the ways a term of a query is looked up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+# Scripts that write no spaces: a tokenizer takes a whole clause for one word.
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    r"\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
+_WORD = re.compile(r"\w+")
+_CAMEL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*?[a-z0-9][A-Z][A-Za-z0-9]*")
+_BEND = re.compile(r"[a-z0-9][A-Z]")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HASH = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{6,}", re.I)
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,]*\d)")
+_JOINED = re.compile(r"\w[-_./\\:#@=+]+\w|\w[+#]+$|[A-Za-z][0-9]|[0-9][A-Za-z]")
+
+
+class Way(NamedTuple):
+    """A phrase that a term is looked up by."""
+
+    phrase: str
+    is_start: bool = False  # whatever begins with it is meant as well
+
+
+def keys(text: str) -> str:
+    """The parts of joined names, numbers without commas, pairs of letters of unspaced scripts."""
+    found: list[str] = []
+    if _BEND.search(text):  # most texts hold nothing of the kind, and a glance costs little
+        found += dict.fromkeys(" ".join(_HUMP.split(name)) for name in _CAMEL.findall(text))
+    if "," in text:
+        found += dict.fromkeys(number.replace(",", "") for number in _GROUPED.findall(text))
+    if not text.isascii() and _IS_UNSPACED.search(text):
+        for word in _WORD.findall(text):
+            if _IS_UNSPACED.search(word):
+                found += _pairs(word)
+    return " ".join(found)
+
+
+def ways(term: str) -> tuple[Way, ...]:
+    """The phrases that stand for a term; the index holds its text and its keys."""
+    if _IS_UNSPACED.search(term):
+        return _unspaced_ways(term)
+    if _HASH.fullmatch(term):
+        return (Way(term, is_start=True),)
+    if _GROUPED.fullmatch(term):
+        return (Way(term), Way(term.replace(",", "")))
+    humps = [_HUMP.sub(" ", name) for name in _CAMEL.findall(term)]
+    if humps and "".join(humps).replace(" ", "") == term:
+        return (Way(term), Way(" ".join(humps)))
+    return (Way(term),)
+
+
+def is_name(term: str) -> bool:
+    """Whether a term means one thing, letter by letter: a path, an id, a piece of code."""
+    return bool(_JOINED.search(term) or _CAMEL.search(term) or _IS_UNSPACED.search(term))
+
+
+def looser(term: str) -> tuple[str, ...]:
+    """The parts of a term that found nothing as a whole."""
+    if _IS_UNSPACED.search(term):
+        runs = (run for run in _RUN.findall(term) if len(run) > 1)
+        parts = [run[n : n + 2] for run in runs for n in range(len(run) - 1)]
+    else:
+        parts = [part for word in re.findall(r"[^\W_]+", term) for part in _HUMP.split(word)]
+    unique = tuple(dict.fromkeys(part for part in parts if len(part) > 1))
+    return () if unique == (term,) else unique
+
+
+class Closeness(IntEnum):
+    """How far a text holds a name."""
+
+    NOT = 0
+    PARTLY = 1  # as part of a longer name
+    RESPELLED = 2  # half_open for halfOpen
+    WHOLE = 3
+
+
+def closeness(name: str, text: str) -> Closeness:
+    """Whether a text holds just that name, or something like it."""
+    if _IS_UNSPACED.search(name):
+        return Closeness.WHOLE if name in text else Closeness.NOT
+    is_start = _HASH.fullmatch(name) is not None
+    for level, pattern in _patterns(name, is_start):
+        if re.search(pattern, text, re.I):
+            return level
+    return Closeness.NOT
+
+
+@lru_cache(maxsize=64)
+def _patterns(name: str, is_start: bool) -> tuple[tuple[Closeness, str], ...]:
+    """What to look for, the closest first; a dot may end a sentence as well as join names."""
+    plain = re.escape(name)
+    after = "" if is_start else r"(?!\w|[-./:\\]\w)"
+    words = [part for word in re.findall(r"[^\W_]+", name) for part in _HUMP.split(word)]
+    respelled = r"[_-]?".join(map(re.escape, words))
+    return (
+        (Closeness.WHOLE, rf"(?<![\w./:\\-]){plain}{after}"),
+        (Closeness.RESPELLED, rf"(?<![\w./:\\-]){respelled}{after}"),
+        (Closeness.PARTLY, rf"(?<![\w-]){plain}(?![\w-])"),
+        (Closeness.PARTLY, rf"(?<![\w-]){respelled}(?![\w-])"),
+    )
+
+
+def _pairs(word: str) -> Iterator[str]:
+    """Each pair of neighbouring letters and the last one alone; other scripts as they are."""
+    for run in _RUN.findall(word):
+        if _IS_UNSPACED.search(run):
+            yield from (run[n : n + 2] for n in range(len(run)))
+        else:
+            yield run
+
+
+def _unspaced_ways(term: str) -> tuple[Way, ...]:
+    pairs = [pair for word in _WORD.findall(term) for pair in _pairs(word)]
+    if not pairs:
+        return (Way(term),)
+    # What follows the term in a text is not known: its last letter may begin any pair.
+    is_open = len(pairs[-1]) == 1 and _IS_UNSPACED.search(pairs[-1]) is not None
+    if is_open and len(pairs) > 1 and pairs[-2].endswith(pairs[-1]):
+        return (Way(" ".join(pairs[:-1])),)
+    return (Way(" ".join(pairs), is_start=is_open),)

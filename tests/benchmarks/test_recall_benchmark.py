@@ -1,0 +1,144 @@
+"""The recall benchmark: its measures on rankings made by hand, and its smallest runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import rankings, recall, texts
+from benchmarks.rankings import Found
+
+
+def by_length(text: str) -> int:
+    return len(text)
+
+
+def found(*places: int, text: str = "x") -> list[Found]:
+    return [Found(place, text) for place in places]
+
+
+def test_a_perfect_ranking_scores_one_in_every_measure() -> None:
+    scores = rankings.measure(found(3, 8, 1), {3, 8}, by_length)
+    assert scores == dict.fromkeys(rankings.MEASURES, 1.0)
+
+
+def test_a_ranking_without_the_evidence_scores_nothing() -> None:
+    scores = rankings.measure(found(1, 2), {3}, by_length)
+    assert scores == dict.fromkeys(rankings.MEASURES, 0.0)
+
+
+def test_the_first_five_and_the_first_ten_are_told_apart() -> None:
+    scores = rankings.measure(found(*range(10)), {0, 7, 99}, by_length)
+    assert (scores["R@5"], scores["R@10"], scores["hit@5"]) == (1 / 3, 2 / 3, 1.0)
+
+
+def test_a_message_with_several_hits_takes_one_place() -> None:
+    scores = rankings.measure(found(1, 1, 1, 1, 1, 2), {2}, by_length)
+    assert (scores["R@5"], scores["MRR"]) == (1.0, 0.5)
+
+
+def test_evidence_in_the_second_place_is_discounted() -> None:
+    assert rankings.ndcg([1, 2], {2}, 10) == pytest.approx(1 / math.log2(3))
+
+
+def test_what_no_longer_fits_into_the_answer_ends_it() -> None:
+    hits = [Found(1, "x" * 600), Found(2, "x" * 500), Found(3, "x")]
+    assert rankings.places_within(hits, 1_000, by_length) == {1}
+
+
+def test_the_slow_end_of_twenty_is_the_nineteenth() -> None:
+    assert rankings.percentile([float(n) for n in range(1, 21)], 95) == 19
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "holds"),
+    [
+        ("src/net/half_open.py", "See src/net/half_open.py.", True),
+        ("src/net/half_open.py", "See vendor/src/net/half_open.py", False),
+        ("src/net/half_open.py", "See src/net/half_open_test.py", False),
+        ("parse_token", "call parse_token(x)", True),
+        ("parse_token", "call parse_tokens(x)", False),
+        ("net.parse", "import net.parse.", True),
+        ("net.parse", "import net.parse.token", False),
+    ],
+)
+def test_a_twin_is_not_the_identifier(name: str, text: str, holds: bool) -> None:
+    assert bool(texts.whole("any", name).right.search(text)) is holds
+
+
+def test_every_identifier_is_named_at_least_three_times() -> None:
+    made = texts.families(12)
+    said = texts.coding_session(made)
+    for one in (asked for family in made for asked in family.asked):
+        assert sum(bool(one.right.search(text)) for text in said) >= 3
+
+
+def test_the_same_messages_are_made_every_time() -> None:
+    assert texts.message(7) == texts.message(7)
+    assert texts.message(7) != texts.message(8)
+
+
+def test_every_question_with_evidence_is_asked_in_its_own_chat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = ["The heron nested by the lock.", "I bought a kettle.", "Rain all week."]
+    talk = [{"speaker": "Ann", "dia_id": f"D1:{n}", "text": t} for n, t in enumerate(turns, 1)]
+    asked: list[dict[str, object]] = [
+        {"question": "Where did the heron nest?", "evidence": ["D1:01"], "category": 4},
+        {"question": "Who is that?", "evidence": [], "category": 3},
+    ]
+    chat: dict[str, object] = {"sample_id": "one", "conversation": {"session_1": talk}, "qa": asked}
+    path = tmp_path / "chats.json"
+    path.write_text(json.dumps([chat]), encoding="utf-8")
+    recall.main(["--locomo", str(path), "--json"])
+    overall, by_kind = json.loads(capsys.readouterr().out)
+    assert [row["questions"] for row in overall["rows"][:2]] == [1, 1]
+    assert [row["R@5"] for row in overall["rows"][:2]] == [1.0, 1.0]
+    assert [row["kind"] for row in by_kind["rows"]] == ["single"]
+
+
+def test_the_smallest_scale_asks_everything_and_uses_a_kept_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recall.main(["--scale", "200", "--keep", str(tmp_path), "--json"])
+    built, asked = json.loads(capsys.readouterr().out)
+    hits = {row["query"]: row["hits"] for row in asked["rows"]}
+    assert built["rows"][0]["messages"] == 200
+    assert hits["one rare word"] >= 1
+    assert hits["an identifier: a path"] >= 1
+    assert hits["a ref"] == 1
+    assert hits["nothing that matches"] == 0
+    recall.main(["--scale", "200", "--keep", str(tmp_path), "--json"])
+    again, _ = json.loads(capsys.readouterr().out)
+    assert again["rows"][0]["messages/s"] == built["rows"][0]["messages/s"]
+
+
+def test_an_unfinished_store_is_not_measured(tmp_path: Path) -> None:
+    (tmp_path / "200").mkdir()
+    (tmp_path / "200" / "store.db").touch()
+    with pytest.raises(SystemExit, match="not finished"):
+        recall.main(["--scale", "200", "--keep", str(tmp_path)])
+
+
+def test_words_are_asked_of_all_searches(capsys: pytest.CaptureFixture[str]) -> None:
+    recall.main(["--words", "60"])
+    printed = capsys.readouterr().out
+    assert "FTS5 trigrams" in printed
+    rows = re.findall(r"^  ([a-zA-Z][\w: -]*?)  +\d+ +([01]\.\d+)", printed, re.M)
+    shares = {name: float(share) for name, share in rows}
+    assert shares.pop("mcp-compaction") >= 0.98  # Chinese
+    names = {name: share for name, share in shares.items() if not name.startswith("FTS5")}
+    assert len(names) == 10
+    assert min(names.values()) >= 0.9
+
+
+def test_without_a_word_what_to_measure_it_says_what_there_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        recall.main([])
+    assert "--locomo FILE, --scale N or --words" in capsys.readouterr().err

@@ -1,0 +1,234 @@
+"""No question asked in one project is ever answered with a row of another."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.recall import rank
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import Ask, Compaction, Hit, Pin, SessionInfo, Worth
+from mcp_compaction.ports import Scope, SearchQuery, SessionKey, Store
+from mcp_compaction.store import search
+from mcp_compaction.store.sqlite import SqliteStore, open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.sessions import NOW
+from tests.test_compactor import StepClock
+
+PROJECTS = 50
+PROBES = 10_000
+_WORD = re.compile(r"xenon(\d\d)q")  # every text of a project carries its word
+
+_ECHO = re.compile(
+    r"no (?:session '[^']*'|ref or tool call \S+)|nowhere=\([^)]*\)"
+)  # what was asked, said again
+
+
+def word(project: int) -> str:
+    """The word that only one project says."""
+    return f"xenon{project:02}q"
+
+
+def is_compressed(project: int) -> bool:
+    """Whether a project's main session has lost some of its window."""
+    return project % 5 == 0
+
+
+def said(number: int, name: str) -> list[dict[str, Any]]:
+    """The same talk in every project, but for the word."""
+    own = word(number)
+    length = 20 if is_compressed(number) and name == "main" else 2
+    call = {"type": "tool_use", "id": f"toolu_{own}", "name": "Read", "input": {"path": own}}
+    twin = {"type": "tool_use", "id": "toolu_twin", "name": "Bash", "input": {"command": own}}
+    results = [
+        {"type": "tool_result", "tool_use_id": use["id"], "content": f"port 8443 {own} {name}"}
+        for use in (call, twin)
+    ]
+    return [
+        {"role": "user", "content": f"Fix the login of {own}. Never touch the {own} key."},
+        {"role": "assistant", "content": [call, twin]},
+        {"role": "user", "content": results},
+        *(
+            {"role": "assistant", "content": f"Decision {n}: {own} stays on the login. " * length}
+            for n in range(4)
+        ),
+        {"role": "user", "content": f"Go on with the login, {own}."},
+    ]
+
+
+class Home(NamedTuple):
+    """A project: its number, its sessions and its own pins."""
+
+    number: int
+    sessions: tuple[SessionInfo, ...]
+    pins: tuple[Pin, ...]
+
+    @property
+    def project(self) -> str:
+        """Half of the projects lie within one another."""
+        return path_of(self.number)
+
+
+def path_of(number: int) -> str:
+    """The folder of a project; some are the start of another's."""
+    return f"/home/ann/shop{number // 2}" + ("/inner" if number % 2 else "")
+
+
+async def settle(compactor: Compactor, number: int) -> Home:
+    """A project with a session, a twin of it, a subagent's and one that was only digested."""
+    sessions: list[SessionInfo] = []
+    pins: list[Pin] = []
+    for name, parent in (("main", None), (f"of-{word(number)}", None), ("sub", "main")):
+        above = next((s.id for s in sessions if s.name == parent), None)
+        key = SessionKey(project=path_of(number), name=name, agent=parent or "", parent=above)
+        info, _ = await compactor.open(key)
+        await compactor.record(info, incoming(said(number, name)))
+        sessions.append(await compactor.find(info.project, name))
+    digested, _ = await compactor.open(SessionKey(project=path_of(number), name="digested"))
+    digest = f"DECISIONS\n- {word(number)} keeps the login\nOPEN\n- close {word(number)}"
+    await compactor.compress(digested, Ask(reason="x", digest=digest))
+    if is_compressed(number):
+        done = await compactor.compress(sessions[0], Ask(reason="x", force=True))
+        assert isinstance(done, Compaction)
+    for scope in ("session", "project"):
+        text = f"Keep the {scope} login of {word(number)}."
+        pins.append((await compactor.pin(sessions[0], text, by="user", scope=scope)).pin)
+    if number == 7:  # the one thing that is for every project
+        await compactor.pin(sessions[0], "Be kind to the login.", by="user", scope="global")
+    return Home(number, (*sessions, digested), tuple(pins))
+
+
+Probe = Callable[[], Awaitable[object]]
+Asked = tuple[str, Probe]
+
+
+def probes(compactor: Compactor, store: SqliteStore, mine: Home, theirs: Home) -> Iterator[Asked]:
+    """Every kind of question about another project's things, asked from one's own."""
+    own = mine.sessions[theirs.number % len(mine.sessions)]
+    foreign = theirs.sessions[mine.number % len(theirs.sessions)]
+    secret = word(theirs.number)
+    forged = own.model_copy(update={"id": foreign.id})
+    outside = Scope(project=mine.project, session=foreign.id)
+    pin = theirs.pins[mine.number % 2]
+    skip = theirs.number % 7
+
+    async def found(name: str) -> object:
+        info = await compactor.find(mine.project, name)
+        return info, await compactor.context(info), await compactor.receipts(info)
+
+    yield "words", lambda: compactor.recall(own, secret)
+    yield "words", lambda: compactor.recall(own, f"login port {secret}", scope="project", skip=skip)
+    yield "words", lambda: compactor.recall(own, "login port key", scope="project", max_tokens=400)
+    yield "words", lambda: compactor.recall(own, f"{secret[:6]}* OR role:user login", skip=skip)
+    yield "forged id", lambda: compactor.recall(forged, secret)
+    yield "forged id", lambda: compactor.recall_refs(forged, "m1..m3")
+    yield "forged id", lambda: compactor.pins(forged)
+    yield "forged id", lambda: compactor.unpin(forged, pin.ref, by="user")
+    yield "refs", lambda: compactor.recall_refs(own, f"toolu_{secret}")
+    yield "refs", lambda: compactor.recall_refs(own, "toolu_twin")
+    yield "refs", lambda: compactor.recall_refs(own, f"m1..m9, {pin.ref}")
+    yield "refs", lambda: compactor.recall_refs(own, pin.ref)
+    yield "refs", lambda: compactor.recall_refs(own, f"m{1 + skip}~9 d1")
+    yield "refs", lambda: compactor.originals(own, f"m{foreign.id}")
+    yield "names", lambda: found(foreign.name)
+    yield "names", lambda: found(f"of-{secret}")
+    yield "names", lambda: found(secret[:8])
+    yield "names", lambda: found(str(foreign.id))
+    yield "names", lambda: compactor.find(f"{mine.project}/", foreign.name)
+    yield "names", lambda: compactor.sessions(mine.project)
+    yield "pins", lambda: compactor.unpin(own, pin.ref, by="user")
+    yield "pins", lambda: compactor.pin(own, "x", by="user", supersedes=pin.ref)
+    yield "pins", lambda: compactor.pins(own)
+    yield "pins", lambda: compactor.project_pins(mine.project)
+    yield "pins", lambda: store.release_pin(outside, pin.number, NOW)
+    yield "stats", lambda: compactor.brief(own)
+    yield "stats", lambda: compactor.digests(own)
+    if mine.number == theirs.number % 10:
+        yield "stats", lambda: compactor.stats(own)
+    yield "restore", lambda: compactor.restore(own, f"c{1 + foreign.id}")
+    yield "restore", lambda: compactor.page_in(own, f"toolu_{secret}")
+    yield "forget", lambda: compactor.forget(outside)
+    yield "forget", lambda: compactor.forget(outside, "m1")
+    yield "store", lambda: store.originals(outside, (1, 2, 3))
+    yield "store", lambda: store.messages_of_calls(outside, (f"toolu_{secret}", "toolu_twin"))
+    yield "store", lambda: store.search_many(outside, [SearchQuery(terms=(secret,))], 5)
+    yield "store", lambda: store.find(outside, SearchQuery(terms=("login", secret)))
+    yield "store", lambda: everything(store, Scope(project=mine.project), ("login", secret))
+
+
+async def everything(store: Store, scope: Scope, terms: tuple[str, ...]) -> tuple[Hit, ...]:
+    """All that a scope may read, whatever rows it asks for."""
+    query = SearchQuery(terms=terms)
+    found = await store.find(scope, query)
+    rows = [Worth(1.0, None, row=row) for row in range(1, 40)]
+    numbers = [Worth(1.0, session, number=1) for session in range(1, 40)]
+    return await store.read(scope, query, [*rank(found), *rows, *numbers])
+
+
+async def answer(probe: Probe) -> str:
+    """All that a probe tells, also by the way it fails."""
+    try:
+        return _ECHO.sub("", repr(await probe()))
+    except InputError as error:
+        return _ECHO.sub("", str(error))
+
+
+def rows(path: Path) -> str:
+    """All rows but the notes of what was recalled."""
+    connection = sqlite3.connect(path)
+    try:
+        return "\n".join(line for line in connection.iterdump() if '"event"' not in line)
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("marked", [200, 1])  # sessions of a project that the index is told
+def test_ten_thousand_probes_find_no_row_of_another_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marked: int
+) -> None:
+    monkeypatch.setattr(search, "_MOST_MARKED", marked)
+    asked: Counter[str] = Counter()
+
+    async def play() -> None:
+        store = await open_store(tmp_path / "store.db")
+        policy = Policy(window_tokens=4_000, preserve_recent_messages=1, digest_max_tokens=99)
+        parts = Parts(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy)
+        compactor = Compactor(parts)
+        try:
+            homes = [await settle(compactor, number) for number in range(PROJECTS)]
+            before = rows(store.path)
+            for step in range(1, PROJECTS):
+                batch = [
+                    (kind, mine, probe)
+                    for mine in homes
+                    for number, (kind, probe) in enumerate(
+                        probes(compactor, store, mine, homes[(mine.number + step) % PROJECTS])
+                    )
+                    if (number + mine.number + step) % 8 == 0
+                ]
+                told = await asyncio.gather(*(answer(probe) for _, _, probe in batch))
+                for (kind, mine, _), text in zip(batch, told, strict=True):
+                    assert set(_WORD.findall(text)) <= {f"{mine.number:02}"}, (kind, text)
+                    asked[kind] += 1
+            assert rows(store.path) == before
+            everywhere = await compactor.recall(
+                homes[0].sessions[0], "login", scope="all", max_tokens=20_000
+            )
+            assert len(set(_WORD.findall(repr(everywhere)))) > 2  # only when that is asked for
+        finally:
+            await compactor.close()
+
+    asyncio.run(play())
+    assert asked.total() >= PROBES
+    assert len(asked) == 9
