@@ -36,7 +36,8 @@ Tell = Callable[[str], None]
 _LINE = 70
 _GOOD_MOMENT = "a good moment to compress"
 _PASSAGE = re.compile(
-    r"^<archived \w+> \[(?P<ref>m\d+) [^]]*\]\n(?P<text>.*?)\n</archived", re.M | re.S
+    r"^(?P<mark>\w+) \[(?P<ref>m\d+) [^]]*\]\n(?P<text>.*?)\n(?=(?P=mark) \[|</archived)",
+    re.M | re.S,
 )
 
 
