@@ -27,8 +27,12 @@ _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Dollars = Annotated[float, Field(ge=0)]
 
-SUMMARIZERS = ("extractive", "anthropic", "openai")
-"""The names that the setting `summarizer` may list; `auto` stands for the best one there is."""
+SUMMARIZERS = ("extractive", "anthropic", "openai", "sampling")
+"""The names that the setting `summarizer` may list; `auto` stands for the best one there is.
+
+`sampling` asks the model of a host that offers it, and stands first where it stands at all: the
+protocol lets a tool ask its host only before it does anything else.
+"""
 
 
 class Settings(Value):
@@ -104,7 +108,10 @@ class Settings(Value):
             raise ValueError(
                 f"summarizer names {unknown[0]!r}; use auto, or a list of {', '.join(SUMMARIZERS)}"
             )
-        asks = self.summarizers != ("extractive",) or self.summarizer_base_url is not None
+        if "sampling" in self.summarizers[1:]:
+            raise ValueError("summarizer lists sampling after others; it can only be the first")
+        asks = not {"anthropic", "openai"}.isdisjoint(self.summarizers)
+        asks = asks or self.summarizer_base_url is not None
         if asks and self.summarizer_model is None:
             raise ValueError(
                 "summarizer or summarizer_base_url asks a model, but summarizer_model names none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -16,7 +17,7 @@ from mcp_compaction.ports import Clock, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
-from mcp_compaction.summarizers.calling import CallingSummarizer, Terms
+from mcp_compaction.summarizers.calling import Backend, CallingSummarizer, Terms
 from mcp_compaction.summarizers.chain import Chain
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
@@ -52,31 +53,43 @@ def counter_of(settings: Settings) -> TokenCounter:
 
 def summarizer_of(settings: Settings, count: Count) -> Summarizer:
     """Who writes digests, in the order of the settings; clients are made when first needed."""
-    names = [name for name in settings.summarizers if name != "extractive"]
+    # Only a call to a tool can ask the host's model: server/sampling.py does.
+    names = [name for name in settings.summarizers if name not in ("extractive", "sampling")]
     if not names:
         return ExtractiveSummarizer()
     return Chain([(name, partial(_calling, name, settings, count)) for name in names])
 
 
 def _calling(name: str, settings: Settings, count: Count) -> Summarizer:
+    _, backend = backend_of(name, settings, os.environ)
+    return CallingSummarizer(backend, terms_of(settings), count)
+
+
+def backend_of(
+    name: str, settings: Settings, environ: Mapping[str, str]
+) -> tuple[Endpoint, Backend]:
+    """Where a summarizer asks, and how."""
     from mcp_compaction.summarizers import anthropic_api, openai_api
 
     api = {"anthropic": anthropic_api, "openai": openai_api}[name]
-    model, own_url = settings.summarizer_model or "", settings.summarizer_base_url
     endpoint = Endpoint(
-        base_url=own_url or api.BASE_URL,
-        model=model,
-        environment_key=lambda: os.environ.get(f"{name.upper()}_API_KEY"),
+        base_url=settings.summarizer_base_url or api.BASE_URL,
+        model=settings.summarizer_model or "",
+        environment_key=lambda: environ.get(f"{name.upper()}_API_KEY"),
         key_file=settings.summarizer_key_file,
     )
-    window = _UNKNOWN_WINDOW if own_url else _HOSTED_WINDOW
-    terms = Terms(
+    return endpoint, api.backend(endpoint)
+
+
+def terms_of(settings: Settings) -> Terms:
+    """What a summarizer may take."""
+    window = _UNKNOWN_WINDOW if settings.summarizer_base_url else _HOSTED_WINDOW
+    return Terms(
         window_tokens=settings.summarizer_window_tokens or window,
         timeout_seconds=settings.summarizer_timeout_seconds,
         total_seconds=settings.summarizer_total_seconds,
-        price=settings.summarizer_prices.get(model),
+        price=settings.summarizer_prices.get(settings.summarizer_model or ""),
     )
-    return CallingSummarizer(api.backend(endpoint), terms, count)
 
 
 def limits_of(settings: Settings) -> Limits:

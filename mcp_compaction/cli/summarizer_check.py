@@ -13,27 +13,24 @@ from mcp_compaction.core.extract import must_keep
 from mcp_compaction.core.honesty import check_draft
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.prompts import Prompt, answer_room
-from mcp_compaction.core.tokens import family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Message, SummaryRequest, Text, Value
 from mcp_compaction.settings import Settings
-from mcp_compaction.summarizers import anthropic_api, openai_api
 from mcp_compaction.summarizers.calling import (
+    HARDLY_LESS,
     Answer,
     Backend,
     CallFailed,
     CallingSummarizer,
     Terms,
+    tokens_per_count,
 )
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.price import Price
+from mcp_compaction.wiring import backend_of, terms_of
 
-_APIS = {"anthropic": anthropic_api, "openai": openai_api}
-_LOCAL_WINDOW, _HOSTED_WINDOW = 4_096, 100_000
-_UNKNOWN_FAMILY = 1.2
 _ANSWER = 64  # tokens that naming the codes takes
 _BESIDE = answer_room(_ANSWER) + 32  # what a window holds beside a prompt
-_HARDLY_LESS = 0.9  # reported input under this share of what was sent: the server cut it
 _MOST_HALVINGS = 2
 
 _DEPTHS = (0.02, 0.25, 0.5, 0.75, 0.98)
@@ -110,7 +107,7 @@ class _Reading:
     def is_cut(self) -> bool:
         """Whether the server left out a part without a word."""
         if self.reported:
-            return self.reported < _HARDLY_LESS * self.sent
+            return self.reported < HARDLY_LESS * self.sent
         return _CODES[0] not in self.found and _CODES[-1] in self.found
 
 
@@ -118,32 +115,13 @@ async def check_summarizers(
     settings: Settings, environ: Mapping[str, str], count: Count, tell: Tell
 ) -> tuple[Checkup, ...]:
     """A checkup of every summarizer that calls an endpoint, in the order they are asked."""
-    names = [name for name in settings.summarizers if name in _APIS]
+    names = [name for name in settings.summarizers if name in ("anthropic", "openai")]
     found: list[Checkup] = []
     for name in names:
-        endpoint = _endpoint(name, settings, environ)
-        subject = Subject(_APIS[name].backend(endpoint), _terms(settings), count)
+        endpoint, backend = backend_of(name, settings, environ)
+        subject = Subject(backend, terms_of(settings), count)
         found.append(await _check(endpoint, subject, tell))
     return tuple(found)
-
-
-def _endpoint(name: str, settings: Settings, environ: Mapping[str, str]) -> Endpoint:
-    return Endpoint(
-        base_url=settings.summarizer_base_url or _APIS[name].BASE_URL,
-        model=settings.summarizer_model or "",
-        environment_key=lambda: environ.get(f"{name.upper()}_API_KEY"),
-        key_file=settings.summarizer_key_file,
-    )
-
-
-def _terms(settings: Settings) -> Terms:
-    usual = _LOCAL_WINDOW if settings.summarizer_base_url else _HOSTED_WINDOW
-    return Terms(
-        window_tokens=settings.summarizer_window_tokens or usual,
-        timeout_seconds=settings.summarizer_timeout_seconds,
-        total_seconds=settings.summarizer_total_seconds,
-        price=settings.summarizer_prices.get(settings.summarizer_model or ""),
-    )
 
 
 async def _check(endpoint: Endpoint, subject: Subject, tell: Tell) -> Checkup:
@@ -237,7 +215,7 @@ def _request(count: Count) -> SummaryRequest:
 async def true_window(subject: Subject, tell: Tell) -> Window:
     """How much it reads: a quarter of its window, all of it, and where that fails, in between."""
     configured = subject.terms.window_tokens
-    most = int((configured - _BESIDE) / _tokens_per_count(subject))
+    most = int((configured - _BESIDE) / tokens_per_count(subject.backend.model))
     whole, reading, problem = 0, None, ""
     for size in (most // 4, most):
         reading, problem = await _read(subject, size, tell)
@@ -252,7 +230,7 @@ async def true_window(subject: Subject, tell: Tell) -> Window:
     else:
         whole = await _between(subject, whole, most, tell)
         # A window that keeps the summarizer's prompts as small as the one that was read.
-        reads = int(whole * _tokens_per_count(subject)) + _BESIDE if whole else 0
+        reads = int(whole * tokens_per_count(subject.backend.model)) + _BESIDE if whole else 0
     return Window(
         configured=configured,
         largest=reading.sent if reading else most,
@@ -317,13 +295,6 @@ def _haystack(size: int, count: Count) -> Prompt:
 
 def _line(number: int) -> str:
     return f"{number} the night job copied one batch and found nothing new in it"
-
-
-def _tokens_per_count(subject: Subject) -> float:
-    """As the summarizer itself reckons, so that no larger prompt is tried than it would send."""
-    factor = family_factor(subject.backend.model)
-    is_known = precision_of("exact", subject.backend.model) == "exact"
-    return factor if is_known else max(factor, _UNKNOWN_FAMILY)
 
 
 # In words

@@ -253,6 +253,9 @@ def _joint(text: str) -> int:
 
 # What comes back
 
+_SHORTEST_ECHO = 16  # letters; shorter lines may be anybody's
+_OUR_WORDS = " ".join(re.findall(r"\w+", " ".join((*_WHAT.values(), _SYSTEM)).lower()))
+
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _FENCE = re.compile(r"^\s*```.*$", re.M)
 _OTHER_WORDS: dict[str, SectionName] = {
@@ -304,8 +307,14 @@ def _under_headings(lines: Iterable[str]) -> Iterator[str]:
             is_begun = True
             yield _NAMES[heading.group(1).upper().replace("_", " ")]
             line = f"- {heading.group(2)}" if heading.group(2) else ""
-        if is_begun and line.strip() and not _NOTHING.match(line):
+        if is_begun and line.strip() and not _NOTHING.match(line) and not _is_ours(line):
             yield _BRACKETED.sub(r"(\1)", line)
+
+
+def _is_ours(line: str) -> bool:
+    """Whether a model says back what it was told to do, as weak ones do."""
+    words = " ".join(re.findall(r"\w+", line.lower()))
+    return len(words) >= _SHORTEST_ECHO and words in _OUR_WORDS
 
 
 def _from_json(text: str) -> list[str]:

@@ -100,14 +100,6 @@ class Unasked:
         raise SummarizerError(self.reason)
 
 
-def own_settings(settings: Settings) -> Settings:
-    """The settings without the host's model, which only a call to a tool can ask."""
-    others = [name for name in settings.summarizers if name != NAME]
-    if len(others) == len(settings.summarizers):
-        return settings
-    return settings.model_copy(update={"summarizer": ",".join(others) or "extractive"})
-
-
 async def asking_host(
     ctx: Context[Any], settings: Settings, compactor: Compactor, info: SessionInfo, ask: Ask
 ) -> Compactor | InputRequiredResult:

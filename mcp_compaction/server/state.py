@@ -13,7 +13,6 @@ from mcp.server.mcpserver import Context
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import Pin, SessionInfo
-from mcp_compaction.server.sampling import own_settings
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import open_compactor
@@ -36,7 +35,7 @@ class State:
         """The compactor; a store that cannot be opened fails the call, not the start."""
         async with self._opening:
             if self._compactor is None:
-                self._compactor = await open_compactor(own_settings(self.settings))
+                self._compactor = await open_compactor(self.settings)
             return self._compactor
 
     async def session(

@@ -61,8 +61,9 @@ def play(folder: Path, host: Host | None, story: Story, era: Era, **update: Any)
     """Play a story with a session that is worth compressing."""
 
     async def whole() -> None:
-        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
-        settings = settings.model_copy(update={"summarizer": "sampling", **update})
+        named = {"MCP_COMPACTION_SUMMARIZER": "sampling"}
+        settings = load_settings({**SMALL, **named, "MCP_COMPACTION_HOME": str(folder / "store")})
+        settings = settings.model_copy(update=update)
         server = build_server(settings, "/p", {})
         async with Client(server, mode=era, sampling_callback=host) as client:
             chat = Talk(client)
@@ -241,6 +242,17 @@ def test_a_session_that_keeps_changing_is_asked_for_a_few_times_only(tmp_path: P
 
     play(tmp_path, host, story, "auto")
     assert len(host.asked) == 3
+
+
+@both_eras
+def test_a_limit_on_calls_holds_for_the_hosts_model_too(tmp_path: Path, era: Era) -> None:
+    host = Host(DIGEST)
+
+    async def story(chat: Talk) -> None:
+        assert "note: no model was asked: 0 of 0 model calls per session" in await compress(chat)
+
+    play(tmp_path, host, story, era, summarizer_max_calls_per_session=0)
+    assert host.asked == []
 
 
 @both_eras
