@@ -715,11 +715,19 @@ class Compactor:
     async def _drive(self, session: Session, ask: Ask, progress: Progress) -> Outcome:
         """Run the flow, answering what it asks for."""
         running = self._flow(session, ask)
+        has_fallen = False
         try:
             request = next(running)
             while True:
                 await progress(_doing(request))
-                request = running.send(await self._answer(session, request))
+                if has_fallen and isinstance(request, SummaryRequest):
+                    # Who failed once in a compaction is not waited for again.
+                    answer = extract(request)
+                else:
+                    answer = await self._answer(session, request)
+                if isinstance(answer, Draft) and answer.note and answer.author == "extractive":
+                    has_fallen = True
+                request = running.send(answer)
         except StopIteration as stop:
             return stop.value
 
@@ -746,8 +754,8 @@ class Compactor:
             note = f"no model was asked: {left.refusal}; extracted instead"
             draft = extract(request).model_copy(update={"note": note})
         else:
-            asked = request.model_copy(update={"calls_left": left.calls_left})
-            draft = await self._drafted(asked)
+            limits = {"calls_left": left.calls_left, "cost_left": left.cost_left}
+            draft = await self._drafted(request.model_copy(update=limits))
         if draft.calls:
             # They were paid for, whatever becomes of this compaction.
             await self._store.add_calls(info.id, draft.calls, self._clock.now())

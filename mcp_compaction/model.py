@@ -286,6 +286,10 @@ class Spent(Value):
     failed: int = 0
 
 
+OWN_AUTHORS = ("extractive", "agent", "archive")
+"""Authors of drafts that no model wrote; no model may be called so."""
+
+
 class Draft(Value):
     """What a summarizer proposes for a span: items by section; nothing in it is trusted yet."""
 
@@ -613,6 +617,7 @@ class SummaryRequest(Value):
     focus: str | None = None
     memory: str | None = None
     lost: tuple[str, ...] = ()  # a repair: these must be in it
+    cost_left: float | None = None  # dollars that may still be spent; None: no limit
     calls_left: int | None = None  # how many model calls may still be made; None: no limit
 
 

@@ -110,8 +110,15 @@ class Settings(Value):
             )
         if "sampling" in self.summarizers[1:]:
             raise ValueError("summarizer lists sampling after others; it can only be the first")
-        asks = not {"anthropic", "openai"}.isdisjoint(self.summarizers)
-        asks = asks or self.summarizer_base_url is not None
+        if "extractive" in self.summarizers[:-1]:
+            raise ValueError("summarizer lists others after extractive, which always answers")
+        called = {"anthropic", "openai"}.intersection(self.summarizers)
+        if len(called) > 1 and (self.summarizer_base_url or self.summarizer_key_file):
+            raise ValueError(
+                "summarizer names two providers, but summarizer_base_url and summarizer_key_file"
+                " are for one"
+            )
+        asks = called or (self.summarizer_base_url and self.summarizer.strip() != "extractive")
         if asks and self.summarizer_model is None:
             raise ValueError(
                 "summarizer or summarizer_base_url asks a model, but summarizer_model names none"
@@ -324,7 +331,9 @@ def _sentence(detail: ErrorDetails, given: Mapping[str, _Given]) -> str:
     problem = problem.partition(", unable")[0]
     name = str(detail["loc"][0]) if detail["loc"] else ""
     if name in given:
-        return f"{given[name].source} is {given[name].value!r}: {problem}; change or remove it."
+        # Who put a key into an address does not want to read it in a log.
+        value = "…" if "no key" in problem else repr(given[name].value)
+        return f"{given[name].source} is {value}: {problem}; change or remove it."
     # Several fields disagree: every one that was set may be the one to change.
     sources = [source for field, (_, source) in given.items() if field in problem]
     return f"{', '.join(sources)}: {problem}."

@@ -23,6 +23,7 @@ class Allowance(Value):
     """What may still be asked of models."""
 
     calls_left: int | None = None  # None: no limit
+    cost_left: float | None = None
     refusal: str = ""  # why nothing may be asked, for the receipt
     is_near: bool = False  # four fifths of a limit are gone: budget pressure
 
@@ -39,10 +40,12 @@ def allowance(session: Spent, hour: Spent, limits: Limits) -> Allowance:
     known = list(_limits(session, hour, limits))
     gone = next((limit for limit in known if limit.used >= limit.most), None)
     calls = [int(limit.most - limit.used) for limit in known if "calls" in limit.setting]
+    costs = [max(0.0, limit.most - limit.used) for limit in known if "cost" in limit.setting]
     return Allowance(
         calls_left=0 if gone else min(calls, default=None),
+        cost_left=min(costs, default=None),
         refusal=f"{gone.said}; raise {gone.setting} for more" if gone else "",
-        is_near=any(limit.used >= _NEAR * limit.most for limit in known),
+        is_near=any(limit.most and limit.used >= _NEAR * limit.most for limit in known),
     )
 
 

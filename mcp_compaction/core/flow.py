@@ -42,6 +42,7 @@ from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
 from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
 from mcp_compaction.core.wanted import wanted_in
 from mcp_compaction.model import (
+    OWN_AUTHORS,
     Ask,
     Compaction,
     Digest,
@@ -75,7 +76,7 @@ Answer = Draft | Found
 Flow = Generator[Request, Answer, Outcome]
 
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
-_NO_MODEL = ("extractive", "agent", "archive")  # authors that no second request would better
+_NO_MODEL = OWN_AUTHORS  # no second request would better them
 _PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
 _NO_ROOM = "the model's prose said nothing new or had no room, and was left out"
 _MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
@@ -199,9 +200,10 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
 
 
 def _with_prose(work: _Work, terms: _Terms) -> _Work:
-    """The models' prose laid onto the digests, where there is room for it: it pushes nothing out.
+    """The models' prose laid onto the digests, where there is room for it.
 
-    Until here all went as if no model had been asked, so that no draft can change what is kept.
+    Until here all went as if no model had been asked, so that no draft can change what a digest
+    keeps. Only the passages quoted beside it make room: they are chosen afterwards.
     """
     for dressed in work.dressed:
         clad = _clad(work, dressed)

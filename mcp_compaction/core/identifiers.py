@@ -36,6 +36,9 @@ _ID = re.compile(
     r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}"
     r"|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}|\w{2,}_\w*\d{4,}"
+    # req_8f3a91c2d7, chatcmpl-9f31c07be4; toolu_01AbCdEf23
+    r"|[a-z]{2,12}[-_](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d[0-9a-f]*\d)[0-9a-f]{7,64}"
+    r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
 )
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")

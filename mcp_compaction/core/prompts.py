@@ -16,9 +16,11 @@ from typing import cast
 
 from mcp_compaction.core.digest import as_sections, fit, parse_digest, render_item
 from mcp_compaction.core.honesty import is_excuse
-from mcp_compaction.core.parts import Count, text_of
+from mcp_compaction.core.parts import Count, plain, text_of
+from mcp_compaction.core.redact import redact
 from mcp_compaction.core.steps import steps
 from mcp_compaction.model import (
+    OWN_AUTHORS,
     SECTION_NAMES,
     Draft,
     Item,
@@ -116,7 +118,11 @@ def merge_parts(drafts: Sequence[Draft], limit: int, count: Count) -> Draft:
     found: dict[SectionName, list[Item]] = {}
     for name in SECTION_NAMES:
         rounds = zip_longest(*(draft.items(name) for draft in newest_first))
-        found[name] = [item for one_round in rounds for item in one_round if item is not None]
+        items = (item for one_round in rounds for item in one_round if item is not None)
+        once: dict[str, Item] = {}
+        for item in items:
+            once.setdefault(plain(item.text), item)
+        found[name] = list(once.values())
     sections = fit(as_sections(found), limit, count, _nothing_must_stay)
     return drafts[0].model_copy(update={"sections": sections})
 
@@ -253,6 +259,7 @@ def _joint(text: str) -> int:
 
 # What comes back
 
+_LONGEST_NAME = 80
 _SHORTEST_ECHO = 16  # letters; shorter lines may be anybody's
 _OUR_WORDS = " ".join(re.findall(r"\w+", " ".join((*_WHAT.values(), _SYSTEM)).lower()))
 
@@ -282,6 +289,7 @@ _NOTHING = re.compile(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$
 
 def read_answer(text: str, author: str, limit: int, count: Count) -> Draft | Unusable:
     """The lines of an answer by section; what stands before the first heading is not taken in."""
+    author = author_name(author)
     said = _THOUGHT.sub("", text).strip()
     if not any(sign.isalnum() for sign in said):
         return Unusable(reason="the answer was empty")
@@ -289,13 +297,21 @@ def read_answer(text: str, author: str, limit: int, count: Count) -> Draft | Unu
     if tokens > _TIMES_TOO_LONG * limit:
         times = ceil(tokens / limit)
         return Unusable(reason=f"the answer was {times} times as long as asked for")
-    lines = _from_json(said) or list(_under_headings(_FENCE.sub("", said).splitlines()))
+    lines = list(_under_headings(_FENCE.sub("", said).splitlines()))
+    if not lines or said.startswith(("{", "```")):
+        lines = _from_json(said) or lines
     draft = parse_digest("\n".join(lines), author)
     if draft.sections:
         return draft
     if is_excuse(said):
         return Unusable(reason="the model refused")
     return Unusable(reason="it answered with prose instead of the headings asked for")
+
+
+def author_name(model: str) -> str:
+    """A model's name as a digest's author: one short line, and never the name of another kind."""
+    name = redact(" ".join(model.split())).text[:_LONGEST_NAME] or "unnamed"
+    return f"model {name}" if name in OWN_AUTHORS else name
 
 
 def _under_headings(lines: Iterable[str]) -> Iterator[str]:

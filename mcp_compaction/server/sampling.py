@@ -170,7 +170,7 @@ def _answered(ctx: Context[Any], model: HostModel) -> InputRequiredResult | None
     if asked == question and isinstance(answer, CreateMessageResult):
         model.answer = answer
         return None
-    number = int(rounds or 0) + 1
+    number = int(rounds) + 1 if rounds.isdecimal() else 1
     if number > _MOST_ROUNDS or asked == question:
         model.failed = _OTHER_SPAN if asked != question else "the host gave no answer of its model"
         return None

@@ -15,10 +15,17 @@ from mcp_compaction.summarizers.calling import (
 from mcp_compaction.summarizers.endpoint import Endpoint
 
 if TYPE_CHECKING:  # the SDK takes half a second to import: only a call needs it
+    import httpx2
     from anthropic import AsyncAnthropic, AsyncStream
     from anthropic.types import RawMessageStreamEvent, Usage
 
 BASE_URL = "https://api.anthropic.com"
+_HEADERS = frozenset(
+    (
+        *("accept", "accept-encoding", "connection", "content-length", "content-type", "host"),
+        *("anthropic-version", "transfer-encoding", "user-agent"),
+    )
+)
 
 
 class AnthropicBackend:
@@ -71,8 +78,17 @@ def _client(endpoint: Endpoint) -> AsyncAnthropic:
     import anthropic
     import httpx2
 
+    key = endpoint.needed_key()
+
+    async def only_ours(request: httpx2.Request) -> None:
+        """Take out what the SDK adds from the environment: it may be a key for somebody else."""
+        for name, value in list(request.headers.items()):
+            is_ours = name in _HEADERS or name.startswith("x-stainless") or key in value
+            if not is_ours:
+                del request.headers[name]
+
     return anthropic.AsyncAnthropic(
-        api_key=endpoint.needed_key(),
+        api_key=key,
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
@@ -81,6 +97,7 @@ def _client(endpoint: Endpoint) -> AsyncAnthropic:
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             follow_redirects=False,  # the key is for this address only
             trust_env=not endpoint.is_local,
+            event_hooks={"request": [only_ours]},
         ),
     )
 
@@ -107,7 +124,13 @@ async def _gathered(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
         raise CallFailed("the answer was not one of the Messages API")
     if stop is None:
         raise CallFailed("the connection failed or broke off", may_retry=True)
-    return usage.model_copy(update={"text": "".join(texts), "refused": stop == "refusal"})
+    return usage.model_copy(
+        update={
+            "text": "".join(texts),
+            "refused": stop == "refusal",
+            "is_cut": stop == "max_tokens",
+        }
+    )
 
 
 def _usage(usage: Usage) -> Answer:

@@ -15,6 +15,7 @@ from mcp_compaction.core.parts import Count
 from mcp_compaction.core.prompts import (
     Prompt,
     Unusable,
+    answer_room,
     merge_parts,
     prompts_for,
     read_answer,
@@ -45,6 +46,7 @@ class Answer(Value):
     output_tokens: int = 0
     cached_tokens: int = 0
     refused: bool = False
+    is_cut: bool = False  # it came to the end of its room before its own
 
 
 class CallFailed(Exception):
@@ -127,6 +129,7 @@ class _Summary:
     """One summary under way."""
 
     calls_left: int | None
+    cost_left: float | None
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     drafts: list[Draft] = field(default_factory=list[Draft])
 
@@ -157,7 +160,7 @@ class CallingSummarizer:
         prompts = self._prompts(request)
         # Importing a client may take seconds: neither the endpoint's fault nor other callers' wait.
         await anyio.to_thread.run_sync(self._backend.load)
-        summary = _Summary(request.calls_left)
+        summary = _Summary(request.calls_left, request.cost_left)
         reason = await self._watched(prompts, summary)
         calls, self._owed = (*self._owed, *summary.calls), ()
         if not summary.drafts:
@@ -199,11 +202,22 @@ class CallingSummarizer:
         with anyio.move_on_after(self._terms.total_seconds):
             try:
                 for prompt in prompts:
+                    self._check_cost(prompt, summary)
                     summary.drafts.append(await self._answered(prompt, summary))
             except CallFailed as failed:
                 return failed.reason
             return ""
         return reason
+
+    def _check_cost(self, prompt: Prompt, summary: _Summary) -> None:
+        """Stop before a call that could go beyond what may be spent."""
+        price = self._terms.price
+        if price is None or summary.cost_left is None:
+            return
+        spent = sum(call.cost or 0.0 for call in summary.calls)
+        needed = price.of(prompt.tokens, 0, answer_room(prompt.limit))
+        if spent + needed > summary.cost_left:
+            raise CallFailed(f"a call may cost ${needed:.2f}, more than is left of the limit")
 
     async def _answered(self, prompt: Prompt, summary: _Summary) -> Draft:
         """The draft of one part, with a pause and another try where that may help."""
@@ -232,6 +246,7 @@ class CallingSummarizer:
             failed = ""
         except TimeoutError:
             failed = f"no answer within {self._terms.timeout_seconds:g} s"
+            answer = Answer(text="", input_tokens=prompt.tokens)  # it was sent, and will be billed
             raise CallFailed(failed) from None
         except CallFailed as error:
             error.reason = failed = redact(error.reason).text
@@ -250,7 +265,11 @@ class CallingSummarizer:
                 f"the server read {answer.input_tokens} of {prompt.tokens} tokens:"
                 " its window is smaller than summarizer_window_tokens"
             )
-        read = read_answer(answer.text, self._backend.model, prompt.limit, self._count)
+        # The last line of an answer that was cut off says something else than was meant.
+        text = answer.text.rpartition("\n")[0] if answer.is_cut else answer.text
+        if answer.is_cut and not text.strip():
+            raise CallFailed("the answer was cut off before it said anything")
+        read = read_answer(text, self._backend.model, prompt.limit, self._count)
         if isinstance(read, Unusable):
             raise CallFailed(read.reason)
         return read

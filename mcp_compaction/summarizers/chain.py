@@ -32,7 +32,11 @@ class Chain:
         reasons: list[str] = []
         calls: list[ModelCall] = []
         for name, link in self._links:
-            asked = request.model_copy(update={"calls_left": _left(request, calls)})
+            left = {
+                "calls_left": _calls_left(request, calls),
+                "cost_left": _cost_left(request, calls),
+            }
+            asked = request.model_copy(update=left)
             try:
                 draft = await self._summarizer(name, link).summarize(asked)
             except SummarizerError as error:
@@ -53,8 +57,13 @@ class Chain:
         return self._made[name]
 
 
-def _left(request: SummaryRequest, calls: Sequence[ModelCall]) -> int | None:
+def _calls_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> int | None:
     return None if request.calls_left is None else max(0, request.calls_left - len(calls))
+
+
+def _cost_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> float | None:
+    spent = sum(call.cost or 0.0 for call in calls)
+    return None if request.cost_left is None else max(0.0, request.cost_left - spent)
 
 
 def _noted(draft: Draft, reasons: Sequence[str], calls: Sequence[ModelCall]) -> Draft:

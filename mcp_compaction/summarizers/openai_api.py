@@ -108,6 +108,7 @@ def _answer(content: bytes) -> Answer:
         output_tokens=usage.completion_tokens or 0,
         cached_tokens=details.cached_tokens or 0,
         refused=bool(message.refusal) or choice.finish_reason == "content_filter",
+        is_cut=choice.finish_reason == "length",
     )
 
 

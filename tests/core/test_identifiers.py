@@ -98,6 +98,9 @@ def test_a_word_too_long_to_be_a_name_is_none() -> None:
         ),
         ("JIRA-1234 fixes #42", ["JIRA-1234", "#42"]),
         ("order req_0012345 of cus_A1234", ["req_0012345", "cus_A1234"]),
+        ("req_8f3a91c2d7 by chatcmpl-9f31c07be4", ["req_8f3a91c2d7", "chatcmpl-9f31c07be4"]),
+        ("toolu_01AbCdEf23Gh answered", ["toolu_01AbCdEf23Gh"]),
+        ("test_facade2, parse_HTTPHeader22, get_added", []),
         ("A4 paper, the 7, wordlike", []),
     ],
 )

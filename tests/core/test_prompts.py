@@ -240,3 +240,15 @@ def test_what_the_prompt_says_is_not_taken_for_an_answer() -> None:
         "moved the key",
         "the port is 8443",
     ]
+
+
+def test_braces_inside_of_a_line_are_no_answer_in_json() -> None:
+    read = read_answer('FACTS\n- config is {"open": "x"} there', "m", 200, len)
+    assert isinstance(read, Draft)
+    assert [name for name, _ in read.sections] == ["FACTS"]
+
+
+def test_what_two_parts_say_alike_is_said_once() -> None:
+    item = Item(text="the limiter was read")
+    drafts = [Draft(author="m", sections=(("PROGRESS", (item,)),)) for _ in range(2)]
+    assert merge_parts(drafts, 500, len).items("PROGRESS") == (item,)

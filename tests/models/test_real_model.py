@@ -37,7 +37,7 @@ UNDER_HEADINGS = ("--grammar", str(Path(__file__).parent / "smollm" / "digest.gb
 
 RULE = "Never run migrations against prod; only staging."
 TASK = "backfill orders.note for SHOP-4711"
-NAMED = ("db/0042_orders_note.sql", "8f3a91c2d7e1", "9f31c07be4")
+NAMED = ("db/0042_orders_note.sql", "req_8f3a91c2d7", "9f31c07be4")
 
 
 class _Still:

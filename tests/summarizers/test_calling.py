@@ -225,3 +225,41 @@ def test_calls_whose_caller_went_away_are_accounted_with_the_next_and_blow_the_f
     for _ in range(3):
         asyncio.run(leave())
     assert "its caller did not wait" in str(refused(summarizer))
+
+
+def test_a_summary_stops_before_a_call_that_could_cost_more_than_is_left() -> None:
+    world = World(says(SAID.model_copy(update={"input_tokens": 2_400, "output_tokens": 100})))
+    terms = Terms(window_tokens=2_600, price=Price(input=1_000, output=1_000))
+    asked = request(words=6_000).model_copy(update={"cost_left": 6.0})
+    draft = drafted(world.summarizer(terms), asked)
+    assert "more than is left of the limit" in draft.note
+    assert 0 < sum(call.cost or 0.0 for call in draft.calls) <= 6.0
+    nothing = asked.model_copy(update={"cost_left": 0.01})
+    before = len(world.asked)
+    assert "more than is left" in str(refused(world.summarizer(terms), nothing))
+    assert len(world.asked) == before
+
+
+def test_the_last_line_of_an_answer_that_was_cut_off_is_left_out() -> None:
+    text = "PROGRESS\n- it was built\n- the agent decided to delete the"
+    world = World(says(Answer(text=text, is_cut=True)))
+    (items,) = [items for _, items in drafted(world.summarizer()).sections]
+    assert [item.text for item in items] == ["it was built"]
+    silent = World(says(Answer(text="PROGRESS", is_cut=True)))
+    assert "cut off before it said anything" in str(refused(silent.summarizer()))
+
+
+@pytest.mark.parametrize("name", ["extractive", "agent", "archive"])
+def test_no_model_is_taken_for_what_it_is_called(name: str) -> None:
+    world = World(says(SAID), model=name)
+    assert drafted(world.summarizer()).author == f"model {name}"
+
+
+def test_a_call_without_an_answer_is_accounted_by_what_was_sent() -> None:
+    async def never(_: Prompt) -> Answer:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    world = World(never)
+    error = refused(world.summarizer(Terms(window_tokens=50_000, timeout_seconds=0.01)))
+    assert error.calls[0].input_tokens == world.asked[0].tokens

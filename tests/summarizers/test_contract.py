@@ -394,3 +394,20 @@ def test_an_hour_counts_for_all_sessions_and_only_for_an_hour(tmp_path: Path) ->
         assert (await played.compactor.load(played.info)).is_pressed
 
     play(tmp_path, ExtractiveSummarizer(), story, Limits(calls_per_hour=10))
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_the_environment_would_add_goes_nowhere(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "a-secret-of-others")
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Corp: a-secret-of-others")
+
+    async def story(played: Play) -> None:
+        await played.compress()
+
+    with serving("ok") as served:
+        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+    assert served.asked
+    assert "a-secret-of-others" not in repr(served.asked)
