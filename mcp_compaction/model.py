@@ -286,6 +286,9 @@ class Spent(Value):
     failed: int = 0
 
 
+NO_DIGEST = "no digest needed"
+"""The author of a compaction that wrote no digest."""
+
 OWN_AUTHORS = ("extractive", "agent", "archive")
 """Authors of drafts that no model wrote; no model may be called so."""
 

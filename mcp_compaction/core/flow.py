@@ -42,6 +42,7 @@ from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
 from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
 from mcp_compaction.core.wanted import wanted_in
 from mcp_compaction.model import (
+    NO_DIGEST,
     OWN_AUTHORS,
     Ask,
     Compaction,
@@ -533,7 +534,7 @@ def _compaction(
         tallies=checked,
         target=None if work.plan.goal is None else fill.scaled(work.plan.goal),
         shortfall=shortfall(work.plan, after, fill),
-        author=", ".join(dict.fromkeys(d.author for d in work.digests)) or "no digest needed",
+        author=", ".join(dict.fromkeys(d.author for d in work.digests)) or NO_DIGEST,
         notes=tuple(dict.fromkeys(work.notes)),
     )
     return Compaction(

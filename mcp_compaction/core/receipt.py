@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.model import (
+    NO_DIGEST,
+    OWN_AUTHORS,
     Candidate,
     Offer,
     Outcome,
@@ -15,6 +17,7 @@ from mcp_compaction.model import (
 )
 
 _MOST_QUOTED = 120
+_NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
 _VERBS = {"restore": "restored", "page_in": "paged in"}
 
 _FREED: dict[RungName, str] = {
@@ -55,6 +58,9 @@ def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
     ]
     if receipt.freed:
         lines.append("freed: " + _freed(receipt.freed))
+    models = [name for name in receipt.author.split(", ") if name not in _NO_MODEL]
+    if models:
+        lines.append(f"prose by {', '.join(models)}, laid onto what was extracted")
     lines += _checked(receipt.tallies)
     if receipt.shortfall:
         lines.append(f"shortfall: {receipt.shortfall}")

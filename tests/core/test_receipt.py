@@ -122,6 +122,18 @@ def test_a_bare_receipt_is_two_lines_and_honest_about_the_window() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "author", ["extractive", "agent", "archive, extractive", "no digest needed"]
+)
+def test_where_no_model_wrote_none_is_named(author: str) -> None:
+    assert "prose" not in receipt_text(receipt(author=author))
+
+
+def test_a_model_that_wrote_is_named() -> None:
+    told = receipt_text(receipt(author="qwen3:4b, extractive"))
+    assert "\nprose by qwen3:4b, laid onto what was extracted\n" in told
+
+
 def test_a_digest_alone_is_told_as_unchecked() -> None:
     told = receipt(kind="digest", replaced=(Replaced(first=0, last=0, digest=1),))
     assert receipt_text(told) == (

@@ -114,6 +114,17 @@ def post(served: Served, change: dict[str, str | None], era: Era = "legacy") -> 
 def send(
     served: Served, method: str, body: bytes, headers: dict[str, str | None], path: str = "/mcp"
 ) -> tuple[int, str]:
+    # A server that refuses before it has read the body closes, and a busy machine may then throw
+    # its answer away with the rest: whoever lost it asks again.
+    for _ in range(4):
+        with contextlib.suppress(ConnectionResetError):
+            return send_once(served, method, body, headers, path)
+    return send_once(served, method, body, headers, path)
+
+
+def send_once(
+    served: Served, method: str, body: bytes, headers: dict[str, str | None], path: str
+) -> tuple[int, str]:
     connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
