@@ -57,7 +57,7 @@ async def search(store: Store, scope: Scope, question: Question) -> Searched:
     if wider is not None:
         question = wider
         found = await store.find(scope, query.model_copy(update={"terms": wider.terms}))
-    read = await store.read(scope, query, rank(found))
+    read = await _read(store, scope, query, found)
     hits = await _with_decisions(store, scope, question, refine(question, read))
     return Searched(
         hits=hits,
@@ -103,7 +103,7 @@ async def _with_decisions(
     # Who takes a decision back may name only what was chosen: "not Lisbon after all".
     words = chosen(weighed)[:_MOST_CHOSEN]
     query = query_of(question).model_copy(update={"terms": words})
-    read = await store.read(scope, query, rank(await store.find(scope, query)))
+    read = await _read(store, scope, query, await store.find(scope, query)) if words else ()
     known = {(hit.session, hit.ref) for hit in weighed}
     later = [hit for hit in read if (hit.session, hit.ref) not in known][:_MOST_WEIGHED]
     return (*decided(question, (*weighed, *later)), *rest)
@@ -115,8 +115,12 @@ async def _nearest(store: Store, scope: Scope, term: str) -> str | None:
         query = SearchQuery(terms=(term[:length],), is_start=True)
         found = await store.find(scope, query)
         if _stands(found):
-            return near_word(term, await store.read(scope, query, rank(found)))
+            return near_word(term, await _read(store, scope, query, found))
     return None
+
+
+async def _read(store: Store, scope: Scope, query: SearchQuery, found: Matches) -> tuple[Hit, ...]:
+    return await store.read(scope, query, rank(found))
 
 
 def _stands(found: Matches) -> bool:

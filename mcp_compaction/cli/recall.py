@@ -14,14 +14,13 @@ from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import counted, moment
 from mcp_compaction.compactor import Quote, Recalled
 from mcp_compaction.core.parts import whole_text
-from mcp_compaction.core.question import read_query
+from mcp_compaction.core.question import read_query, said_back
 from mcp_compaction.core.refs import parse_refs
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
 from mcp_compaction.ports import Original
 
 _MOST_AROUND = 20
-_MOST_ECHOED = 80  # characters of a query that are said back
 _MOST_CHARS = 240  # of a message beside a passage: what was going on, no more
 
 DESCRIPTION = """\
@@ -132,11 +131,11 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         (found.too_common, "too common, only the newest places were ranked"),
     ):
         if words and found.hits:
-            screen.say(screen.dim(f"{', '.join(map(repr, map(_short, words)))}: {why}"))
+            screen.say(screen.dim(f"{', '.join(map(repr, map(said_back, words)))}: {why}"))
 
 
 def _nothing(found: Recalled, query: str, skip: int) -> str:
-    asked = repr(_short(query))
+    asked = repr(said_back(query))
     if skip:
         return f"no more passages for {asked}; leave out --skip to see the first."
     line = f"nothing found for {asked} among {counted(found.messages, 'message')}"
@@ -145,10 +144,6 @@ def _nothing(found: Recalled, query: str, skip: int) -> str:
     further = {"session": "project or all", "project": "all"}.get(found.scope)
     wider = f", or look further with --scope {further}" if further else ""
     return f"{line}; try fewer or other words{wider}."
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_ECHOED else f"{text[:_MOST_ECHOED]}…"
 
 
 class _Around:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal, NamedTuple
 
 from mcp_compaction.core.gate import held_by
 from mcp_compaction.core.plan import Plan, fixed_by, kilo, shortfall
@@ -34,48 +35,44 @@ def restoration(
     now: datetime,
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
-    before, after = fills
     what = ", ".join(undone) or "a restore"
-    number, version = session.next_compaction, session.view.version + 1
-    receipt = Receipt(
-        compaction=number,
-        kind="restore",
-        reason=f"undo {what}",
-        at=now,
-        before=before.tokens,
-        after=after.tokens,
-        window=after.window,
-        precision=after.precision,
-        pins=len(session.pins),
-        notes=(f"undone: {what}",),
-    )
-    return Compaction(
-        base_version=session.view.version,
-        view=view.model_copy(update={"version": version, "compaction": number}),
-        digests=(),
-        receipt=receipt,
-    )
+    words = _Words("restore", f"undo {what}", f"undone: {what}")
+    return _other_view(session, view, words, fills, now)
 
 
 def paging_in(
     session: Session, view: View, refs: str, fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     """A view that shows messages again, with a receipt of its own by which it can be undone."""
+    words = _Words("page_in", f"page in {refs}", f"shown whole again: {refs}")
+    return _other_view(session, view, words, fills, now)
+
+
+class _Words(NamedTuple):
+    """What a receipt says of a view that no compaction made."""
+
+    kind: Literal["restore", "page_in"]
+    reason: str
+    note: str
+
+
+def _other_view(
+    session: Session, view: View, words: _Words, fills: tuple[Fill, Fill], now: datetime
+) -> Compaction:
     before, after = fills
-    number = session.next_compaction
+    number, version = session.next_compaction, session.view.version + 1
     receipt = Receipt(
         compaction=number,
-        kind="page_in",
-        reason=f"page in {refs}",
+        kind=words.kind,
+        reason=words.reason,
         at=now,
         before=before.tokens,
         after=after.tokens,
         window=after.window,
         precision=after.precision,
         pins=len(session.pins),
-        notes=(f"shown whole again: {refs}",),
+        notes=(words.note,),
     )
-    version = session.view.version + 1
     return Compaction(
         base_version=session.view.version,
         view=view.model_copy(update={"version": version, "compaction": number}),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mcp_compaction.core.parts import words_of
 from mcp_compaction.model import Part, Role, Spoken, ToolResult
 
-_MOST_CHARS = 600  # about eighty words
+MOST_CHARS = 600  # about eighty words
 _LINE = re.compile(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
 _JOINTS = (
     re.compile(r"(?<=[.!?]) +|(?<=[。！？])"),  # sentences
@@ -35,8 +35,8 @@ def passages(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
 
 def _pieces(text: str) -> Iterator[str]:
     start = 0
-    while len(text) - start > _MOST_CHARS:
-        end = _joint(text, start, start + _MOST_CHARS)
+    while len(text) - start > MOST_CHARS:
+        end = _joint(text, start, start + MOST_CHARS)
         if text[start:end].strip():
             yield text[start:end].strip()
         start = end

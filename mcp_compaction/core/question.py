@@ -14,6 +14,7 @@ MOST_TERMS = 64  # of a query; more are not looked for
 _MOST_CHARS = 20_000  # of a question; nobody reads more into one
 _MOST_LETTERS = 1_000  # of a term
 _MOST_DATED = 1_000  # characters in which dates are looked for
+_MOST_SAID_BACK = 80  # characters of a query that an answer repeats
 _QUALIFIER = re.compile(r"\b(role|tool|since|until):(\S+)")
 _WORD = re.compile(
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|,\d)"  # a number with its commas
@@ -97,6 +98,11 @@ def words_alone(text: str) -> Question:
         terms=tuple(dict.fromkeys(telling or terms))[:MOST_TERMS],
         named=tuple(dict.fromkeys(w.lower() for w in telling if w[0].isupper())),
     )
+
+
+def said_back(text: str) -> str:
+    """A query as an answer names it: whoever asked knows how it goes on."""
+    return text if len(text) <= _MOST_SAID_BACK else f"{text[:_MOST_SAID_BACK]}…"
 
 
 def _beside(plain: Question, days: Iterable[Stretch]) -> tuple[str, ...]:

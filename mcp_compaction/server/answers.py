@@ -22,13 +22,13 @@ from mcp_compaction.core.outline import Passage
 from mcp_compaction.core.pages import page
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.question import said_back
 from mcp_compaction.core.receipt import offer_lines, outcome_text, spent_line, would_not_pay
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.model import Compaction, Hit, Outcome, Pin, Projection, SessionInfo
 
 _MOST_DIGESTS = 3
 _MOST_ALSO = 5
-_MOST_ECHOED = 80
 _REF = re.compile(r"[mdp]\d+\S*|(?:toolu|call|fc)_\S+")
 _MOST_CHARS = 800
 _EVENTS = {
@@ -106,7 +106,7 @@ def recalled(found: Recalled, info: SessionInfo, query: str, nonce: str, skip: i
 
 
 def _named(words: Sequence[str]) -> str:
-    named = ", ".join(repr(shortened(word)) for word in words[:_MOST_ALSO])
+    named = ", ".join(repr(said_back(word)) for word in words[:_MOST_ALSO])
     return named if len(words) <= _MOST_ALSO else f"{named} and {len(words) - _MOST_ALSO} more"
 
 
@@ -116,14 +116,9 @@ def _since(hits: Sequence[Hit]) -> str:
     return days[len(days) // 2] if days else "2026-11-01"
 
 
-def shortened(text: str) -> str:
-    """A query as it is said back: whoever asked knows how it goes on."""
-    return text if len(text) <= _MOST_ECHOED else f"{text[:_MOST_ECHOED]}…"
-
-
 def _nothing(found: Recalled, scope: str, query: str, skip: int) -> str:
     """What was looked through, and a query that would find something."""
-    asked = repr(shortened(query))
+    asked = repr(said_back(query))
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."

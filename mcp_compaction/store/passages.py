@@ -7,12 +7,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.passages import MOST_CHARS
 from mcp_compaction.core.terms import keys
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.marks import marks
-
-_MOST_CHARS = 600  # of a piece of a digest: a hit should show what was asked for and little else
 
 
 class Passage(NamedTuple):
@@ -103,7 +102,7 @@ def insert_digest(
 
 def _pieces(items: Iterable[str], label: str) -> list[str]:
     """The items in pieces of bounded length, each piece under the label."""
-    room = _MOST_CHARS - len(label)
+    room = MOST_CHARS - len(label)
     pieces: list[str] = []
     for text in (part for item in items for part in _fitting(item, room)):
         if pieces and len(pieces[-1]) + 1 + len(text) <= room:

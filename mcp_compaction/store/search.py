@@ -73,7 +73,7 @@ def read(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
 ) -> tuple[Hit, ...]:
     """The texts of what is worth reading, in that order; only what the query may see."""
-    condition = _both(rows_in(scope, "passage"), _narrowing(query))
+    condition = _visible(scope, query)
     rows = connection.execute(
         f"SELECT wanted.key, {_HIT_COLUMNS}"
         " FROM json_each(?) AS wanted CROSS JOIN passage ON passage.id = coalesce("
@@ -92,7 +92,7 @@ def listed(
 ) -> tuple[Hit, ...]:
     """What messages said that a query means by its qualifiers alone, in order."""
     check_session(connection, scope)
-    condition = _both(rows_in(scope, "passage"), _narrowing(query))
+    condition = _visible(scope, query)
     rows = connection.execute(
         f"SELECT {_HIT_COLUMNS} FROM passage LEFT JOIN session ON session.id = passage.session"
         f" WHERE passage.kind = 'm' AND {condition.sql} ORDER BY passage.id LIMIT ?",
@@ -196,7 +196,7 @@ def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> 
     return _Reach(
         marks=_all_of(whose, *others),
         own=_all_of(sessions, *others) if is_whole else None,
-        condition=_both(rows_in(scope, "passage"), _narrowing(query)),
+        condition=_visible(scope, query),
     )
 
 
@@ -267,8 +267,9 @@ def _rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tup
     return tuple(map(Match._make, rows))
 
 
-def _narrowing(query: SearchQuery) -> Condition:
-    parts = Condition("TRUE", ())
+def _visible(scope: Scope, query: SearchQuery) -> Condition:
+    """What rows a query may see must fulfill."""
+    parts = rows_in(scope, "passage")
     if query.roles:
         listed = json.dumps([role.lower() for role in query.roles])
         parts = _and(parts, "passage.role IN (SELECT value FROM json_each(?))", listed)
@@ -284,8 +285,4 @@ def _narrowing(query: SearchQuery) -> Condition:
 
 
 def _and(condition: Condition, sql: str, parameter: str) -> Condition:
-    return _both(condition, Condition(sql, (parameter,)))
-
-
-def _both(one: Condition, other: Condition) -> Condition:
-    return Condition(f"{one.sql} AND {other.sql}", (*one.parameters, *other.parameters))
+    return Condition(f"{condition.sql} AND {sql}", (*condition.parameters, parameter))

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from mcp_compaction.core.prompts import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
-    CONNECT_SECONDS,
     Answer,
     CallFailed,
     failed_status,
 )
-from mcp_compaction.summarizers.endpoint import Endpoint
+from mcp_compaction.summarizers.endpoint import Endpoint, http_client
 
 if TYPE_CHECKING:  # the SDK takes half a second to import: only a call needs it
     import httpx2
@@ -76,7 +75,6 @@ class AnthropicBackend:
 
 def _client(endpoint: Endpoint) -> AsyncAnthropic:
     import anthropic
-    import httpx2
 
     key = endpoint.needed_key()
 
@@ -92,13 +90,7 @@ def _client(endpoint: Endpoint) -> AsyncAnthropic:
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
-        http_client=httpx2.AsyncClient(
-            # The whole call is timed by who asks; a cold model may be silent for long.
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            follow_redirects=False,  # the key is for this address only
-            trust_env=not endpoint.is_local,
-            event_hooks={"request": [only_ours]},
-        ),
+        http_client=http_client(endpoint, [only_ours]),
     )
 
 

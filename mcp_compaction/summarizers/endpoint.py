@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mcp_compaction.summarizers.calling import CallFailed
+from mcp_compaction.summarizers.calling import CONNECT_SECONDS, CallFailed
+
+if TYPE_CHECKING:  # only a call needs the client
+    import httpx2
 
 Secret = Callable[[], str | None]
+Hook = Callable[["httpx2.Request"], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,19 @@ class Endpoint:
         if not key and not self.is_local:
             raise CallFailed("there is no key: set the provider's variable or summarizer_key_file")
         return key or "none"
+
+
+def http_client(endpoint: Endpoint, hooks: Sequence[Hook] = ()) -> httpx2.AsyncClient:
+    """The client for an endpoint: it follows no redirect, and is timed by who asks."""
+    import httpx2
+
+    return httpx2.AsyncClient(
+        # A cold model may be silent for long.
+        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+        follow_redirects=False,  # the key is for this address only
+        trust_env=not endpoint.is_local,
+        event_hooks={"request": list(hooks)},
+    )
 
 
 def is_loopback(url: str) -> bool:

@@ -8,12 +8,11 @@ from pydantic import BaseModel, ValidationError
 
 from mcp_compaction.core.prompts import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
-    CONNECT_SECONDS,
     Answer,
     CallFailed,
     failed_status,
 )
-from mcp_compaction.summarizers.endpoint import Endpoint
+from mcp_compaction.summarizers.endpoint import Endpoint, http_client
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -78,11 +77,7 @@ class OpenAiBackend:
         url = self._endpoint.base_url.rstrip("/") + "/chat/completions"
         headers = {"authorization": f"Bearer {self._endpoint.needed_key()}"}
         try:
-            async with httpx2.AsyncClient(
-                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-                follow_redirects=False,  # the key is for this address only
-                trust_env=not self._endpoint.is_local,
-            ) as client:
+            async with http_client(self._endpoint) as client:
                 response = await client.post(url, json=body, headers=headers)
         except httpx2.ConnectTimeout:
             raise CallFailed("the connection could not be made in time", may_retry=True) from None
