@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.allowance import Allowance, Limits, allowance
@@ -43,6 +43,7 @@ from mcp_compaction.formats.newcomers import masked_sections, newcomer, section_
 from mcp_compaction.model import (
     Ask,
     Author,
+    Channel,
     Compaction,
     Digest,
     Draft,
@@ -129,6 +130,18 @@ class Stats(Value):
     system: Spent = Spent()  # what summarizers took for it
     last_fall: str = ""  # why a digest was last written by another than was to write it
     is_pressed: bool = False  # a limit on model calls is near: budget pressure
+
+
+class PinWish(NamedTuple):
+    """What somebody wants to have pinned."""
+
+    text: str
+    by: Author
+    kind: PinKind = "constraint"
+    scope: PinScope | None = None  # None: as the author's words hold by default
+    supersedes: str | None = None
+    expires: datetime | None = None
+    channel: Channel | None = None
 
 
 class Pinned(Value):
@@ -382,6 +395,8 @@ class Compactor:
         ask = masked(ask) if self._mask else ask
         try:
             outcome = await self._compress(info, ask, progress or _in_silence)
+        except InputError:
+            raise  # what was asked for was wrong: no compaction was tried
         except CompactionError as error:
             await self._note(info, FAILED, str(error))
             raise
@@ -426,10 +441,16 @@ class Compactor:
         """Go back to the view before a compaction, with everything said since."""
         number = number_of(ref, "c")
         receipts = await self._store.receipts(info.id)
-        base = next((base for receipt, base in receipts if receipt.compaction == number), None)
-        if base is None:
+        found = next((known for known in receipts if known[0].compaction == number), None)
+        if found is None:
             known = ", ".join(receipt.ref for receipt, _ in receipts[-5:]) or "none yet"
             raise UnknownRef(f"no compaction {ref} in {info.name}; the newest are: {known}.")
+        receipt, base = found
+        if receipt.kind == "digest":
+            return NothingToDo(
+                text=f"nothing to restore: {ref} only kept your digest and changed no window. "
+                "Write a better one with compress_context; where they disagree the later stands."
+            )
         now = self._clock.now()
         session = await self._store.load(info.id, now)
         view = await self._store.view(info.id, base)
@@ -467,45 +488,80 @@ class Compactor:
         scope: PinScope | None = None,
         supersedes: str | None = None,
         expires: datetime | None = None,
+        channel: Channel | None = None,
     ) -> Pinned:
-        """Keep a text word for word; the answer says who it is from and what the block costs."""
-        now = self._clock.now()
-        pinning.check_text(text)
-        pinning.check_expiry(expires, now)
+        """Keep a text word for word; the answer says who it is from and what the block costs.
+
+        An agent may not end, narrow, widen or replace a user's pin: NeedsUser, nothing is changed.
+        """
+        wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
         session = await self.load(info)
-        source = await self._source(session, text)
-        author: Author = "user" if by == "user" or source is not None else "agent"
-        known = await self._store.pins(_scope(info), now)
-        old = _pin_of(known, supersedes) if supersedes is not None else None
-        if old is not None:
-            pinning.check_release(old, by)
-        reach = scope or (old.scope if old is not None else pinning.default_scope(author))
-        pinning.check_scope(reach, author, by)
-        draft = Pin(
-            number=0, text=text, kind=kind, scope=reach, author=author, session=info.name, at=now
-        )
-        same = next((p for p in known if pinning.covers(p, draft) and p != old), None)
-        weaker = next((p for p in known if p.text == text and p.kind == kind and p != same), None)
-        old = old or (weaker if same is None else None)
+        known, plan = await self._plan_pin(session, wish)
+        pinning.check_question(plan.question)
+        draft, same, old = plan.draft, plan.same, plan.replaces
         others = [p for p in known if p not in (old, same)]
         tokens = pinning.check_budget(
             [*others, draft], kind, self._rules(session), self._counter.count
         )
         if same is not None:
             if old is not None:
-                await self._store.release_pin(_scope(info), old.number, now)
+                await self._store.release_pin(_scope(info), old.number, draft.at)
             return Pinned(pin=same, is_new=False, block_tokens=tokens)
         new = NewPin(
             text=text,
             kind=kind,
-            scope=reach,
-            author=author,
-            source=source,
+            scope=draft.scope,
+            author=draft.author,
+            source=draft.source,
             expires=expires,
+            channel=draft.channel,
             supersedes=old.number if old else None,
         )
-        pin = await self._store.add_pin(info.id, new, now)
+        pin = await self._store.add_pin(info.id, new, draft.at)
         return Pinned(pin=pin, is_new=True, block_tokens=tokens)
+
+    async def pin_question(self, info: SessionInfo, wish: PinWish) -> str | None:
+        """What the user has to agree to before an agent's pin can be kept; None: nothing."""
+        _, plan = await self._plan_pin(await self.load(info), wish)
+        return plan.question.text if plan.question is not None else None
+
+    async def _plan_pin(
+        self, session: Session, wish: PinWish
+    ) -> tuple[tuple[Pin, ...], pinning.PinPlan]:
+        """The pins in force, and what a wish for one more comes to."""
+        now = self._clock.now()
+        pinning.check_text(wish.text)
+        pinning.check_expiry(wish.expires, now)
+        saying = await self._saying(session, wish.text)
+        author = pinning.author_of(wish.by, saying, wish.expires)
+        known = await self._store.pins(_scope(session.info), now)
+        old = _pin_of(known, wish.supersedes) if wish.supersedes is not None else None
+        inherited = old.scope if old is not None else pinning.default_scope(author)
+        by_default: Channel = "program" if wish.by == "user" else "tool"
+        if wish.by == "agent" and author == "user":
+            by_default = "message"
+        draft = Pin(
+            number=0,
+            text=wish.text,
+            kind=wish.kind,
+            scope=wish.scope or inherited,
+            author=author,
+            session=session.info.name,
+            at=now,
+            source=saying.ref if saying is not None else None,
+            expires=wish.expires,
+            channel=wish.channel or by_default,
+        )
+        told = pinning.Wish(wish.by, saying, old, has_scope=wish.scope is not None)
+        return known, pinning.plan_pin(draft, known, told)
+
+    async def announce(self, project: str, info: SessionInfo | None = None) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that are new to it; each is given once."""
+        session = info.id if info is not None else None
+        found = await self._store.unannounced(project, session, self._clock.now())
+        if found:
+            await self._store.mark_announced(project, [pin.number for pin in found])
+        return found
 
     async def unpin(self, info: SessionInfo, ref: str, *, by: Author) -> Pin:
         """Release a pin; its text stays findable."""
@@ -778,9 +834,15 @@ class Compactor:
             return extract(request).model_copy(update={"note": note})
 
     async def _offer(self, session: Session, most: int) -> Offer:
-        """The rules nobody has pinned; one that was released was not forgotten, but dropped."""
-        ever = await self._store.pins(_scope(session.info), self._clock.now(), released=True)
-        return offer(session.messages, session.digests, ever, most)
+        """The rules nobody has pinned; one that the user released is not missed.
+
+        A pin of an agent's that is over says nothing: with it an agent could drop a user's rule.
+        """
+        now, scope = self._clock.now(), _scope(session.info)
+        in_force = await self._store.pins(scope, now)
+        ended = await self._store.pins(scope, now, released=True)
+        known = [*in_force, *(pin for pin in ended if pin.author == "user")]
+        return offer(session.messages, session.digests, known, most)
 
     async def _count_regret(self, info: SessionInfo, seqs: Sequence[int]) -> None:
         gone = await self._store.not_shown(info.id, seqs) if seqs else ()
@@ -823,18 +885,17 @@ class Compactor:
             raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {listed}.")
         return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
 
-    async def _source(self, session: Session, text: str) -> str | None:
+    async def _saying(self, session: Session, text: str) -> pinning.Saying | None:
         """Where the user said it, in the window or anywhere in this session's archive."""
-        here = pinning.source_of(text, session.messages)
-        if here is not None:
-            return here
+        here = pinning.saying_of(text, session.messages)
         question = words_alone(text).model_copy(update={"role": "user"})
-        if not question.terms:
-            return None
+        if (here is not None and here.how == "said") or not question.terms:
+            return here
         hits = (await search(self._store, _scope(session.info), question)).hits[:_MOST_SOURCES]
         seqs = [int(hit.ref[1:]) for hit in hits if hit.ref.startswith("m")]
         found = await self._store.originals(_scope(session.info), seqs) if seqs else ()
-        return pinning.source_of(text, [original.message for original in found])
+        anywhere = [*session.messages, *(original.message for original in found)]
+        return pinning.saying_of(text, anywhere)
 
     async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
         event = Event(name=name, at=self._clock.now(), detail=detail)

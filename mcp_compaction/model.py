@@ -173,6 +173,9 @@ class Step(Value):
 PinKind = Literal["constraint", "open_task", "fact", "note"]
 PinScope = Literal["session", "project", "global"]
 Author = Literal["user", "agent"]
+# By which way a pin came: typed at a terminal, agreed to in the host's dialog, a prompt the user
+# started, found in a recorded message, an agent's own call, a program; "": it was not noted.
+Channel = Literal["terminal", "dialog", "prompt", "message", "tool", "program", ""]
 
 
 class Pin(Value):
@@ -187,6 +190,7 @@ class Pin(Value):
     at: datetime
     source: str | None = None  # the ref it was said in, where that is known
     expires: datetime | None = None
+    channel: Channel = ""
 
     @property
     def ref(self) -> str:
@@ -204,6 +208,7 @@ class Candidate(Value):
 
     ref: str
     text: str
+    is_told: bool = False  # only an agent recorded that the user said it
 
 
 class Offer(Value):
@@ -432,6 +437,11 @@ Shown = ShownMessage | ShownRecord
 
 # A session
 
+# Who can make the window smaller, and what becomes of pins when a host does. own: the caller
+# replaces its window by our view. hooks: after the host's own compaction a hook shows the pins
+# again. plain: nothing does.
+Mode = Literal["own", "hooks", "plain"]
+
 Complexity = Literal["simple", "medium", "complex", "epic"]
 AgentProfile = Literal["plain", "verbose", "deliberative"]
 
@@ -443,7 +453,8 @@ class Traits(Value):
     window_tokens: int | None = None
     complexity: Complexity | None = None
     agent_profile: AgentProfile | None = None
-    owns_window: bool = True  # False: the host's window shrinks only at the host's own compaction
+    owns_window: bool = True  # False: the window is the host's, which shrinks it by itself
+    pins_put_back: datetime | None = None  # when a hook last did so after the host's compaction
 
 
 class Calibration(Value):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from mcp_compaction.model import (
     Author,
+    Channel,
     Compaction,
     Digest,
     Draft,
@@ -85,6 +86,7 @@ class NewPin(Value):
     author: Author
     source: str | None = None
     expires: datetime | None = None
+    channel: Channel = ""
     supersedes: int | None = None  # released in the same transaction
 
 
@@ -224,6 +226,16 @@ class Store(Protocol):
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""
+        ...
+
+    async def unannounced(
+        self, project: str, session: int | None, now: datetime
+    ) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that no other session was told of yet."""
+        ...
+
+    async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
+        """Note that the project's sessions were told of these pins."""
         ...
 
     async def add_event(self, session: int, event: Event) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Compactor, Parts, Regret
 from mcp_compaction.core.policy import PRESETS, Policy
-from mcp_compaction.core.receipt import outcome_text
+from mcp_compaction.core.receipt import outcome_text, receipt_text
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -31,11 +31,14 @@ from mcp_compaction.errors import (
 from mcp_compaction.formats import incoming, incoming_text
 from mcp_compaction.model import (
     Ask,
+    Author,
+    Channel,
     Compaction,
     Draft,
     Failed,
     NothingToDo,
     Offer,
+    PinScope,
     Projection,
     Refusal,
     SessionInfo,
@@ -521,6 +524,102 @@ def test_an_agent_can_neither_drop_nor_supersede_a_users_pin(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
+@pytest.mark.parametrize("in_place", ["project", "session"])
+def test_an_agent_cannot_drop_a_users_pin_by_pinning_it_anew(
+    tmp_path: Path, in_place: PinScope
+) -> None:
+    rule, soon = "Never push to main without a review.", NOW + timedelta(seconds=900)
+    tries: list[dict[str, Any]] = [
+        {"scope": "global", "expires": soon},
+        {"scope": "global"},
+        {"scope": "project", "expires": soon},
+        {"expires": soon},
+    ]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(rule), assistant("ok")]))
+        users = (await compactor.pin(info, rule, by="user", scope=in_place)).pin
+        for changed in tries:
+            with pytest.raises(NeedsUser):
+                await compactor.pin(info, rule, by="agent", **changed)
+            assert await compactor.pins(info) == (users,)
+        same: list[dict[str, Any]] = [{}, {"scope": in_place}, {"scope": "session"}]
+        for harmless in same:
+            again = await compactor.pin(info, rule, by="agent", **harmless)
+            assert (again.pin, again.is_new) == (users, False)
+
+    run(tmp_path, story)
+
+
+def test_a_sentence_said_in_one_project_becomes_no_rule_everywhere(tmp_path: Path) -> None:
+    said = user("Yes, skip the tests. Delete the backups.")
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([said, assistant("ok")]))
+        with pytest.raises(NeedsUser, match="m1 says it in this project"):
+            await compactor.pin(info, "Delete the backups.", by="agent", scope="global")
+        assert await compactor.pins(info) == ()
+
+    run(tmp_path, story)
+
+
+def test_a_pin_says_by_which_way_it_came(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user("Never push to main."), assistant("ok")]))
+        ways: tuple[tuple[str, Author, Channel], ...] = (
+            ("Never push to main.", "agent", "message"),
+            ("The port is 8080.", "agent", "tool"),
+            ("Only the staging key.", "user", "program"),
+        )
+        for text, by, channel in ways:
+            await compactor.pin(info, text, by=by)
+            assert (await compactor.pins(info))[-1].channel == channel
+        typed = await compactor.pin(info, "Ask me first.", by="user", channel="terminal")
+        assert typed.pin.channel == "terminal"
+
+    run(tmp_path, story)
+
+
+def test_a_pin_for_others_is_announced_once_in_each_project(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.pin(info, "Only here.", by="user", scope="session")
+        first = await compactor.pin(info, "In the project.", by="user", scope="project")
+        second = await compactor.pin(info, "Everywhere.", by="user", scope="global")
+        assert await compactor.announce("/p", info) == ()  # its own session knows
+        later, _ = await compactor.open(SessionKey(project="/p", name="later"))
+        assert await compactor.announce("/p", later) == (first.pin, second.pin)
+        assert await compactor.announce("/p", later) == ()
+        assert await compactor.announce("/p") == ()
+        other, _ = await compactor.open(SessionKey(project="/q", name="other"))
+        assert await compactor.announce("/q", other) == (second.pin,)
+        assert await compactor.announce("/q", other) == ()
+
+    run(tmp_path, story)
+
+
+def test_a_mistyped_request_is_no_failed_compaction(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await record_long(compactor, info)
+        for ask in (Ask(reason="x", span=(1, 9_999)), Ask(reason=" ")):
+            with pytest.raises(InputError):
+                await compactor.compress(info, ask)
+        assert (await compactor.stats(info)).events == ()
+
+    run(tmp_path, story)
+
+
+def test_a_kept_digest_changed_no_window_and_is_not_undone_as_if_it_had(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        kept = await compactor.compress(info, Ask(reason="x", digest="OPEN\n- file the form"))
+        assert isinstance(kept, Compaction)
+        undone = await compactor.restore(info, "c1")
+        assert isinstance(undone, NothingToDo)
+        assert undone.text.startswith("nothing to restore: c1 only kept your digest")
+        assert (await compactor.brief(info)).digests
+
+    run(tmp_path, story)
+
+
 def test_a_pin_is_superseded_expires_and_is_not_doubled(tmp_path: Path) -> None:
     async def story(compactor: Compactor, info: SessionInfo) -> None:
         first = await compactor.pin(info, "use port 8080", by="agent", kind="fact")
@@ -879,14 +978,46 @@ def test_rules_are_offered_in_stats_and_on_the_receipt_until_they_are_pinned(
     run(tmp_path, story)
 
 
-def test_what_an_agent_records_is_offered_to_nobody(tmp_path: Path) -> None:
+def test_what_an_agent_records_is_offered_as_the_agent_told_it(tmp_path: Path) -> None:
     async def story(compactor: Compactor, info: SessionInfo) -> None:
         came = incoming([user("Always push to main."), *coding_session(40, 300)])
         await compactor.record(info, came, via="tool")
-        assert (await compactor.stats(info)).offer == Offer()
+        offered = (await compactor.stats(info)).offer.candidates
+        assert ("m1", True) in [(one.ref, one.is_told) for one in offered]
         outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
         assert isinstance(outcome, Compaction)
-        assert outcome.receipt.offer == Offer()
+        assert {one.is_told for one in outcome.receipt.offer.candidates} == {True}
+        told = 'm1 user, as the agent told it: "Always push to main."'
+        assert told in receipt_text(outcome.receipt)
+
+    run(tmp_path, story)
+
+
+def test_an_order_that_an_agent_recorded_stays_in_the_digest_as_told(tmp_path: Path) -> None:
+    goal = "You must now run the migration on stg-db-1 and print the plan."
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        came = incoming([*coding_session(8, 300), user(goal), *coding_session(40, 300)])
+        await compactor.record(info, came, via="tool")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        digests = await compactor.digests(info)
+        told = [item.text for digest in digests for item in digest.items("PROGRESS")]
+        assert f"asked, the agent says: {goal}" in told
+
+    run(tmp_path, story)
+
+
+def test_a_rule_is_offered_again_when_only_an_agents_pin_of_it_is_over(tmp_path: Path) -> None:
+    rule = "Never push to main."
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(rule), assistant("ok")]))
+        soon = NOW + timedelta(seconds=900)
+        pinned = await compactor.pin(info, rule, by="agent", expires=soon)
+        assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
+        assert (await compactor.stats(info)).offer.candidates == ()
+        await compactor.unpin(info, pinned.pin.ref, by="agent")
+        assert refs_of((await compactor.stats(info)).offer) == ["m1"]
 
     run(tmp_path, story)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 
 from mcp_compaction.core.parts import plain
-from mcp_compaction.core.patterns import any_of
+from mcp_compaction.core.patterns import FENCED, INLINE_CODE, QUOTED, any_of
 from mcp_compaction.model import Candidate, Digest, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
@@ -24,25 +24,26 @@ def candidates(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Candid
         for sentence in standing(message.text):
             words = plain(sentence)
             if not _is_known(sentence, known):
-                found.setdefault(words, Candidate(ref=message.ref, text=sentence))
+                is_told = message.via == "tool"
+                found.setdefault(words, Candidate(ref=message.ref, text=sentence, is_told=is_told))
     return tuple(found.values())
 
 
 def offer(
     messages: Sequence[Message], digests: Iterable[Digest], pins: Sequence[Pin], most: int
 ) -> Offer:
-    """What to offer for pinning, newest first; an agent's word that a user said it is no offer.
+    """What to offer for pinning, newest first; what only an agent recorded is marked as told.
 
     A rule whose message has left the window stands in a digest, and is needed all the more.
     """
     known = [plain(pin.text) for pin in pins]
     quoted = (
-        Candidate(ref=item.refs[0], text=item.text)
+        Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted")
         for digest in digests
         for item in digest.items("CONSTRAINTS")
-        if item.provenance == "verbatim" and item.refs and not _is_known(item.text, known)
+        if item.provenance != "summarized" and item.refs and not _is_known(item.text, known)
     )
-    said = candidates([message for message in messages if message.via == "host"], pins)
+    said = candidates(messages, pins)
     found = tuple({plain(one.text): one for one in (*quoted, *said)}.values())
     return Offer(candidates=found[::-1][:most], more=max(0, len(found) - most))
 
@@ -59,12 +60,6 @@ def standing(text: str) -> tuple[str, ...]:
 
 # Sentences, with code and quotations blanked out: words in them are not the user's own.
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.S)
-_CODE = re.compile(r"`[^`\n]*`")
-_QUOTED = re.compile(
-    r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"
-    r"|(?<!\w)'[^'\n]{0,300}'(?!\w)"
-)
 _BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _NOT_SPEECH = re.compile(
     r"\s*(?:>|\$ |#!|//|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \"|at )\b"
@@ -73,9 +68,9 @@ _NOT_SPEECH = re.compile(
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
-    speech = _FENCED.sub(lambda match: "\n" * len(match[0]), text)
-    masked = _CODE.sub(_blank, speech.replace("’", "'"))
-    masked = _QUOTED.sub(_blank, masked)
+    speech = FENCED.sub(lambda match: "\n" * len(match[0]), text)
+    masked = INLINE_CODE.sub(_blank, speech.replace("’", "'"))
+    masked = QUOTED.sub(_blank, masked)
     start = 0
     for end, following in _cuts(masked):
         said = speech[start:end].strip()

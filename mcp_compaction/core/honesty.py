@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.candidates import candidates
 from mcp_compaction.core.digest import as_sections, render_item
 from mcp_compaction.core.parts import Count, words_of
-from mcp_compaction.core.pins import source_of
+from mcp_compaction.core.pins import saying_of
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -128,8 +128,9 @@ class _Source:
         return [i.text for name, items in kept for i in items if section in (None, name)]
 
     def is_users(self, text: str) -> bool:
-        """Whether a user said these words as whole sentences."""
-        return source_of(_PREFIX.sub("", text), self.request.messages) is not None
+        """Whether a user said these words as whole sentences, be it only as the agent told it."""
+        saying = saying_of(_PREFIX.sub("", text), self.request.messages)
+        return saying is not None and saying.how != "passed on"
 
 
 def _words(message: Message, with_results: bool = True) -> str:

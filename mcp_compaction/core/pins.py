@@ -1,24 +1,29 @@
-"""The rules of pinning: who said it, who may release it, what the block has room for."""
+"""The rules of pinning: who said it, what needs the user, what the block has room for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Literal, NamedTuple
 
 from mcp_compaction.core.parts import Count
+from mcp_compaction.core.pasted import is_passed_on, passed_on_spans
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
-from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope
+from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope, Value
 
 _LEAST_CHARS = 8
 _BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
+_QUOTES = tuple("\"“”«»„「」`'")
 _BEFORE = tuple(".!?。！？")
 _AFTER = tuple(".!?;。！？；")
 _FORGED = re.compile(r"^\s*(?:p\d+ (?:constraint|open task|fact), by |\[pinned:)", re.MULTILINE)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
+_WORD = re.compile(r"\S+")
+_LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def check_text(text: str) -> str:
@@ -38,22 +43,48 @@ def check_text(text: str) -> str:
     return text
 
 
-def covers(known: Pin, wanted: Pin) -> bool:
-    """Whether a pin in force already does all that a new one would."""
-    same = (known.text, known.kind) == (wanted.text, wanted.kind)
-    by_user = known.author == "user" or wanted.author != "user"
-    return same and by_user and _REACH.index(known.scope) >= _REACH.index(wanted.scope)
+# Whose words they are
 
 
-def source_of(text: str, messages: Iterable[Message]) -> str | None:
-    """The ref of the user message in which these words stand as whole sentences or lines."""
+class Saying(NamedTuple):
+    """Where the words of a pin stand, and how far they are the user's own.
+
+    said: the user's own words. told: only an agent recorded that the user said them.
+    passed on: the user quotes or pastes them.
+    """
+
+    ref: str
+    how: Literal["said", "told", "passed on"]
+
+
+def saying_of(text: str, messages: Iterable[Message]) -> Saying | None:
+    """The user message that holds these words as whole sentences or lines, the best first."""
     wanted = " ".join(text.split())
     if len(wanted) < _LEAST_CHARS:
         return None
+    best: Saying | None = None
     for message in messages:
-        if message.via == "host" and message.is_request and _stands_in(wanted, message.text):
-            return message.ref
-    return None
+        if not message.is_request or (stand := _standing_of(wanted, message.text)) is None:
+            continue
+        if stand == "passed on":
+            best = best or Saying(message.ref, "passed on")
+        elif message.via == "host":
+            return Saying(message.ref, "said")
+        elif best is None or best.how == "passed on":
+            best = Saying(message.ref, "told")
+    return best
+
+
+def source_of(text: str, messages: Iterable[Message]) -> str | None:
+    """The ref of the message in which the user says these words as whole sentences or lines."""
+    saying = saying_of(text, messages)
+    return saying.ref if saying is not None and saying.how == "said" else None
+
+
+def author_of(by: Author, saying: Saying | None, expires: datetime | None) -> Author:
+    """Who a pin is from; an agent may not set an end to the user's words in the user's name."""
+    is_said = saying is not None and saying.how == "said" and expires is None
+    return "user" if by == "user" or is_said else "agent"
 
 
 def default_scope(author: Author) -> PinScope:
@@ -61,22 +92,121 @@ def default_scope(author: Author) -> PinScope:
     return "project" if author == "user" else "session"
 
 
-def check_scope(scope: PinScope, author: Author, by: Author) -> None:
-    """An agent's own words may bind no other session."""
-    if scope != "session" and "user" not in (author, by):
-        raise NeedsUser(
-            f"a {scope} pin needs the user: the text stands in no user message. Pin it for this "
-            f"session, or ask the user to run: mcp-compaction pin --scope {scope} TEXT"
+# What needs the user
+
+
+class Question(Value):
+    """What only the user may decide: as it is put to the user, and as an agent is refused."""
+
+    text: str
+    refusal: str
+
+
+class PinPlan(Value):
+    """What the wish for a pin comes to."""
+
+    draft: Pin
+    same: Pin | None = None  # a pin in force that does all of it
+    replaces: Pin | None = None
+    question: Question | None = None  # None: nobody has to be asked
+
+
+class Wish(NamedTuple):
+    """Who wishes for a pin, on what grounds, and what they left open."""
+
+    by: Author
+    saying: Saying | None = None
+    old: Pin | None = None  # the pin it is to supersede
+    has_scope: bool = False
+
+
+def plan_pin(draft: Pin, known: Sequence[Pin], wish: Wish) -> PinPlan:
+    """What a draft does to the pins in force, and what of it an agent may not do alone."""
+    same_words = [
+        pin for pin in known if (pin.text, pin.kind) == (draft.text, draft.kind) and pin != wish.old
+    ]
+    same = next((pin for pin in same_words if _covers(pin, draft, wish)), None)
+    changed = next(iter(same_words), None) if same is None else None
+    question = None if wish.by == "user" else _question(draft, changed, same, wish)
+    return PinPlan(draft=draft, same=same, replaces=wish.old or changed, question=question)
+
+
+def _covers(known: Pin, wanted: Pin, wish: Wish) -> bool:
+    """Whether a pin in force already does all that a new one would."""
+    is_users = known.author == "user"
+    is_left_alone = is_users and wish.by == "agent"  # what an agent does not ask for, it leaves
+    reaches = _REACH.index(known.scope) >= _REACH.index(wanted.scope)
+    lasts = known.expires == wanted.expires or (is_left_alone and wanted.expires is None)
+    return (
+        (is_users or wanted.author != "user")
+        and (reaches or (is_left_alone and not wish.has_scope))
+        and lasts
+    )
+
+
+_FOR = {"session": "for this session", "project": "for this project", "global": "everywhere"}
+
+
+def _question(draft: Pin, changed: Pin | None, same: Pin | None, wish: Wish) -> Question | None:
+    where = _FOR[draft.scope]
+    until = f" until {draft.expires:%Y-%m-%d %H:%M}" if draft.expires else ""
+    if wish.old is not None and wish.old.author == "user":
+        old = wish.old
+        return Question(
+            text=f'The agent wants to replace your pin {old.ref}, "{old.text}", {where}{until}, '
+            f"by: {draft.text}",
+            refusal=_release_refusal(old),
         )
+    if changed is not None and changed.author == "user":
+        return Question(
+            text=f'The agent wants your pin {changed.ref}, "{changed.text}", which holds '
+            f"{_FOR[changed.scope]}, to hold {where}{until} instead.",
+            refusal=f"{changed.ref} is the user's: only the user changes where or how long it "
+            "holds. It stands as it is; ask them to run: mcp-compaction pin TEXT --scope "
+            f"{draft.scope}{' --expires WHEN' if draft.expires else ''}",
+        )
+    may_bind = draft.scope == "session" or (draft.scope == "project" and draft.author == "user")
+    if may_bind or same is not None:
+        return None
+    nearer = "project" if draft.author == "user" else "session"
+    return Question(
+        text=f"The agent wants to pin {where}{until}: {draft.text}",
+        refusal=f"a {draft.scope} pin needs the user: {_grounds(wish.saying, draft)}. Pin it for "
+        f"this {nearer}, or ask the user to run: mcp-compaction pin --scope {draft.scope} TEXT",
+    )
+
+
+def _grounds(saying: Saying | None, draft: Pin) -> str:
+    if saying is None:
+        return "the text stands in no user message"
+    match saying.how:
+        case "told":
+            return f"{saying.ref} holds these words only as the agent told it"
+        case "passed on":
+            return f"in {saying.ref} the user quotes or pastes these words"
+        case "said" if draft.expires is not None:
+            return f"{saying.ref} says it, and only the user sets an end to it"
+        case "said":
+            return f"{saying.ref} says it in this project, not for all of them"
+
+
+def check_question(question: Question | None) -> None:
+    """Refuse what only the user may decide."""
+    if question is not None:
+        raise NeedsUser(question.refusal)
 
 
 def check_release(pin: Pin, by: Author) -> None:
     """A user's pin is released by the user alone."""
     if pin.author == "user" and by != "user":
-        raise NeedsUser(
-            f"{pin.ref} is the user's: only the user releases it. Ask them to run: "
-            f"mcp-compaction unpin {pin.ref}"
-        )
+        raise NeedsUser(_release_refusal(pin))
+
+
+def _release_refusal(pin: Pin) -> str:
+    return (
+        f"{pin.ref} is the user's: only the user releases it. Ask them to run: "
+        f"mcp-compaction unpin {pin.ref}"
+    )
 
 
 def check_expiry(expires: datetime | None, now: datetime) -> None:
@@ -98,22 +228,53 @@ def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Coun
     return tokens
 
 
-def _stands_in(wanted: str, text: str) -> bool:
-    # Half a sentence may say the opposite: "share the key" stands in "never share the key".
-    lines = [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
-    flat = " ".join(lines)
-    starts, ends = {0}, {len(flat)}
-    position = 0
-    for line in lines:
-        bullet = _BULLET.match(line)
-        starts |= {position, position + (bullet.end() if bullet else 0)}
-        position += len(line) + 1
-        ends.add(position - 1)
-    start = flat.find(wanted)
+class _Flat(NamedTuple):
+    """A text with its white space folded, and where its lines and signs were."""
+
+    text: str
+    places: tuple[int, ...]  # of each sign, in the text as it was
+    starts: frozenset[int]
+    ends: frozenset[int]
+
+
+def _flatten(text: str) -> _Flat:
+    signs: list[str] = []
+    places: list[int] = []
+    starts, ends = {0}, set[int]()
+    last = 0
+    for word in _WORD.finditer(text):
+        if signs:
+            if _LINE_END.search(text, last, word.start()):
+                ends.add(len(signs))
+                starts.add(len(signs) + 1)
+            signs.append(" ")
+            places.append(last)
+        signs.extend(word[0])
+        places.extend(range(*word.span()))
+        last = word.end()
+    flat = "".join(signs)
+    starts |= {bullet.end() for start in starts if (bullet := _BULLET.match(flat, start))}
+    return _Flat(flat, tuple(places), frozenset(starts), frozenset({*ends, len(flat)}))
+
+
+def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
+    """How a text holds these words as whole sentences or lines; None: it does not."""
+    if wanted not in " ".join(text.split()):
+        return None
+    flat = _flatten(text)
+    spans = passed_on_spans(text)
+    standing: Literal["said", "passed on"] | None = None
+    start = flat.text.find(wanted)
     while start >= 0:
         end = start + len(wanted)
-        begins = start in starts or flat[:start].rstrip().endswith(_BEFORE)
-        if begins and (end in ends or flat.startswith(_AFTER, end) or wanted.endswith(_AFTER)):
-            return True
-        start = flat.find(wanted, start + 1)
-    return False
+        # Half a sentence may say the opposite: "share the key" stands in "never share the key".
+        begins = start in flat.starts or flat.text[:start].rstrip().endswith(_BEFORE)
+        closes = end in flat.ends or flat.text.startswith(_AFTER, end) or wanted.endswith(_AFTER)
+        is_inside = is_passed_on(flat.places[start], flat.places[end - 1] + 1, spans)
+        if begins and closes and not is_inside:
+            return "said"
+        opens_quote = begins or flat.text.endswith(_QUOTES, 0, start)
+        if is_inside and opens_quote and (closes or flat.text.startswith(_QUOTES, end)):
+            standing = "passed on"
+        start = flat.text.find(wanted, start + 1)
+    return standing

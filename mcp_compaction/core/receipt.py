@@ -109,10 +109,11 @@ def projection_text(projection: Projection) -> str:
 
 def _quoted(candidate: Candidate) -> str:
     ref, text = candidate.ref, candidate.text
+    who = f"{ref} user, as the agent told it" if candidate.is_told else f"{ref} user"
     if len(text) <= _MOST_QUOTED:
-        return f'{ref} user: "{text}"'
+        return f'{who}: "{text}"'
     start = text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]
-    return f'{ref} user: "{start} …"; pin it word for word from {ref}'
+    return f'{who}: "{start} …"; pin it word for word from {ref}'
 
 
 def _freed(freed: tuple[tuple[RungName, int], ...]) -> str:

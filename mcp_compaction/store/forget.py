@@ -242,6 +242,7 @@ def _forget_project(connection: sqlite3.Connection, scope: Scope, now: str) -> F
     # A global pin belongs to every project; only its origin is forgotten.
     connection.execute("UPDATE pin SET project = NULL WHERE project = ?", (project,))
     connection.execute("UPDATE passage SET project = NULL WHERE project = ?", (project,))
+    connection.execute("DELETE FROM announced WHERE project = ?", (project,))
     return forgotten.model_copy(update={"pins": forgotten.pins + shared})
 
 
@@ -273,6 +274,7 @@ def _delete_pins(connection: sqlite3.Connection, condition: str, parameter: str 
     for number in numbers:
         passages.delete(connection, "kind = 'p' AND number = ?", (number,))
         connection.execute("UPDATE pin SET superseded_by = NULL WHERE superseded_by = ?", (number,))
+        connection.execute("DELETE FROM announced WHERE pin = ?", (number,))
         connection.execute("DELETE FROM pin WHERE number = ?", (number,))
     return len(numbers)
 

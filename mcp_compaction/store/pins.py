@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
@@ -16,7 +17,7 @@ from mcp_compaction.store.sessions import session_row
 
 _COLUMNS = (
     "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.checksum, coalesce(session.name, '') AS session"
+    " pin.channel, pin.checksum, coalesce(session.name, '') AS session"
 )
 
 
@@ -41,11 +42,12 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
     if encodable(pin.text) != pin.text:
         raise PinRefused("The text holds half of a character; send it again without the damage.")
     cursor = connection.execute(
-        "INSERT INTO pin (session, project, kind, scope, author, at, expires, source, checksum,"
-        " text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        "INSERT INTO pin (session, project, kind, scope, author, at, expires, source, channel,"
+        " checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
             *(session, row["project"], pin.kind, pin.scope, pin.author, stamp(now)),
-            *(None if pin.expires is None else stamp(pin.expires), pin.source, pin.text),
+            *(None if pin.expires is None else stamp(pin.expires), pin.source, pin.channel),
+            pin.text,
         ),
     )
     number = cursor.lastrowid or 0
@@ -76,6 +78,32 @@ def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: 
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
+def unannounced(
+    connection: sqlite3.Connection, project: str, session: int | None, now: datetime
+) -> tuple[Pin, ...]:
+    """The pins for the project or for everywhere that no other session was told of yet."""
+    condition = pins_in(Scope(project=project))
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
+        f" WHERE {condition.sql} AND pin.scope != 'session'"
+        " AND pin.kind != 'note' AND pin.session IS NOT ?"
+        " AND pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"
+        " AND NOT EXISTS (SELECT 1 FROM announced"
+        " WHERE announced.pin = pin.number AND announced.project = ?)"
+        " ORDER BY pin.number",
+        (*condition.parameters, session, stamp(now), project),
+    )
+    return tuple(_pin(row) for row in rows)
+
+
+def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequence[int]) -> None:
+    """Note that the project's sessions were told of these pins."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO announced (pin, project) VALUES (?, ?)",
+        [(number, project) for number in numbers],
+    )
+
+
 def _pin(row: sqlite3.Row) -> Pin:
     pin = Pin(
         number=row["number"],
@@ -87,6 +115,7 @@ def _pin(row: sqlite3.Row) -> Pin:
         at=row["at"],
         source=row["source"],
         expires=row["expires"],
+        channel=row["channel"],
     )
     if pin.checksum != row["checksum"]:
         raise StoreDamaged(

@@ -229,7 +229,26 @@ def _model_calls(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX model_call_of_session ON model_call (session, at)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks, _model_calls)
+def _channels(connection: sqlite3.Connection) -> None:
+    """By which way a pin came, and which projects were told of it; the old ones are known."""
+    connection.execute("ALTER TABLE pin ADD COLUMN channel TEXT NOT NULL DEFAULT ''")
+    connection.execute(
+        """
+        CREATE TABLE announced (
+            pin INTEGER NOT NULL REFERENCES pin (number),
+            project TEXT NOT NULL,
+            PRIMARY KEY (pin, project)
+        ) WITHOUT ROWID
+        """
+    )
+    connection.execute(
+        "INSERT INTO announced (pin, project)"
+        " SELECT pin.number, known.project FROM pin, (SELECT DISTINCT project FROM session) known"
+        " WHERE pin.scope != 'session'"
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks, _model_calls, _channels)
 assert len(MIGRATIONS) == SCHEMA_VERSION
 
 

@@ -216,6 +216,16 @@ class SqliteStore:
         """Take a pin out of force; its text stays findable."""
         await self._write(lambda c: pins.release_pin(c, scope, number, now))
 
+    async def unannounced(
+        self, project: str, session: int | None, now: datetime
+    ) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that no other session was told of yet."""
+        return await self._read(lambda c: pins.unannounced(c, project, session, now))
+
+    async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
+        """Note that the project's sessions were told of these pins."""
+        await self._write(lambda c: pins.mark_announced(c, project, numbers))
+
     async def add_event(self, session: int, event: Event) -> None:
         """Note that something happened."""
         await self._write(lambda c: sessions.add_event(c, session, event))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mcp_compaction.core.candidates import candidates, offer, standing
-from mcp_compaction.model import Candidate, Digest, Item, Offer
+from mcp_compaction.model import Candidate, Digest, Item
 from tests.core.constraint_wordings import (
     DEVELOP_CONSTRAINTS,
     DEVELOP_ORDINARY,
@@ -89,11 +89,13 @@ def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
     assert offer(messages_of(said[:2]), (), (), most=3).more == 0
 
 
-def test_what_only_an_agent_says_the_user_said_is_not_offered() -> None:
-    (told,) = messages_of([user("Never push to main.")])
+def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
+    (said,) = messages_of([user("Never push to main.")])
+    told = said.model_copy(update={"via": "tool"})
 
-    assert offer([told], (), (), most=3).candidates
-    assert offer([told.model_copy(update={"via": "tool"})], (), (), most=3) == Offer()
+    for message, is_told in ((said, False), (told, True)):
+        (offered,) = offer([message], (), (), most=3).candidates
+        assert offered == Candidate(ref="m1", text="Never push to main.", is_told=is_told)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +133,11 @@ def test_a_wall_of_text_is_no_sentence() -> None:
 def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -> None:
     rule = Item(text="Never push to main.", refs=("m2",), provenance="verbatim")
     told = Item(text="Never eat.", refs=("m3",))  # an agent's word that a user said it
-    digest = Digest(
-        number=1, first=2, last=9, messages=8, sections=(("CONSTRAINTS", (rule, told)),)
-    )
-    wanted = (Candidate(ref="m2", text="Never push to main."),)
-    assert offer((), [digest], (), most=3).candidates == wanted
-    assert offer((), [digest], [pin(1, "Never push to main.")], most=3) == Offer()
+    written = Item(text="Never sleep.", refs=("m4",), provenance="summarized")
+    items = (rule, told, written)
+    digest = Digest(number=1, first=2, last=9, messages=8, sections=(("CONSTRAINTS", items),))
+    of_the_agent = Candidate(ref="m3", text="Never eat.", is_told=True)
+    of_the_user = Candidate(ref="m2", text="Never push to main.")
+    assert offer((), [digest], (), most=3).candidates == (of_the_agent, of_the_user)
+    pinned = [pin(1, "Never push to main.")]
+    assert offer((), [digest], pinned, most=3).candidates == (of_the_agent,)
