@@ -100,6 +100,7 @@ Progress = Callable[[str], Awaitable[None]]
 
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
+_MOST_SESSIONS = 1_000
 _NEWEST = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
 _MOST_OFFERED = 5
@@ -242,6 +243,15 @@ class Compactor:
         """The session of that name in whatever project, for one who asks across projects."""
         return await self._store.find_session(Scope(project=None), name)
 
+    async def find_of_host(
+        self, project: str, host_session: str, host: str | None = None
+    ) -> SessionInfo | None:
+        """The session that a host knows by this id of its own."""
+        for info in await self.sessions(project, _MOST_SESSIONS):
+            if info.host_session == host_session and host in (None, info.host):
+                return info
+        return None
+
     async def sessions(self, project: str | None, limit: int = 50) -> tuple[SessionInfo, ...]:
         """The sessions of a project, or of all, the newest first."""
         return await self._store.sessions(Scope(project=project), limit)
@@ -251,6 +261,11 @@ class Compactor:
         traits = info.traits.model_copy(update={"owns_window": True})
         await self._store.set_traits(info.id, traits)
         return info.model_copy(update={"traits": traits})
+
+    async def put_pins_back(self, info: SessionInfo) -> None:
+        """Note that a hook has shown this session its pins after the host's own compaction."""
+        traits = info.traits.model_copy(update={"pins_put_back": self._clock.now()})
+        await self._store.set_traits(info.id, traits)
 
     async def set_traits(self, info: SessionInfo, traits: Traits) -> None:
         """Set the model, window, complexity or manner of one session."""
@@ -496,7 +511,7 @@ class Compactor:
         """
         wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
         session = await self.load(info)
-        known, plan = await self._plan_pin(session, wish)
+        known, plan = await self._plan_pin(info.project, session, wish)
         pinning.check_question(plan.question)
         draft, same, old = plan.draft, plan.same, plan.replaces
         others = [p for p in known if p not in (old, same)]
@@ -520,21 +535,26 @@ class Compactor:
         pin = await self._store.add_pin(info.id, new, draft.at)
         return Pinned(pin=pin, is_new=True, block_tokens=tokens)
 
-    async def pin_question(self, info: SessionInfo, wish: PinWish) -> str | None:
-        """What the user has to agree to before an agent's pin can be kept; None: nothing."""
-        _, plan = await self._plan_pin(await self.load(info), wish)
-        return plan.question.text if plan.question is not None else None
+    async def pin_question(
+        self, project: str, info: SessionInfo | None, wish: PinWish
+    ) -> pinning.Question | None:
+        """What only the user may decide of a wish; the session may still have to be made."""
+        session = await self.load(info) if info is not None else None
+        return (await self._plan_pin(project, session, wish))[1].question
 
     async def _plan_pin(
-        self, session: Session, wish: PinWish
+        self, project: str, session: Session | None, wish: PinWish
     ) -> tuple[tuple[Pin, ...], pinning.PinPlan]:
         """The pins in force, and what a wish for one more comes to."""
         now = self._clock.now()
         pinning.check_text(wish.text)
         pinning.check_expiry(wish.expires, now)
-        saying = await self._saying(session, wish.text)
+        saying = await self._saying(session, wish.text) if session is not None else None
+        if session is not None:
+            known = await self._store.pins(_scope(session.info), now)
+        else:
+            known = await self.project_pins(project)
         author = pinning.author_of(wish.by, saying, wish.expires)
-        known = await self._store.pins(_scope(session.info), now)
         old = _pin_of(known, wish.supersedes) if wish.supersedes is not None else None
         inherited = old.scope if old is not None else pinning.default_scope(author)
         by_default: Channel = "program" if wish.by == "user" else "tool"
@@ -546,7 +566,7 @@ class Compactor:
             kind=wish.kind,
             scope=wish.scope or inherited,
             author=author,
-            session=session.info.name,
+            session=session.info.name if session is not None else "",
             at=now,
             source=saying.ref if saying is not None else None,
             expires=wish.expires,
@@ -575,22 +595,27 @@ class Compactor:
 
     async def recall(
         self,
-        info: SessionInfo,
+        info: SessionInfo | None,
         query: str,
         *,
         scope: Literal["session", "project", "all"] = "session",
+        project: str | None = None,
         max_tokens: int | None = None,
         skip: int = 0,
     ) -> Recalled:
-        """The passages of the archive that answer a query best."""
+        """The passages of the archive that answer a query best; across sessions none need be named.
+
+        What a caller looks up beyond its own project leaves no trace there.
+        """
         question = read_query(query, self._clock.now().astimezone())
         if not (question.terms or question.is_narrow):
             raise InputError("the query holds no word to look for; pass words or an identifier.")
-        reach = _reach(info, scope)
+        reach = _reach(info, scope, project)
         searched = await search(self._store, reach, question)
         limit = max_tokens or self._policy.recall_max_tokens
         answered = choose(searched.hits, limit, self._counter.count, skip)
-        if scope != "all":  # there another project's session may have the same name
+        # Across projects another's session may have the same name.
+        if info is not None and scope != "all" and project in (None, info.project):
             own = [hit.ref for hit in answered.hits if hit.session == info.name]
             await self._count_regret(info, [int(ref[1:]) for ref in own if ref.startswith("m")])
         nearest = None
@@ -936,14 +961,18 @@ def _scope(info: SessionInfo) -> Scope:
     return Scope(project=info.project, session=info.id)
 
 
-def _reach(info: SessionInfo, scope: Literal["session", "project", "all"]) -> Scope:
+def _reach(
+    info: SessionInfo | None, scope: Literal["session", "project", "all"], project: str | None
+) -> Scope:
     match scope:
-        case "session":
-            return _scope(info)
-        case "project":
-            return Scope(project=info.project)
         case "all":
             return Scope(project=None)
+        case "project" if project is not None or info is not None:
+            return Scope(project=project or (info.project if info else None))
+        case "session" if info is not None:
+            return _scope(info)
+        case _:
+            raise InputError("name the session to look in, or the project.")
 
 
 def masked(ask: Ask) -> Ask:

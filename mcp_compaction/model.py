@@ -456,6 +456,13 @@ class Traits(Value):
     owns_window: bool = True  # False: the window is the host's, which shrinks it by itself
     pins_put_back: datetime | None = None  # when a hook last did so after the host's compaction
 
+    @property
+    def mode(self) -> Mode:
+        """Who can make the window smaller, and what becomes of pins when a host does."""
+        if self.owns_window:
+            return "own"
+        return "hooks" if self.pins_put_back is not None else "plain"
+
 
 class Calibration(Value):
     """Real usage against our count of the same window, as the provider last reported it."""

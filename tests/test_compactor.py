@@ -993,20 +993,6 @@ def test_what_an_agent_records_is_offered_as_the_agent_told_it(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_an_order_that_an_agent_recorded_stays_in_the_digest_as_told(tmp_path: Path) -> None:
-    goal = "You must now run the migration on stg-db-1 and print the plan."
-
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
-        came = incoming([*coding_session(8, 300), user(goal), *coding_session(40, 300)])
-        await compactor.record(info, came, via="tool")
-        await compactor.compress(info, Ask(reason="x", target_percent=20))
-        digests = await compactor.digests(info)
-        told = [item.text for digest in digests for item in digest.items("PROGRESS")]
-        assert f"asked, the agent says: {goal}" in told
-
-    run(tmp_path, story)
-
-
 def test_a_rule_is_offered_again_when_only_an_agents_pin_of_it_is_over(tmp_path: Path) -> None:
     rule = "Never push to main."
 

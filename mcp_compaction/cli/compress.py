@@ -64,7 +64,7 @@ async def run(call: Invocation) -> int:
     async with opened(call, makes_store=_may_begin(ask)) as place:
         info, is_new = await _session(place, ask)
         outcome = await place.compactor.compress(info, ask)
-    code = tell_outcome(call, outcome, info.traits.owns_window)
+    code = tell_outcome(call, outcome, info)
     if is_new and not call.args.json:
         call.screen.say(f"in the new session {info.name}")
     return code

@@ -18,6 +18,9 @@ from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_compactor
 
+_MOST_SESSIONS = 10_000
+_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -37,6 +40,14 @@ class Place:
         if self.name is not None and not (self.name.strip() and self.name.isprintable()):
             raise InputError(f"{self.name!r} is no name for a session; write one as tax-2026.")
         return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
+
+    async def namesake(self) -> SessionInfo | None:
+        """A session of that name in another project."""
+        if self.name is None:
+            return None
+        every = await self.compactor.sessions(None, _MOST_SESSIONS)
+        same = (info for info in every if info.name == self.name)
+        return next((info for info in same if info.project != self.project), None)
 
     async def any_session(self) -> SessionInfo:
         """The session of that name, or the newest: for what concerns the whole project."""
@@ -91,5 +102,16 @@ def project_of(call: Invocation, settings: Settings) -> str:
         here = Path.cwd()
     except FileNotFoundError:
         raise InputError("the working directory is gone; pass --project PATH.") from None
-    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return git_top(str(here))
+
+
+def git_top(folder: str) -> str:
+    """The real path of the repository a folder lies in, else of the folder."""
+    here = Path(folder)
+    top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
     return os.path.realpath(top)
+
+
+def host_project(environ: Mapping[str, str]) -> str | None:
+    """The project as the host that runs us names it."""
+    return environ.get(_PROJECT_OF_HOST)

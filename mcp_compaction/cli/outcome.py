@@ -5,14 +5,15 @@ from __future__ import annotations
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.wording import for_person
 from mcp_compaction.core.receipt import outcome_text
-from mcp_compaction.model import Outcome
+from mcp_compaction.model import Outcome, SessionInfo
 
 
-def tell_outcome(call: Invocation, outcome: Outcome, owns_window: bool) -> int:
+def tell_outcome(call: Invocation, outcome: Outcome, info: SessionInfo) -> int:
     """Write the outcome, and answer with the code: 1 for what was refused or came to nothing."""
     if call.args.json:
         call.screen.write_json(outcome.model_dump(mode="json"))
     else:
-        first, *rest = for_person(outcome_text(outcome, owns_window)).split("\n")
+        text = outcome_text(outcome, info.traits.mode, info.name)
+        first, *rest = for_person(text).split("\n")
         call.screen.say("\n".join([call.screen.bold(first), *rest]))
     return 1 if outcome.kind in ("refusal", "failed") else 0

@@ -9,15 +9,18 @@ from mcp_compaction.cli.fill_line import fill_line
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import Place, opened, project_of, settings_of
 from mcp_compaction.cli.reading import read_text
+from mcp_compaction.cli.speaker import speaker
 from mcp_compaction.cli.wording import counted, ranges
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
-from mcp_compaction.model import SessionInfo, Shape, Traits
+from mcp_compaction.model import SessionInfo, Shape, Traits, Via
 from mcp_compaction.ports import Recorded
 
 DESCRIPTION = """\
 Keep messages, byte for byte, in a session's log.
-Changes: appends what is not yet known; the session is made where it is new."""
+Changes: appends what is not yet known; the session is made where it is new.
+Without a terminal, or from stdin, who said what is kept as the agent's word: no rule in it can
+become the user's."""
 EXAMPLES = (
     "record chat.jsonl --session tax-2026",
     "record request.json --session tax-2026 --model claude-sonnet-4-5 --window 200000",
@@ -54,7 +57,8 @@ async def run(call: Invocation) -> int:
     came = _as_shape(incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with opened(call, makes_store=args.after is None) as place:
         info, is_new = await _session(place, call)
-        recorded = await place.compactor.record(info, came, args.after)
+        via: Via = "host" if speaker(call) == "user" else "tool"
+        recorded = await place.compactor.record(info, came, args.after, via)
         info = await place.compactor.find(place.project, info.name)
         if args.json:
             call.screen.write_json(
@@ -68,6 +72,11 @@ async def run(call: Invocation) -> int:
             return 0
         for line in _lines(info, is_new, recorded):
             call.screen.say(line)
+        if is_new and (other := await place.namesake()) is not None:
+            call.screen.say(
+                f"another project, {other.project}, has a session of that name too; to add to it "
+                f"instead: --project {other.project}"
+            )
         call.screen.say(fill_line(await place.compactor.fill(info), call.screen))
     return 0
 

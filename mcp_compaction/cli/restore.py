@@ -28,4 +28,4 @@ async def run(call: Invocation) -> int:
     async with opened(call) as place:
         info = await place.session()
         outcome = await place.compactor.restore(info, call.args.ref, call.args.force)
-    return tell_outcome(call, outcome, info.traits.owns_window)
+    return tell_outcome(call, outcome, info)

@@ -30,7 +30,6 @@ EXAMPLES = (
     "serve --http --host 0.0.0.0 --allow-remote --allowed-host box.lan",
 )
 
-_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 _NOT_ON_STDIO = frozenset({"-h", "--help", "--http"})
 _HINT = (
     "mcp-compaction: serving on stdin and stdout, for a host to start; Ctrl-D ends it. "
@@ -108,11 +107,11 @@ def _claim(stdin: TextIO) -> Wire:
 
 
 def _asked(call: Invocation) -> tuple[Settings, str]:
-    from mcp_compaction.cli.opening import project_of, settings_of
+    from mcp_compaction.cli.opening import host_project, project_of, settings_of
 
     settings = settings_of(call)
     if not call.args.project and not settings.project:
-        call.args.project = call.environ.get(_PROJECT_OF_HOST)
+        call.args.project = host_project(call.environ)
     return settings, project_of(call, settings)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 # The core speaks to a model, which calls tools; a person types commands.
 ADVICE = (
     ("undo: restore_context ", "undo: mcp-compaction restore "),
-    ("smaller from your next step", "smaller from the next step"),
+    ("from your next step", "from the next step"),
     ("Pass force=true", "Pass --force"),
     ("pass force=true", "pass --force"),
     ("force=true compresses", "--force compresses"),
@@ -18,6 +18,8 @@ ADVICE = (
     ("pin_constraint with its exact words", "mcp-compaction pin with its exact words"),
     ("keep it with kind=note", "keep it with --kind note"),
     ("pass your own digest", "pass --digest FILE"),
+    (' Tell the user: "For a fresh', ' "For a fresh'),
+    ("Write a better one with compress_context", "Write a better one: compress --digest FILE"),
     ("Call again.", "Run it again."),
     ("; record messages first.", "; first run: mcp-compaction record FILE"),
     ("or record messages first.", "or first run: mcp-compaction record FILE"),

@@ -111,8 +111,8 @@ def _prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo | Non
         return None
     return NothingToDo(
         text=f"already prepared: {last.ref} {kilo(last.before)} -> {kilo(last.after)} of "
-        f"{kilo(last.window)} tokens, {kilo(since)} said since. The window is the host's: its own "
-        "compaction, or a fresh chat, uses it, and calling again frees nothing. Go on."
+        f"{kilo(last.window)} tokens, {kilo(since)} said since. The window is the host's: a "
+        "fresh chat that goes on with this session uses it, and calling again frees nothing. Go on."
     )
 
 

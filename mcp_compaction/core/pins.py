@@ -13,7 +13,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
-from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope, Value
+from mcp_compaction.model import Author, Channel, Message, Pin, PinKind, PinScope, Value
 
 _LEAST_CHARS = 8
 _BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
@@ -90,6 +90,22 @@ def author_of(by: Author, saying: Saying | None, expires: datetime | None) -> Au
 def default_scope(author: Author) -> PinScope:
     """A user's rule holds in the project, an agent's in its session."""
     return "project" if author == "user" else "session"
+
+
+_WAYS: dict[Channel, str] = {
+    "terminal": "at a terminal",
+    "dialog": "in the host's dialog",
+    "prompt": "by a prompt",
+    "message": "in a message",
+    "tool": "by a tool call",
+    "program": "by a program",
+    "": "by a way not noted",
+}
+
+
+def way_of(pin: Pin) -> str:
+    """By which way a pin came, in words: `at a terminal`, `in m17`."""
+    return f"in {pin.source}" if pin.channel == "message" and pin.source else _WAYS[pin.channel]
 
 
 # What needs the user

@@ -7,6 +7,7 @@ from mcp_compaction.model import (
     NO_DIGEST,
     OWN_AUTHORS,
     Candidate,
+    Mode,
     Offer,
     Outcome,
     Projection,
@@ -29,11 +30,11 @@ _FREED: dict[RungName, str] = {
 }
 
 
-def outcome_text(outcome: Outcome, owns_window: bool = True) -> str:
-    """What a caller is told."""
+def outcome_text(outcome: Outcome, mode: Mode = "own", session: str = "") -> str:
+    """What a caller is told; `session`: the name by which a fresh chat goes on."""
     match outcome.kind:
         case "compaction":
-            return receipt_text(outcome.receipt, owns_window)
+            return receipt_text(outcome.receipt, mode, session)
         case "projection":
             return projection_text(outcome)
         case _:
@@ -46,10 +47,10 @@ def would_not_pay(outcome: Outcome) -> str:
     return f"compressing now would not pay: {reason}"
 
 
-def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
+def receipt_text(receipt: Receipt, mode: Mode = "own", session: str = "") -> str:
     """A receipt in short lines."""
     if receipt.kind == "digest":
-        return _digest_kept(receipt)
+        return _digest_kept(receipt, session)
     spans = ", ".join(f"m{r.first}..m{r.last} is now d{r.digest}" for r in receipt.replaced)
     verb = _VERBS.get(receipt.kind, "done")
     size = f"{kilo(receipt.before)} -> {kilo(receipt.after)} of {kilo(receipt.window)} tokens"
@@ -66,7 +67,7 @@ def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
         lines.append(f"shortfall: {receipt.shortfall}")
     lines += [f"note: {note}" for note in receipt.notes]
     lines += offer_lines(receipt.offer)
-    lines.append(_window(receipt, owns_window))
+    lines.append(_window(receipt, mode, session))
     return "\n".join(lines)
 
 
@@ -130,18 +131,29 @@ def _checked(tallies: tuple[Tally, ...]) -> list[str]:
     return [f"checked: {'; '.join(found)}; lost {sum(t.lost for t in tallies)}"]
 
 
-def _window(receipt: Receipt, owns_window: bool) -> str:
+def _window(receipt: Receipt, mode: Mode, session: str) -> str:
+    undo = f"undo: restore_context {receipt.ref}"
+    if mode != "own":
+        what = "as it was" if receipt.kind == "restore" else "smaller"
+        return (
+            f"window: the host's, and unchanged; {what} is the view that a fresh chat starts from."
+            f"{_fresh_chat(session)}\n{undo}"
+        )
     if receipt.kind == "restore":
-        back = f"next: go on. undo: restore_context {receipt.ref}"
-        return f"window: as it was, with everything said since.\n{back}"
-    if receipt.kind == "page_in":
-        return f"window: larger from your next step. undo: restore_context {receipt.ref}"
-    when = "smaller from your next step" if owns_window else "unchanged until the host compacts"
-    return f"window: {when}. undo: restore_context {receipt.ref}"
+        return f"window: as it was, with everything said since.\nnext: go on. {undo}"
+    size = "larger" if receipt.kind == "page_in" else "smaller"
+    return f"window: {size} from your next step. {undo}"
 
 
-def _digest_kept(receipt: Receipt) -> str:
+def _digest_kept(receipt: Receipt, session: str) -> str:
+    name = f' as "{session}"' if session else ""
     return (
-        f"{receipt.ref} saved: your digest is kept as d{receipt.replaced[0].digest}. Nothing was "
-        "recorded, so it is unchecked."
+        f"{receipt.ref} saved{name}: your digest is kept as d{receipt.replaced[0].digest}. Nothing "
+        f"was recorded, so it is unchecked.{_fresh_chat(session)}"
     )
+
+
+def _fresh_chat(session: str) -> str:
+    if not session:
+        return ""
+    return f' Tell the user: "For a fresh window open a new chat and write: continue {session}"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from mcp_compaction.compactor import (
     COMPLETED,
@@ -20,17 +21,19 @@ from mcp_compaction.compactor import (
 )
 from mcp_compaction.core.outline import Passage
 from mcp_compaction.core.pages import page
+from mcp_compaction.core.pins import way_of
 from mcp_compaction.core.plan import kilo
-from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.pressure import Fill, Pressure
 from mcp_compaction.core.question import said_back
-from mcp_compaction.core.receipt import offer_lines, outcome_text, spent_line, would_not_pay
+from mcp_compaction.core.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.render import pinned_block
-from mcp_compaction.model import Compaction, Hit, Outcome, Pin, Projection, SessionInfo
+from mcp_compaction.model import Hit, Mode, Outcome, Pin, Projection, SessionInfo
 
 _MOST_DIGESTS = 3
 _MOST_ALSO = 5
 _REF = re.compile(r"[mdp]\d+\S*|(?:toolu|call|fc)_\S+")
 _MOST_CHARS = 800
+_MOST_ANNOUNCED = 160
 _EVENTS = {
     COMPLETED: "compactions",
     SAFETY_NET: "safety net",
@@ -48,28 +51,55 @@ def fill_line(fill: Fill) -> str:
     )
 
 
-def compressed(outcome: Outcome, info: SessionInfo, is_recorded: bool) -> str:
-    """The receipt, the refusal or the projection, in this host's terms."""
-    text = outcome_text(outcome, info.traits.owns_window)
-    if not isinstance(outcome, Compaction) or is_recorded:
-        return text
-    return (
-        f'{text} Saved as "{info.name}". Tell the user: "For a fresh window open a new chat and '
-        f'write: continue {info.name}"'
-    )
+_PINS_KEPT: dict[Mode, str] = {
+    "own": "it stands in every view of this session",
+    "hooks": "a hook shows it again after the host's own compaction, as it last did {at}",
+    "plain": "our tools show it, but nothing is known to put it back after the host's own "
+    "compaction: then call context_stats or recall_archived, which show the pins first",
+}
 
 
-def pinned(done: Pinned) -> str:
-    """What became of a pin."""
+def pinned(done: Pinned, mode: Mode, put_back: datetime | None = None) -> str:
+    """What became of a pin, and where it will be seen."""
     pin = done.pin
     verb = "pinned" if done.is_new else "already pinned"
-    said = f", said in {pin.source}" if pin.source else ""
-    lines = [f"{verb} as {pin.ref} ({pin.kind}, {pin.scope}, by {pin.author}{said}): {pin.text}"]
+    source = (
+        f", {'said' if pin.author == 'user' else 'words'} in {pin.source}" if pin.source else ""
+    )
+    until = f", until {pin.expires:%Y-%m-%d %H:%M} UTC" if pin.expires else ""
+    about = f"{pin.kind}, {pin.scope}, by {pin.author}{source}{until}"
+    lines = [f"{verb} as {pin.ref} ({about}): {pin.text}"]
     if pin.kind == "note":
         lines.append("kept and searchable, not shown in the pinned block")
     else:
-        lines.append(f"the pinned block takes {done.block_tokens} tokens; it survives compactions")
+        kept = _PINS_KEPT[mode].format(at=_day(put_back))
+        lines.append(f"the pinned block takes {done.block_tokens} tokens; {kept}")
     return "\n".join(lines)
+
+
+def announced(pins: Sequence[Pin], said: str) -> list[str]:
+    """Pins that bind this session and that no other was told of: who, when and by which way.
+
+    Their words come with them unless what was said already holds them.
+    """
+    if not pins:
+        return []
+    lines = ["pinned for others since the last session here; tell the user:"]
+    for pin in pins:
+        reach = "this project" if pin.scope == "project" else "every project"
+        session = f" in session {pin.session}" if pin.session else ""
+        who = f"by {pin.author} {way_of(pin)}{session}, {_day(pin.at)}"
+        words = _start(" ".join(pin.text.split()), _MOST_ANNOUNCED)
+        lines.append(f"{pin.ref} for {reach}, {who}{'' if pin.text in said else f': {words}'}")
+    return lines
+
+
+def only_session(info: SessionInfo) -> str:
+    """Which session was taken, where the host does not say which chat is calling."""
+    return (
+        f'session "{info.name}": the only one this server has used; from another chat pass '
+        "session=NAME"
+    )
 
 
 def unpinned(pin: Pin) -> str:
@@ -77,9 +107,17 @@ def unpinned(pin: Pin) -> str:
     return f"released {pin.ref} ({pin.kind}, by {pin.author}): {pin.text}\nstill found by recall"
 
 
-def recalled(found: Recalled, info: SessionInfo, query: str, nonce: str, skip: int) -> str:
+class Place(NamedTuple):
+    """From where an answer is read: a project, and the session where one is meant."""
+
+    project: str
+    session: str = ""
+    year: int = 0
+
+
+def recalled(found: Recalled, here: Place, query: str, nonce: str, skip: int) -> str:
     """Passages, fenced as data."""
-    where = {"session": f"session {info.name}", "project": f"project {info.project}"}
+    where = {"session": f"session {here.session}", "project": f"project {here.project}"}
     scope = where.get(found.scope, "every project")
     if not found.hits:
         return _nothing(found, scope, query, skip)
@@ -89,7 +127,7 @@ def recalled(found: Recalled, info: SessionInfo, query: str, nonce: str, skip: i
         lines.append(f"{_named(found.nowhere)}: stands nowhere there; these hold the rest or parts")
     lines.append(f"<archived {nonce}>")
     for hit in found.hits:  # a label with the nonce cannot be forged by what was stored
-        lines += [f"{nonce} [{_label(hit, info)}]", _defused(hit.text)]
+        lines += [f"{nonce} [{_label(hit, here)}]", _defused(hit.text)]
     lines.append(f"</archived {nonce}>")
     if found.more:
         least = "at least " if found.is_full else ""
@@ -130,13 +168,15 @@ def _nothing(found: Recalled, scope: str, query: str, skip: int) -> str:
     return f"{line} Try fewer or rarer words, an identifier{further.get(found.scope, '')}."
 
 
-def _label(hit: Hit, info: SessionInfo) -> str:
+def _label(hit: Hit, here: Place) -> str:
     """Whose words; a passage of another session says so, since its ref means nothing here."""
-    where = "" if hit.session == info.name else f"session {hit.session} "
+    is_here = hit.project == here.project
+    where = "" if is_here else f"project {hit.project} "
+    where += "" if is_here and hit.session == here.session else f"session {hit.session} "
     notes = [hit.note] if hit.note else []
     notes += [f"also {', '.join(hit.also[:_MOST_ALSO])}"] if hit.also else []
     day = _day(hit.at)
-    if hit.at is not None and hit.at.year != info.updated.year:
+    if hit.at is not None and hit.at.year != here.year:
         day = f"{hit.at.year} {day}"
     return f"{where}{hit.ref} {hit.role} {'; '.join([day, *notes])}".strip()
 
@@ -176,8 +216,8 @@ def brief(found: Brief, nonce: str) -> str:
     return "\n".join(lines)
 
 
-def _start(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else text[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
+def _start(text: str, most: int = _MOST_CHARS) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
 
 
 def refs(seqs: Sequence[int]) -> str:
@@ -207,22 +247,24 @@ def sessions(found: Sequence[SessionInfo]) -> str:
     return "\n".join(lines)
 
 
-def stats(found: Stats, cues: Sequence[str], passages: Sequence[Passage]) -> str:
-    """Fill, room, what compressing would free, pins, and what this host can shrink."""
+def stats(found: Stats, mode: Mode, cues: Sequence[str], passages: Sequence[Passage]) -> str:
+    """Pins in their words, then fill, room, advice, and what this host can shrink."""
     info, fill = found.info, found.fill
     lines = [f"session {info.name} of project {info.project}"]
-    if not info.messages:
-        lines.append("fill: unknown; nothing of this chat is recorded")
-    else:
+    lines.append(pinned_block(p for p in found.pins if p.kind != "note") or "no pins")
+    if mode == "own" and info.messages:
         parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
         lines.append(f"parts: {', '.join(parts)}")
         lines.append(_would_free(found.would_free))
+        lines += _advice(found.pressure, fill)
+    elif info.messages:
+        recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
+        lines.append(f"fill: unknown, the window is the host's; recorded are {recorded}")
+    else:
+        lines.append("fill: unknown; nothing of this chat is recorded")
     if cues:
         lines.append(f"{', '.join(cues)}: a good moment to compress")
-    shown = ", ".join(f"{p.ref} {p.kind}" for p in found.pins) or "none"
-    lines.append(
-        f"pins: {shown}; digests: {found.digests}; trigger {found.pressure.trigger_percent:g} %"
-    )
+    lines.append(f"digests: {found.digests}")
     lines += offer_lines(found.offer)
     lines += [f"{_EVENTS.get(name) or _words(name)}: {number}" for name, number in found.events]
     if found.last_fall:
@@ -233,11 +275,20 @@ def stats(found: Stats, cues: Sequence[str], passages: Sequence[Passage]) -> str
         lines.append("a limit on model calls is near: the trigger is lower, one recent turn less")
     if found.regret.recalls:
         lines.append(_regret(found.regret))
-    lines.append(_window(info))
+    lines.append(_window(info, mode))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
-    if info.messages:
+    if mode == "own" and info.messages:
         lines.append(fill_line(fill))
     return "\n".join(lines)
+
+
+def _advice(pressure: Pressure, fill: Fill) -> list[str]:
+    """What the fill asks for, from some points below the trigger that acts next."""
+    if pressure.level == "calm":
+        return []
+    acts = f"at {pressure.trigger_percent:g} % it is compressed without being asked"
+    when = "at the next boundary" if pressure.level == "advise" else "now"
+    return [f"{fill.percent:.0f} % full, {acts}: compress {when}"]
 
 
 def _regret(regret: Regret) -> str:
@@ -256,10 +307,17 @@ def _would_free(outcome: Outcome) -> str:
     return would_not_pay(outcome)
 
 
-def _window(info: SessionInfo) -> str:
-    if info.traits.owns_window:
+def _window(info: SessionInfo, mode: Mode) -> str:
+    if mode == "own":
         return "window: yours to replace; compress_context shrinks it from your next step"
-    return "window: the host's; it shrinks only in a fresh chat that resumes this session"
+    pins = {
+        "hooks": f"a hook puts pins back after it, last {_day(info.traits.pins_put_back)}",
+        "plain": "nothing is known to put pins back after it, so call this again then",
+    }[mode]
+    return (
+        "window: the host's. A fresh chat that goes on with this session starts small; the host's "
+        f"own compaction is its own: {pins}"
+    )
 
 
 def _passage(label: str, text: str, nonce: str) -> str:

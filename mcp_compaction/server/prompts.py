@@ -78,6 +78,7 @@ async def pin(
     state.check_records()
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session.strip() or None, "make")
-    done = await compactor.pin(info, text, by="user")
-    told = f"I have pinned a rule, please keep to it.\n{answers.pinned(done)}"
+    done = await compactor.pin(info, text, by="user", channel="prompt")
+    said = answers.pinned(done, state.mode(ctx, info))
+    told = f"I have pinned a rule, please keep to it.\n{said}"
     return f"{told}\n{answers.begun(info, await state.inherited(info))}" if is_new else told

@@ -87,5 +87,5 @@ async def receipt(session: str, ref: str, ctx: Ctx) -> str:
     number = number_of(ref, "c")
     for known in await compactor.receipts(info):
         if known.compaction == number:
-            return receipt_text(known, info.traits.owns_window)
+            return receipt_text(known, state_of(ctx).mode(ctx, info), info.name)
     raise ResourceNotFoundError(f"no compaction {ref} in {session}; read its digests instead.")

@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.model import Pin, SessionInfo
+from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import open_compactor
@@ -51,7 +51,15 @@ class State:
 
     def host(self, ctx: Context[State]) -> Host:
         """Who is calling."""
-        return host_of(ctx.request_context.meta, self.environ)
+        params = ctx.request_context.session.client_params
+        client = params.client_info.name if params is not None else ""
+        return host_of(ctx.request_context.meta, self.environ, client)
+
+    def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
+        """Whether this caller can replace the window of that session, and who puts pins back."""
+        if self.host(ctx).is_closed:
+            return info.traits.model_copy(update={"owns_window": False}).mode
+        return info.traits.mode
 
     def check_records(self) -> None:
         """Refuse to keep what the user asked not to have kept."""

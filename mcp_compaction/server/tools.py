@@ -20,11 +20,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from mcp_compaction.compactor import Compactor, Quote, check_ask
+from mcp_compaction.compactor import Compactor, PinWish, Quote, check_ask
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.outline import boundary_cues, outline
 from mcp_compaction.core.pages import page
-from mcp_compaction.core.receipt import receipt_text
+from mcp_compaction.core.receipt import outcome_text, receipt_text
 from mcp_compaction.core.refs import parse_span
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded
@@ -33,7 +33,6 @@ from mcp_compaction.model import (
     Ask,
     Author,
     Compaction,
-    Pin,
     PinKind,
     PinScope,
     SessionInfo,
@@ -133,50 +132,49 @@ async def compress_context(
     if isinstance(asking, InputRequiredResult):
         return asking
     outcome = await asking.compress(info, ask, _reporting(ctx))
-    text = answers.compressed(outcome, info, is_recorded=bool(info.messages))
+    text = outcome_text(outcome, state.mode(ctx, info), info.name)
     meta = None
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
         after = await compactor.load(info)
         meta = directive(after, outcome, preserve_markers, *compactor.index_terms(after))
-    return await _answer(ctx, info, text, meta)
+    return await _answer(ctx, info, text, meta, asked=session)
 
 
-_FOR = {"session": "for this session", "project": "for this project", "global": "everywhere"}
-
-
-async def _asks_scope(
-    ctx: Ctx, text: str, scope: PinScope | None, supersedes: str | None, session: str | None
+async def _asks_pin(
+    ctx: Ctx,
+    text: str,
+    kind: PinKind,
+    scope: PinScope | None,
+    supersedes: str | None,
+    expires: str | None,
+    session: str | None,
 ) -> Elicit[Sure] | Sure:
-    """Asks only where the answer matters: to bind other sessions, or to drop a user's pin."""
-    if not _can_ask(ctx) or (scope in (None, "session") and supersedes is None):
+    """Asks only where the answer matters: to bind other sessions, or to change a user's pin."""
+    if not _can_ask(ctx):
         return Sure(sure=False)
-    old = await _pin(ctx, supersedes, session) if supersedes is not None else None
-    if old is not None and old.author == "user":
-        where = _FOR[scope or old.scope]
-        return Elicit(
-            f'The agent wants to replace your pin {old.ref}, "{old.text}", {where}, by: {text}',
-            Sure,
-        )
-    if scope in ("project", "global"):
-        return Elicit(f"The agent wants to pin {_FOR[scope]}: {text}", Sure)
-    return Sure(sure=False)
-
-
-async def _pin(ctx: Ctx, ref: str, session: str | None) -> Pin | None:
-    """The pin of that ref; none where the tool itself will say what is wrong."""
+    state = state_of(ctx)
     try:
-        state = state_of(ctx)
-        info, _ = await state.session(ctx, session, "look")
-        pins = await (await state.compactor()).pins(info)
-    except CompactionError:
+        wish = PinWish(text, "agent", kind, scope, supersedes, _moment(expires))
+        info = await _session_if_any(ctx, session)
+        compactor = await state.compactor()
+        question = await compactor.pin_question(state.whose.project, info, wish)
+    except CompactionError:  # the tool itself will say what is wrong
+        return Sure(sure=False)
+    return Elicit(question.text, Sure) if question is not None else Sure(sure=False)
+
+
+async def _session_if_any(ctx: Ctx, name: str | None) -> SessionInfo | None:
+    """The session a call means, if it is there already."""
+    try:
+        return (await state_of(ctx).session(ctx, name, "look"))[0]
+    except InputError:
         return None
-    return next((pin for pin in pins if pin.ref == ref), None)
 
 
 @telling(ToolError)
 async def pin_constraint(
     ctx: Ctx,
-    allowed: Annotated[ElicitationResult[Sure], Resolve(_asks_scope)],
+    allowed: Annotated[ElicitationResult[Sure], Resolve(_asks_pin)],
     text: Annotated[str, Field(description="Word for word, as the user said it.")],
     kind: Annotated[PinKind, Field(description="note: searchable, not shown.")] = "constraint",
     scope: Annotated[
@@ -188,26 +186,30 @@ async def pin_constraint(
     expires: Annotated[str | None, Field(description="ISO time.")] = None,
     session: Name = None,
 ) -> CallToolResult:
-    """Keep a rule, open task or fact in sight word for word through every compaction."""
+    """Keep a rule, task or fact word for word; these tools show it until released."""
     state = state_of(ctx)
     state.check_records()
-    pinning.check_text(text)
-    until = _moment(expires)
+    by, until = _by(allowed), _moment(expires)
     compactor = await state.compactor()
+    wish = PinWish(text, by, kind, scope, supersedes, until)
+    if by == "agent" and await _session_if_any(ctx, session) is None:
+        # What is refused begins no session.
+        pinning.check_question(await compactor.pin_question(state.whose.project, None, wish))
     info, is_new = await state.session(ctx, session, "make")
     done = await compactor.pin(
         info,
         text,
-        by=_by(allowed),
+        by=by,
         kind=kind,
         scope=scope,
         supersedes=supersedes,
         expires=until,
+        channel="dialog" if by == "user" else None,
     )
-    text = answers.pinned(done)
+    said = answers.pinned(done, state.mode(ctx, info), info.traits.pins_put_back)
     if is_new:
-        text = f"{text}\n{answers.begun(info, await state.inherited(info))}"
-    return await _answer(ctx, info, text)
+        said = f"{said}\n{answers.begun(info, await state.inherited(info))}"
+    return await _answer(ctx, info, said, asked=session)
 
 
 @telling(ToolError)
@@ -241,17 +243,20 @@ async def recall_archived(
         raise InputError("pass query to look for words, or refs to read what they name; not both.")
     if query is None and refs is None:
         return await _resume(ctx, session, scope, nonce)
-    info = await _looked_up(ctx, session, scope)
-    if refs is not None:
-        # Who turns a page recalls nothing new.
-        found = await (compactor.quote if skip else compactor.recall_refs)(info, refs)
-        text = answers.quoted(found, info, nonce, _page(compactor, found, max_tokens, skip), skip)
-    else:
+    project = state.whose.project
+    if refs is None:
+        info = await _searched_from(ctx, session, scope)
         hits = await compactor.recall(
-            info, query or "", scope=scope, max_tokens=max_tokens, skip=skip
+            info, query or "", scope=scope, project=project, max_tokens=max_tokens, skip=skip
         )
-        text = answers.recalled(hits, info, query or "", nonce, skip)
-    return await _answer(ctx, info, text)
+        text = answers.recalled(hits, _place(project, info), query or "", nonce, skip)
+    else:
+        info = await _looked_up(ctx, session, scope)
+        # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
+        is_new = not skip and info.project == project
+        found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
+        text = answers.quoted(found, info, nonce, _page(compactor, found, max_tokens, skip), skip)
+    return await _answer(ctx, info, text, asked=session, shows_pins=not skip)
 
 
 @telling(ToolError)
@@ -266,16 +271,19 @@ async def context_stats(
     try:
         info, _ = await state.session(ctx, session, "look")
     except NothingRecorded as nothing:
-        return _plain(str(nothing), await compactor.project_pins(state.whose.project))
+        return await _without_session(ctx, str(nothing))
     found = await compactor.stats(info)
     loaded = await compactor.load(info)
     passages = outline(loaded.messages) if detail == "full" else ()
-    text = answers.stats(found, boundary_cues(loaded.messages), passages)
-    return CallToolResult(content=[TextContent(type="text", text=text)])
+    mode = state.mode(ctx, info)
+    text = answers.stats(found, mode, boundary_cues(loaded.messages), passages)
+    return await _answer(ctx, info, text, asked=session, has_fill=True)
 
 
 async def _asks_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Sure] | Sure:
-    pin = await _pin(ctx, ref, session) if _can_ask(ctx) else None
+    info = await _session_if_any(ctx, session) if _can_ask(ctx) else None
+    pins = await (await state_of(ctx).compactor()).pins(info) if info is not None else ()
+    pin = next((pin for pin in pins if pin.ref == ref), None)
     if pin is None or pin.author != "user":
         return Sure(sure=False)
     return Elicit(f"The agent wants to release your pin {pin.ref}: {pin.text}", Sure)
@@ -293,7 +301,7 @@ async def unpin_constraint(
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")
     pin = await compactor.unpin(info, ref, by=_by(allowed))
-    return await _answer(ctx, info, answers.unpinned(pin))
+    return await _answer(ctx, info, answers.unpinned(pin), asked=session)
 
 
 @telling(ToolError)
@@ -308,11 +316,12 @@ async def restore_context(
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")
     outcome = await compactor.restore(info, ref, force)
+    text = outcome_text(outcome, state.mode(ctx, info), info.name)
     if not isinstance(outcome, Compaction):
-        return await _answer(ctx, info, answers.compressed(outcome, info, is_recorded=True))
+        return await _answer(ctx, info, text, asked=session)
     after = await compactor.load(info)
     meta = directive(after, outcome, True, *compactor.index_terms(after))
-    return await _answer(ctx, info, receipt_text(outcome.receipt, info.traits.owns_window), meta)
+    return await _answer(ctx, info, text, meta, asked=session)
 
 
 @telling(ToolError)
@@ -331,7 +340,7 @@ async def record_messages(
     came = incoming(messages)
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session, "make")
-    if not info.traits.owns_window:
+    if not info.traits.owns_window and not state.host(ctx).is_closed:
         info = await compactor.own_window(info)
     done = await compactor.record(info, came, after, via="tool")
     refs = answers.refs(done.seqs) or "none"
@@ -342,11 +351,11 @@ async def record_messages(
         lines.append(answers.begun(info, await state.inherited(info)))
     relief = await compactor.relieve(info)
     if not isinstance(relief, Compaction):
-        return await _answer(ctx, info, "\n".join(lines))
+        return await _answer(ctx, info, "\n".join(lines), asked=session)
     lines.append(f"the window was full:\n{receipt_text(relief.receipt)}")
     after_relief = await compactor.load(info)
     meta = directive(after_relief, relief, True, *compactor.index_terms(after_relief))
-    return await _answer(ctx, info, "\n".join(lines), meta)
+    return await _answer(ctx, info, "\n".join(lines), meta, asked=session)
 
 
 async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
@@ -359,39 +368,89 @@ async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
     return (await state.session(ctx, name, "look"))[0]
 
 
+async def _searched_from(ctx: Ctx, name: str | None, scope: str) -> SessionInfo | None:
+    """The session a search starts from; beyond one session none has to be named."""
+    state = state_of(ctx)
+    if scope == "session" or name is not None or state.whose.must_name:
+        return await _looked_up(ctx, name, scope)
+    return await _session_if_any(ctx, None)
+
+
+def _place(project: str, info: SessionInfo | None) -> answers.Place:
+    if info is None:
+        return answers.Place(project)
+    return answers.Place(info.project, info.name, info.updated.year)
+
+
 async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToolResult:
     state = state_of(ctx)
     compactor = await state.compactor()
-    left = await compactor.project_pins(state.whose.project)
-    if name is None and not state.whose.must_name and not state.host(ctx).tells:
-        found = await compactor.sessions(state.whose.project, 5)
+    whose = state.whose
+    if name is None and not whose.must_name and not state.host(ctx).tells and len(whose.known) != 1:
+        found = await compactor.sessions(whose.project, 5)
         if not found:
             raise InputError("nothing is kept for this project yet; pin or compress starts it.")
-        return _plain(answers.sessions(found), left)
+        return await _without_session(ctx, answers.sessions(found))
     try:
         info = await _looked_up(ctx, name, scope)
     except NothingRecorded as nothing:
-        if not left:
+        if not await compactor.project_pins(whose.project):
             raise
-        return _plain(str(nothing), left)
-    return await _answer(ctx, info, answers.brief(await compactor.brief(info), nonce))
+        return await _without_session(ctx, str(nothing))
+    text = answers.brief(await compactor.brief(info), nonce)
+    return await _answer(ctx, info, text, asked=name)
 
 
-def _plain(text: str, left: Sequence[Pin]) -> CallToolResult:
+async def _without_session(ctx: Ctx, text: str) -> CallToolResult:
     """A text where no session is meant yet, with what the project's earlier ones left."""
-    told = f"{text}\n{pinned_block(left)}" if left else text
-    return CallToolResult(content=[TextContent(type="text", text=told)])
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    left = await compactor.project_pins(state.whose.project)
+    told = f"{pinned_block(left)}\n{text}" if left else text
+    news = answers.announced(await compactor.announce(state.whose.project), told)
+    return CallToolResult(content=[TextContent(type="text", text="\n".join([told, *news]))])
 
 
 async def _answer(
-    ctx: Ctx, info: SessionInfo, text: str, meta: dict[str, Any] | None = None
+    ctx: Ctx,
+    info: SessionInfo | None,
+    text: str,
+    meta: dict[str, Any] | None = None,
+    *,
+    asked: str | None,
+    shows_pins: bool = False,
+    has_fill: bool = False,
 ) -> CallToolResult:
-    """A text, its last line the fill where that is known."""
-    compactor = await state_of(ctx).compactor()
-    session = await compactor.load(info)
-    if session.messages:
-        text = f"{text}\n{answers.fill_line(compactor.fill_of(session))}"
-    return CallToolResult(content=[TextContent(type="text", text=text)], _meta=meta)
+    """A text with what belongs around it; its last line the fill where that is known.
+
+    `asked`: the session as it was named. `shows_pins`: where nothing else puts them back, the
+    pins come first. `has_fill`: the text says it already.
+    """
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    lines: list[str] = []
+    if shows_pins and (info is None or state.mode(ctx, info) == "plain"):
+        lines += await _pins_first(state, compactor, info)
+    lines.append(text)
+    is_ours = info is not None and info.project == state.whose.project
+    news = await compactor.announce(state.whose.project, info if is_ours else None)
+    lines += answers.announced(news, "\n".join(lines))
+    if asked is None and info is not None and not state.host(ctx).tells:
+        lines.append(answers.only_session(info))
+    if not has_fill and info is not None and state.mode(ctx, info) == "own":
+        session = await compactor.load(info)
+        if session.messages:
+            lines.append(answers.fill_line(compactor.fill_of(session)))
+    return CallToolResult(content=[TextContent(type="text", text="\n".join(lines))], _meta=meta)
+
+
+async def _pins_first(state: State, compactor: Compactor, info: SessionInfo | None) -> list[str]:
+    if info is None:
+        pins = await compactor.project_pins(state.whose.project)
+    else:
+        pins = await compactor.pins(info)
+    block = pinned_block(pin for pin in pins if pin.kind != "note")
+    return [block] if block else []
 
 
 def _reporting(ctx: Ctx) -> Any:

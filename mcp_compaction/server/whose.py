@@ -15,7 +15,27 @@ Purpose = Literal["make", "look"]
 
 _CLAUDE_CODE = "CLAUDE_CODE_SESSION_ID"
 _MOST_NAME = 80
-_MOST_SESSIONS = 1_000
+# How clients begin their names that keep their window to themselves: no answer of ours can replace
+# it. The first four were observed, the others are as documented.
+_CLOSED_CLIENTS = (
+    "claude-code",
+    "codex",
+    "opencode",
+    "gemini-cli",
+    "claude-ai",
+    "claude desktop",
+    "cline",
+    "continue",
+    "cursor",
+    "github-copilot",
+    "goose",
+    "jetbrains",
+    "roo",
+    "visual studio code",
+    "vscode",
+    "windsurf",
+    "zed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +44,7 @@ class Host:
 
     name: str = ""
     session: str | None = None
+    is_closed: bool = False  # known to keep its window to itself
 
     @property
     def tells(self) -> bool:
@@ -31,14 +52,15 @@ class Host:
         return self.session is not None
 
 
-def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str]) -> Host:
+def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: str = "") -> Host:
     """The host's own word in a call's metadata, else in the environment it started us in."""
+    is_closed = client.strip().lower().startswith(_CLOSED_CLIENTS)
     thread = (meta or {}).get("threadId") or (meta or {}).get("sessionId")
     if isinstance(thread, str) and thread:
-        return Host("codex", thread)
+        return Host("codex", thread, is_closed=True)
     if environ.get(_CLAUDE_CODE):
-        return Host("claude-code", environ[_CLAUDE_CODE])
-    return Host()
+        return Host("claude-code", environ[_CLAUDE_CODE], is_closed or not client)
+    return Host(is_closed=is_closed)
 
 
 @dataclass(slots=True)
@@ -59,6 +81,8 @@ class Whose:
             raise InputError('pass session="NAME": over HTTP every call names its session.')
         if host.tells:
             return await self._told(compactor, host, purpose)
+        if len(self.known) == 1:
+            return await compactor.find(self.project, next(iter(self.known))), False
         if self.known or purpose == "look":
             raise UnknownSession(await self._which(compactor))
         return self._remember(
@@ -71,22 +95,24 @@ class Whose:
         tidy = name.strip()
         if not tidy or len(tidy) > _MOST_NAME or not tidy.isprintable():
             raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
-        if purpose == "look":
-            return self._remember(await self._find(compactor, tidy), False)
+        try:
+            return self._remember(await compactor.find(self.project, tidy), False)
+        except UnknownSession as unknown:
+            await self._offer_elsewhere(compactor, tidy)
+            if purpose == "look":
+                raise unknown
         key = SessionKey(project=self.project, name=tidy)
         return self._remember(*await compactor.open(key, Traits(owns_window=False)))
 
-    async def _find(self, compactor: Compactor, name: str) -> SessionInfo:
-        try:
-            return await compactor.find(self.project, name)
-        except UnknownSession:
-            elsewhere = None if self.must_name else await compactor.find_anywhere(name)
-            if elsewhere is None:
-                raise
+    async def _offer_elsewhere(self, compactor: Compactor, name: str) -> None:
+        """Name the session of another project that may be meant, rather than begin a second."""
+        elsewhere = None if self.must_name else await compactor.find_anywhere(name)
+        if elsewhere is not None:
             raise UnknownSession(
-                f'"{name}" is a session of another project, {elsewhere.project}; '
-                'recall_archived with scope="all" reads it from here.'
-            ) from None
+                f'"{name}" is a session of another project, {elsewhere.project}; recall_archived '
+                f'with session="{name}" and scope="all" reads it from here. For a session of this '
+                "project pass another name."
+            )
 
     async def _told(
         self, compactor: Compactor, host: Host, purpose: Purpose
@@ -98,9 +124,9 @@ class Whose:
         return self._remember(info, is_new)
 
     async def _known_to(self, compactor: Compactor, host: Host) -> SessionInfo:
-        for info in await compactor.sessions(self.project, _MOST_SESSIONS):
-            if (info.host, info.host_session) == (host.name, host.session):
-                return info
+        info = await compactor.find_of_host(self.project, host.session or "", host.name)
+        if info is not None:
+            return info
         raise NothingRecorded(
             "nothing of this chat is kept yet, so its fill is unknown; pin_constraint or "
             "compress_context with a digest starts it."

@@ -152,7 +152,7 @@ def test_a_model_and_a_window_can_be_set_later(recorded: Shell) -> None:
 def test_a_digest_of_ones_own_begins_a_session(shell: Shell) -> None:
     digest = b"DECISIONS\n- keep the token bucket in Redis\n"
     said = shell.done("compress", "--digest", "-", "--session", "plain-chat", stdin=digest)
-    assert "c1 saved: " in said
+    assert 'c1 saved as "plain-chat": ' in said
     assert "in the new session plain-chat" in said
     assert "Redis" in shell.done("show", "--full")
 
@@ -307,13 +307,13 @@ def test_a_rule_that_nobody_pinned_is_offered_until_it_is(shell: Shell) -> None:
     rule = "Never push to main; only the staging key."
     shell.done("record", "--session", "s", "--window", "12000", stdin=CHAT)
     offered = (
-        f'rule not pinned? m1 user: "{rule}"\n'
+        f'rule not pinned? m1 user, as the agent told it: "{rule}"\n'
         "to keep one in sight: mcp-compaction pin with its exact words\n"
     )
     assert offered in shell.done("stats")
     assert offered in shell.done("compress")
     (candidate,) = json.loads(shell.done("stats", "--json"))["offer"]["candidates"]
-    assert candidate == {"ref": "m1", "text": rule}
+    assert candidate == {"ref": "m1", "text": rule, "is_told": True}
     shell.as_user().done("pin", rule)
     assert "not pinned" not in shell.done("stats")
 

@@ -175,8 +175,8 @@ def test_what_is_prepared_is_not_prepared_again() -> None:
     sizes = f"{kilo(first.receipt.before)} -> {kilo(first.receipt.after)}"
     assert again.text == (
         f"already prepared: c1 {sizes} of 2.0k tokens, 0 said since. The "
-        "window is the host's: its own compaction, or a fresh chat, uses it, and calling again "
-        "frees nothing. Go on."
+        "window is the host's: a fresh chat that goes on with this session uses it, and calling "
+        "again frees nothing. Go on."
     )
     assert gated(seen, target_percent=90.0) == again
     more = said(seen, chatter(3), len(session.messages))

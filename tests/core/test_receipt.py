@@ -24,6 +24,7 @@ from mcp_compaction.model import (
     Compaction,
     Failed,
     Kept,
+    Mode,
     NothingToDo,
     Offer,
     Projection,
@@ -116,10 +117,26 @@ def test_a_receipt_of_before_there_were_offers_is_still_read() -> None:
 
 
 def test_a_bare_receipt_is_two_lines_and_honest_about_the_window() -> None:
-    assert receipt_text(receipt(), owns_window=False) == (
+    assert receipt_text(receipt()) == (
         "c4 done: 148k -> 61k of 200k tokens (scaled).\n"
-        "window: unchanged until the host compacts. undo: restore_context c4"
+        "window: smaller from your next step. undo: restore_context c4"
     )
+
+
+@pytest.mark.parametrize("mode", ["hooks", "plain"])
+def test_a_window_of_the_hosts_is_never_said_to_shrink(mode: Mode) -> None:
+    done, back = (
+        receipt_text(receipt(), mode, "tax"),
+        receipt_text(receipt(kind="restore"), mode, "tax"),
+    )
+    assert done.endswith(
+        "window: the host's, and unchanged; smaller is the view that a fresh chat starts from. "
+        'Tell the user: "For a fresh window open a new chat and write: continue tax"\n'
+        "undo: restore_context c4"
+    )
+    assert "window: the host's, and unchanged; as it was is the view" in back
+    for text in (done, back):
+        assert "your next step" not in text
 
 
 @pytest.mark.parametrize(
@@ -204,7 +221,7 @@ def test_who_only_asks_how_things_stand_is_not_told_of_a_refusal(start: str) -> 
 
 def test_a_compaction_is_told_by_its_receipt() -> None:
     done = Compaction(base_version=0, view=View(), digests=(), receipt=receipt())
-    assert outcome_text(done, owns_window=False) == receipt_text(receipt(), owns_window=False)
+    assert outcome_text(done, "plain", "tax") == receipt_text(receipt(), "plain", "tax")
 
 
 def test_what_a_shorter_digest_frees_more_counts_for_its_rung() -> None:

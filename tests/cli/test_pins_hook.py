@@ -1,0 +1,141 @@
+"""`mcp-compaction pins` as a host's SessionStart hook: the pins of that chat, for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.render import PINNED_LABEL
+from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
+from tests.cli.conftest import Shell
+
+SCRIPT = Path(sys.executable).with_name("mcp-compaction")
+KEY = {"host": "claude-code", "host_session": "0f8a"}
+
+
+def told(source: str, **more: str) -> bytes:
+    """What Claude Code writes to a SessionStart hook."""
+    fields = {"session_id": "0f8a", "cwd": "/nowhere", "hook_event_name": "SessionStart"}
+    return json.dumps({**fields, "source": source, **more}).encode()
+
+
+def with_compactor(shell: Shell, story: Any) -> Any:
+    """What a story gives that a program plays on the shell's store."""
+
+    async def play() -> Any:
+        compactor = await open_compactor(
+            load_settings({**shell.environ, "MCP_COMPACTION_HOME": str(shell.home)})
+        )
+        try:
+            return await story(compactor)
+        finally:
+            await compactor.close()
+
+    return asyncio.run(play())
+
+
+@pytest.fixture
+def chat(shell: Shell) -> Shell:
+    """A shell whose project has two chats of Claude Code, a pin in each, and one of its own."""
+
+    async def story(compactor: Compactor) -> None:
+        project = os.path.realpath(shell.folder / "project")
+        for host_session, text in (("0f8a", "Mine alone."), ("77aa", "Another chat's.")):
+            key = SessionKey(project=project, host="claude-code", host_session=host_session)
+            info, _ = await compactor.open(key, Traits(owns_window=False))
+            await compactor.pin(info, text, by="agent")
+        await compactor.pin(info, "For the project.", by="user", scope="project")
+        other, _ = await compactor.open(SessionKey(project="/elsewhere"))
+        await compactor.pin(other, "Another project's.", by="user", scope="project")
+
+    with_compactor(shell, story)
+    return shell
+
+
+def session_of_the_chat(shell: Shell) -> SessionInfo:
+    async def story(compactor: Compactor) -> SessionInfo | None:
+        return await compactor.find_of_host(os.path.realpath(shell.folder / "project"), "0f8a")
+
+    info = with_compactor(shell, story)
+    assert isinstance(info, SessionInfo)
+    return info
+
+
+def test_it_prints_only_the_pins_of_that_chat_and_its_project(chat: Shell) -> None:
+    assert chat.done("pins", stdin=told("compact")) == (
+        f"{PINNED_LABEL}\n"
+        "p1 constraint, by agent: Mine alone.\n"
+        "p3 constraint, by user: For the project.\n"
+    )
+
+
+def test_a_chat_that_kept_nothing_yet_gets_the_projects_pins(chat: Shell) -> None:
+    out = chat.done("pins", stdin=told("clear", session_id="new"))
+    assert out == f"{PINNED_LABEL}\np3 constraint, by user: For the project.\n"
+
+
+def test_only_after_a_compaction_is_it_noted_that_pins_were_put_back(chat: Shell) -> None:
+    for source in ("startup", "clear", "resume"):
+        chat.done("pins", stdin=told(source))
+        assert session_of_the_chat(chat).traits.mode == "plain"
+    chat.done("pins", stdin=told("compact"))
+    assert session_of_the_chat(chat).traits.mode == "hooks"
+
+
+def test_without_a_store_it_says_nothing_and_makes_none(shell: Shell) -> None:
+    ran = shell("pins", stdin=told("startup"))
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert not shell.home.exists()
+
+
+def test_the_project_is_the_hosts_word_else_the_git_top_of_its_folder(
+    chat: Shell, tmp_path: Path
+) -> None:
+    project = Path(os.path.realpath(chat.folder / "project"))
+    (project / "deep" / "er").mkdir(parents=True)
+    (project / ".git").mkdir()
+    environ = {**chat.environ, "PATH": os.environ["PATH"]}
+    del environ["MCP_COMPACTION_PROJECT"]
+    for host, folder in (({"CLAUDE_PROJECT_DIR": str(project)}, "/"), ({}, f"{project}/deep/er")):
+        ran = subprocess.run(
+            [str(SCRIPT), "pins", "--home", str(chat.home)],
+            input=told("compact", cwd=folder),
+            env={**environ, **host},
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+        )
+        assert b"Mine alone." in ran.stdout
+        assert b"Another" not in ran.stdout
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"not json", b'{"session_id": 4}', b"\xff"])
+def test_what_no_host_wrote_is_passed_over(text: bytes, chat: Shell) -> None:
+    assert "Another chat's." in chat.done("pins", stdin=text)
+
+
+def test_a_silent_open_stdin_is_not_waited_for_forever(chat: Shell) -> None:
+    environ = {**chat.environ, "PATH": os.environ["PATH"]}
+    with subprocess.Popen(
+        [str(SCRIPT), "pins", "--home", str(chat.home)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert b"Mine alone." in running.stdout.read()  # ends by itself: nothing was written
+        assert running.stderr.read() == b""
+        assert running.wait() == 0

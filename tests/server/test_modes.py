@@ -1,0 +1,344 @@
+"""Words follow what is plugged in: an own loop, a hook that puts pins back, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.types import Implementation
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.render import PINNED_LABEL
+from mcp_compaction.formats import incoming
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.server.app import INSTRUCTIONS
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
+from tests.server.talking import ERAS, SMALL, Era, Talk, talk
+from tests.strategies import coding_session
+
+both_eras = pytest.mark.parametrize("era", ERAS)
+# As these hosts name themselves when they connect.
+CLOSED = ["claude-code", "codex-mcp-client", "opencode", "gemini-cli-mcp-client", "claude-ai"]
+closed_hosts = pytest.mark.parametrize("client", CLOSED)
+RULE = "Never push to main."
+LONG = coding_session(40, 300)
+CHAT = {"CLAUDE_CODE_SESSION_ID": "0f8a"}
+FALSE = re.compile(r"surviv|every compaction|through (?:a|every) compaction", re.I)
+
+
+def named(client: str) -> dict[str, Any]:
+    """The client of a host."""
+    return {"client_info": Implementation(name=client, version="1")}
+
+
+def compactor_of(folder: Path, story: Any) -> None:
+    """Let a program work on the same store."""
+
+    async def play() -> None:
+        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
+        compactor = await open_compactor(settings)
+        try:
+            await story(compactor)
+        finally:
+            await compactor.close()
+
+    asyncio.run(play())
+
+
+@both_eras
+@closed_hosts
+def test_in_a_closed_host_no_answer_says_that_pins_survive(
+    tmp_path: Path, era: Era, client: str
+) -> None:
+    async def story(chat: Talk) -> None:
+        answers = [
+            await chat.say("pin_constraint", text=RULE, session="a"),
+            await chat.say("record_messages", messages=LONG, session="a"),
+            await chat.say("compress_context", reason="x", target_percent=30, session="a"),
+            await chat.say("context_stats", session="a"),
+            await chat.say("recall_archived", session="a"),
+            await chat.prompt("pin", text="Be brief.", session="a"),
+            *(tool.description or "" for tool in (await chat.client.list_tools()).tools),
+            INSTRUCTIONS,
+        ]
+        for text in answers:
+            assert not FALSE.search(text), text
+        pinned = answers[0]
+        assert "nothing is known to put it back after the host's own compaction" in pinned
+        assert "call context_stats or recall_archived" in pinned
+
+    talk(tmp_path, story, era, **named(client))
+
+
+@both_eras
+@closed_hosts
+def test_a_closed_hosts_window_is_never_said_to_be_the_agents(
+    tmp_path: Path, era: Era, client: str
+) -> None:
+    async def story(chat: Talk) -> None:
+        recorded = await chat.say("record_messages", messages=LONG, session="a")
+        stats = await chat.say("context_stats", session="a")
+        receipt = await chat.say("compress_context", reason="x", target_percent=30, session="a")
+        restored = await chat.say("restore_context", ref="c1", session="a", force=True)
+        for text in (recorded, stats, receipt, restored):
+            assert "yours to replace" not in text
+            assert "your next step" not in text
+            assert not re.search(r"fill: [\d.]+", text)
+        assert "fill: unknown, the window is the host's; recorded are 81 messages" in stats
+        assert "window: the host's, and unchanged" in receipt
+        assert "continue a" in receipt
+
+    talk(tmp_path, story, era, **named(client))
+
+
+@both_eras
+def test_a_loop_is_told_that_its_pins_stand_in_every_view(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        recorded = await chat.say("record_messages", messages=LONG, session="a")
+        assert re.search(r"\nfill: [\d.]+k of 10k", recorded)
+        pinned = await chat.say("pin_constraint", text=RULE, session="a")
+        assert "it stands in every view of this session" in pinned
+        await chat.say("compress_context", reason="x", session="a")
+        assert RULE in await chat.read("a/context")
+        assert "window: yours to replace" in await chat.say("context_stats", session="a")
+
+    talk(tmp_path, story, era, **named("my-loop"))
+
+
+@both_eras
+def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) -> None:
+    async def before(chat: Talk) -> None:
+        assert "nothing is known" in await chat.say("pin_constraint", text=RULE)
+
+    async def hook(compactor: Compactor) -> None:
+        info = await compactor.find_of_host("/p", "0f8a")
+        assert info is not None
+        await compactor.put_pins_back(info)
+
+    async def after(chat: Talk) -> None:
+        pinned = await chat.say("pin_constraint", text="Ask before a deploy.")
+        assert "a hook shows it again after the host's own compaction" in pinned
+        assert "a hook puts pins back after it" in await chat.say("context_stats")
+        assert PINNED_LABEL not in await chat.say("recall_archived", query="deploy")
+
+    host = named("claude-code")
+    talk(tmp_path, before, era, environ=CHAT, **host)
+    compactor_of(tmp_path, hook)
+    talk(tmp_path, after, era, environ=CHAT, **host)
+
+
+@both_eras
+def test_stats_and_recall_show_the_pins_words_first(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        await chat.say("compress_context", reason="x", digest="FACTS\n- the port is 8437")
+        await chat.say("pin_constraint", text=RULE)
+        block = f"{PINNED_LABEL}\np1 constraint, by agent: {RULE}"
+        head, *_ = (await chat.say("context_stats")).split("\nfill")
+        assert head.split("\n", 1)[1] == block
+        for answer in (
+            await chat.say("recall_archived", query="port"),
+            await chat.say("recall_archived", refs="d1"),
+        ):
+            assert answer.startswith(f"{block}\n")
+        assert block in (await chat.say("recall_archived")).split("<archived")[0]
+
+    talk(tmp_path, story, era, environ=CHAT, **named("claude-code"))
+
+
+@both_eras
+def test_turning_a_page_does_not_show_the_pins_again(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG, session="a")
+        await chat.say("pin_constraint", text=RULE, session="a")
+        more = await chat.say("recall_archived", refs="m1", session="a", cursor="20")
+        assert PINNED_LABEL not in more
+
+    talk(tmp_path, story, era, **named("opencode"))
+
+
+@both_eras
+def test_from_fifteen_points_below_the_trigger_stats_advise_to_compress(
+    tmp_path: Path, era: Era
+) -> None:
+    async def story(chat: Talk) -> None:
+        seen: dict[int, bool] = {}
+        for start in range(0, len(LONG), 2):
+            recorded = await chat.say(
+                "record_messages", messages=LONG[start : start + 2], session="a"
+            )
+            if "the window was full" in recorded:
+                break
+            stats = await chat.say("context_stats", session="a")
+            fill = re.search(r"\((\d+) %", stats.split("fill: ")[-1])
+            assert fill is not None
+            advice = f"{fill[1]} % full, at 95 % it is compressed without being asked: compress at"
+            seen[int(fill[1])] = f"{advice} the next boundary" in stats
+        assert any(not is_advised for is_advised in seen.values())
+        assert any(seen.values())
+        assert all(is_advised == (percent >= 80) for percent, is_advised in seen.items())
+
+    talk(tmp_path, story, era)
+
+
+def test_the_instructions_hold_both_halves_of_the_rubric() -> None:
+    words = " ".join(INSTRUCTIONS.split())
+    assert "when a task is finished or before a large input" in words
+    assert "not mid-derivation, not while stuck" in words
+    assert "After the host itself has compacted, call context_stats" in words
+
+
+# Sessions
+
+
+@both_eras
+def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        first = await chat.say("pin_constraint", text=RULE)
+        assert 'session "p-1": the only one this server has used' in first
+        for answer in (
+            await chat.say("pin_constraint", text="Be brief."),
+            await chat.say("context_stats"),
+            await chat.say("recall_archived"),
+            await chat.say("recall_archived", query="push"),
+            await chat.say("compress_context", reason="x", digest="OPEN\n- a task"),
+            await chat.say("record_messages", messages=LONG[:2]),
+            await chat.say("unpin_constraint", ref="p2"),
+        ):
+            assert 'session "p-1": the only one' in answer
+        await chat.say("pin_constraint", text=RULE, session="second")
+        for tool in ("context_stats", "recall_archived"):
+            result = await chat.call(tool)
+            assert "which session?" in str(result.content)
+
+    talk(tmp_path, story, era, **named("opencode"))
+
+
+@both_eras
+def test_across_sessions_none_has_to_be_named_and_projects_are(tmp_path: Path, era: Era) -> None:
+    async def elsewhere(compactor: Compactor) -> None:
+        info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
+        await compactor.record(info, incoming([{"role": "user", "content": "The zebra is 41."}]))
+
+    async def story(chat: Talk) -> None:
+        found = await chat.say("recall_archived", query="zebra", scope="all")
+        assert "[project /q session taxes m1 user" in found
+        nothing = await chat.say("recall_archived", query="zebra", scope="project")
+        assert "among 0 messages of project /p" in nothing
+        await chat.say("record_messages", messages=LONG[:1], session="mine")
+        found = await chat.say("recall_archived", query="zebra", scope="all", session="mine")
+        assert "[project /q session taxes m1 user" in found
+
+    compactor_of(tmp_path, elsewhere)
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_looking_into_another_project_writes_nothing(tmp_path: Path, era: Era) -> None:
+    dumps: list[str] = []
+
+    async def elsewhere(compactor: Compactor) -> None:
+        info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
+        await compactor.record(info, incoming(LONG))
+        await compactor.compress(info, _ask())
+
+    async def note(compactor: Compactor) -> None:
+        info = await compactor.find("/q", "taxes")
+        stats = await compactor.stats(info)
+        dumps.append(json.dumps([stats.regret.model_dump(), list(stats.events)]))
+
+    async def story(chat: Talk) -> None:
+        for arguments in ({"refs": "m3"}, {"query": "limiter"}, {}):
+            await chat.say("recall_archived", session="taxes", scope="all", **arguments)
+
+    compactor_of(tmp_path, elsewhere)
+    compactor_of(tmp_path, note)
+    talk(tmp_path, story, era)
+    compactor_of(tmp_path, note)
+    assert dumps[0] == dumps[1]
+
+
+def _ask() -> Any:
+    from mcp_compaction.model import Ask
+
+    return Ask(reason="x", target_percent=30)
+
+
+# Pins that bind others
+
+
+@both_eras
+def test_a_pin_for_others_is_announced_once_with_who_when_and_how(tmp_path: Path, era: Era) -> None:
+    async def monday(chat: Talk) -> None:
+        await chat.prompt("pin", text=RULE, session="monday")
+        assert "since the last session" not in await chat.say("context_stats", session="monday")
+
+    async def tuesday(chat: Talk) -> None:
+        first = await chat.say("pin_constraint", text="Be brief.", session="tuesday")
+        assert "pinned for others since the last session here; tell the user:" in first
+        assert re.search(
+            r"\np1 for this project, by user by a prompt in session monday, \w{3} \d\d \d\d:\d\d",
+            first,
+        )
+        assert "since the last session" not in await chat.say("context_stats", session="tuesday")
+
+    talk(tmp_path, monday, era)
+    talk(tmp_path, tuesday, era)
+
+
+@both_eras
+def test_a_refused_pin_begins_no_session(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        refused = await chat.fail("pin_constraint", text=RULE, scope="global", session="new")
+        assert "a global pin needs the user: the text stands in no user message" in refused
+        assert json.loads(await chat.read("sessions")) == []
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_a_refusal_names_the_message_an_agent_recorded(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        said = [{"role": "user", "content": f"Hello. {RULE}"}]
+        await chat.say("record_messages", messages=said, session="a")
+        refused = await chat.fail("pin_constraint", text=RULE, scope="project", session="a")
+        assert "m1 holds these words only as the agent told it" in refused
+        stats = await chat.say("context_stats", session="a")
+        assert f'rule not pinned? m1 user, as the agent told it: "{RULE}"' in stats
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: Era) -> None:
+    asked: list[str] = []
+
+    async def declines(_: Any, params: Any) -> Any:
+        from mcp.types import ElicitResult
+
+        asked.append(params.message)
+        return ElicitResult(action="decline")
+
+    async def story(chat: Talk) -> None:
+        await chat.prompt("pin", text=RULE, session="a")
+        block = await chat.read("a/pinned")
+        for changed in (
+            {"scope": "global", "expires": "2999-01-01T00:00:00+00:00"},
+            {"scope": "global"},
+            {"expires": "2999-01-01T00:00:00+00:00"},
+            {"supersedes": "p1"},
+        ):
+            text = "Push." if "supersedes" in changed else RULE
+            refused = await chat.fail("pin_constraint", text=text, session="a", **changed)
+            assert "p1 is the user's" in refused
+            assert await chat.read("a/pinned") == block
+
+    talk(tmp_path / "cannot ask", story, era)
+    talk(tmp_path / "says no", story, era, elicitation_callback=declines)
+    assert len(asked) == 4
+    assert "until 2999-01-01" in asked[0]
+    assert "to hold everywhere" in asked[1]
