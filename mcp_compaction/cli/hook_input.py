@@ -16,6 +16,7 @@ class HookInput(NamedTuple):
     """Which chat a hook was run for, where, and why."""
 
     session: str
+    event: str
     folder: str
     source: str  # of a SessionStart: startup, resume, clear or compact
 
@@ -37,6 +38,7 @@ def read_hook_input(stdin: TextIO) -> HookInput | None:
     folder, source = fields.get("cwd"), fields.get("source")
     return HookInput(
         session,
+        event,
         folder if isinstance(folder, str) else "",
         source if isinstance(source, str) else "",
     )

@@ -60,7 +60,9 @@ async def _put_back(call: Invocation, hook: HookInput) -> int:
             pins = await place.compactor.pins(info)
         block = pinned_block(pin for pin in pins if pin.kind != "note")
         if block:
-            call.screen.say(block)
+            call.screen.write_json(
+                {"hookSpecificOutput": {"hookEventName": hook.event, "additionalContext": block}}
+            )
         if block and info is not None and hook.source == "compact":
             await place.compactor.put_pins_back(info)
     return 0

@@ -231,9 +231,13 @@ def refs(seqs: Sequence[int]) -> str:
     return ", ".join(f"m{r[0]}" if len(r) == 1 else f"m{r[0]}..m{r[-1]}" for r in runs)
 
 
-def begun(info: SessionInfo, inherited: Sequence[Pin]) -> str:
-    """That a session is new, and what earlier ones of its project left it."""
-    line = f'new session "{info.name}": pass session="{info.name}" from now on'
+def begun(info: SessionInfo, inherited: Sequence[Pin], is_told: bool) -> str:
+    """That a session is new, and what earlier ones of its project left it.
+
+    `is_told`: the host says with each call which chat is calling, so that none need be named.
+    """
+    line = f'new session "{info.name}"'
+    line += "" if is_told else f': pass session="{info.name}" from now on'
     return f"{line}\n{pinned_block(inherited)}" if inherited else line
 
 
@@ -310,13 +314,13 @@ def _would_free(outcome: Outcome) -> str:
 def _window(info: SessionInfo, mode: Mode) -> str:
     if mode == "own":
         return "window: yours to replace; compress_context shrinks it from your next step"
-    pins = {
-        "hooks": f"a hook puts pins back after it, last {_day(info.traits.pins_put_back)}",
-        "plain": "nothing is known to put pins back after it, so call this again then",
-    }[mode]
+    if mode == "hooks":
+        pins = f"a hook puts the pins back, as it last did {_day(info.traits.pins_put_back)}"
+    else:
+        pins = "nothing is known to put the pins back: call context_stats again then"
     return (
-        "window: the host's. A fresh chat that goes on with this session starts small; the host's "
-        f"own compaction is its own: {pins}"
+        "window: the host's; a fresh chat that goes on with this session starts small. After the "
+        f"host's own compaction {pins}"
     )
 
 

@@ -81,4 +81,4 @@ async def pin(
     done = await compactor.pin(info, text, by="user", channel="prompt")
     said = answers.pinned(done, state.mode(ctx, info))
     told = f"I have pinned a rule, please keep to it.\n{said}"
-    return f"{told}\n{answers.begun(info, await state.inherited(info))}" if is_new else told
+    return f"{told}\n{await state.begun(ctx, info)}" if is_new else told

@@ -12,7 +12,8 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.model import Mode, Pin, SessionInfo
+from mcp_compaction.model import Mode, SessionInfo
+from mcp_compaction.server import answers
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import open_compactor
@@ -44,10 +45,11 @@ class State:
         """The session a call means, and whether it was made just now."""
         return await self.whose.find(await self.compactor(), self.host(ctx), name, purpose)
 
-    async def inherited(self, info: SessionInfo) -> tuple[Pin, ...]:
-        """What a new session has from earlier ones of its project."""
+    async def begun(self, ctx: Context[State], info: SessionInfo) -> str:
+        """That a session is new, and what it has from earlier ones of its project."""
         pins = await (await self.compactor()).project_pins(info.project)
-        return tuple(pin for pin in pins if pin.session != info.name)
+        inherited = tuple(pin for pin in pins if pin.session != info.name)
+        return answers.begun(info, inherited, self.host(ctx).tells)
 
     def host(self, ctx: Context[State]) -> Host:
         """Who is calling."""

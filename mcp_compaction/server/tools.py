@@ -208,8 +208,8 @@ async def pin_constraint(
     )
     said = answers.pinned(done, state.mode(ctx, info), info.traits.pins_put_back)
     if is_new:
-        said = f"{said}\n{answers.begun(info, await state.inherited(info))}"
-    return await _answer(ctx, info, said, asked=session)
+        said = f"{said}\n{await state.begun(ctx, info)}"
+    return await _answer(ctx, info, said, asked=info.name if is_new else session)
 
 
 @telling(ToolError)
@@ -348,7 +348,8 @@ async def record_messages(
     if done.diverged is not None:
         lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
     if is_new:
-        lines.append(answers.begun(info, await state.inherited(info)))
+        lines.append(await state.begun(ctx, info))
+        session = info.name
     relief = await compactor.relieve(info)
     if not isinstance(relief, Compaction):
         return await _answer(ctx, info, "\n".join(lines), asked=session)

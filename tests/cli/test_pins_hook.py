@@ -21,7 +21,6 @@ from mcp_compaction.wiring import open_compactor
 from tests.cli.conftest import Shell
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
-KEY = {"host": "claude-code", "host_session": "0f8a"}
 
 
 def told(source: str, **more: str) -> bytes:
@@ -63,6 +62,14 @@ def chat(shell: Shell) -> Shell:
     return shell
 
 
+def shown(shell: Shell, stdin: bytes) -> str:
+    """What the host is asked to show the model: both Claude Code and Codex read this form."""
+    (answer,) = json.loads(shell.done("pins", stdin=stdin)).items()
+    name, fields = answer
+    assert (name, fields["hookEventName"]) == ("hookSpecificOutput", "SessionStart")
+    return fields["additionalContext"]
+
+
 def session_of_the_chat(shell: Shell) -> SessionInfo:
     async def story(compactor: Compactor) -> SessionInfo | None:
         return await compactor.find_of_host(os.path.realpath(shell.folder / "project"), "0f8a")
@@ -73,16 +80,16 @@ def session_of_the_chat(shell: Shell) -> SessionInfo:
 
 
 def test_it_prints_only_the_pins_of_that_chat_and_its_project(chat: Shell) -> None:
-    assert chat.done("pins", stdin=told("compact")) == (
+    assert shown(chat, told("compact")) == (
         f"{PINNED_LABEL}\n"
         "p1 constraint, by agent: Mine alone.\n"
-        "p3 constraint, by user: For the project.\n"
+        "p3 constraint, by user: For the project."
     )
 
 
 def test_a_chat_that_kept_nothing_yet_gets_the_projects_pins(chat: Shell) -> None:
-    out = chat.done("pins", stdin=told("clear", session_id="new"))
-    assert out == f"{PINNED_LABEL}\np3 constraint, by user: For the project.\n"
+    block = shown(chat, told("clear", session_id="new"))
+    assert block == f"{PINNED_LABEL}\np3 constraint, by user: For the project."
 
 
 def test_only_after_a_compaction_is_it_noted_that_pins_were_put_back(chat: Shell) -> None:

@@ -123,7 +123,7 @@ def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) 
     async def after(chat: Talk) -> None:
         pinned = await chat.say("pin_constraint", text="Ask before a deploy.")
         assert "a hook shows it again after the host's own compaction" in pinned
-        assert "a hook puts pins back after it" in await chat.say("context_stats")
+        assert "a hook puts the pins back, as it last did" in await chat.say("context_stats")
         assert PINNED_LABEL not in await chat.say("recall_archived", query="deploy")
 
     host = named("claude-code")
@@ -199,7 +199,7 @@ def test_the_instructions_hold_both_halves_of_the_rubric() -> None:
 def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: Era) -> None:
     async def story(chat: Talk) -> None:
         first = await chat.say("pin_constraint", text=RULE)
-        assert 'session "p-1": the only one this server has used' in first
+        assert 'new session "p-1": pass session="p-1" from now on' in first
         for answer in (
             await chat.say("pin_constraint", text="Be brief."),
             await chat.say("context_stats"),
@@ -209,7 +209,7 @@ def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: E
             await chat.say("record_messages", messages=LONG[:2]),
             await chat.say("unpin_constraint", ref="p2"),
         ):
-            assert 'session "p-1": the only one' in answer
+            assert 'session "p-1": the only one this server has used' in answer
         await chat.say("pin_constraint", text=RULE, session="second")
         for tool in ("context_stats", "recall_archived"):
             result = await chat.call(tool)

@@ -289,7 +289,7 @@ def test_a_host_that_tells_its_session_needs_no_name(tmp_path: Path) -> None:
         assert "Never push to main." in await chat.say("recall_archived")
         stats = await chat.say("context_stats")
         assert "fill: unknown" in stats
-        assert "window: the host's. A fresh chat that goes on with this session" in stats
+        assert "window: the host's; a fresh chat that goes on with this session" in stats
 
     talk(tmp_path, story, environ=environ)
 
