@@ -8,6 +8,7 @@ from datetime import datetime
 
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.quoting import has_label, is_forged
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
@@ -17,7 +18,6 @@ _LEAST_CHARS = 8
 _BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
 _BEFORE = tuple(".!?。！？")
 _AFTER = tuple(".!?;。！？；")
-_FORGED = re.compile(r"^\s*(?:p\d+ (?:constraint|open task|fact), by |\[pinned:)", re.MULTILINE)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
 
 
@@ -27,8 +27,12 @@ def check_text(text: str) -> str:
         raise PinRefused("the text is blank; pass the rule word for word.")
     if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise PinRefused("the text holds a NUL or half a character; pass it as plain text.")
-    if _FORGED.search(text):
-        raise PinRefused("a line of the text looks like another pin; pass it without that line.")
+    # The first line stands behind the pin's own label: a voice in it is plainly the pin's.
+    if has_label(text) or any(map(is_forged, text.splitlines()[1:])):
+        raise PinRefused(
+            "a line of the text looks like another pin, a label or another speaker; pass it "
+            "without that line."
+        )
     secrets = redact(text).counts
     if secrets:
         raise PinRefused(
