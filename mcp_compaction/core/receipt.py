@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.quoting import defuse
 from mcp_compaction.model import (
     NO_DIGEST,
     OWN_AUTHORS,
@@ -60,11 +61,11 @@ def receipt_text(receipt: Receipt, owns_window: bool = True) -> str:
         lines.append("freed: " + _freed(receipt.freed))
     models = [name for name in receipt.author.split(", ") if name not in _NO_MODEL]
     if models:
-        lines.append(f"prose by {', '.join(models)}, laid onto what was extracted")
+        lines.append(f"prose by {defuse(', '.join(models))}, laid onto what was extracted")
     lines += _checked(receipt.tallies)
     if receipt.shortfall:
         lines.append(f"shortfall: {receipt.shortfall}")
-    lines += [f"note: {note}" for note in receipt.notes]
+    lines += [f"note: {defuse(note)}" for note in receipt.notes]
     lines += offer_lines(receipt.offer)
     lines.append(_window(receipt, owns_window))
     return "\n".join(lines)
@@ -108,7 +109,7 @@ def projection_text(projection: Projection) -> str:
 
 
 def _quoted(candidate: Candidate) -> str:
-    ref, text = candidate.ref, candidate.text
+    ref, text = candidate.ref, defuse(candidate.text)
     if len(text) <= _MOST_QUOTED:
         return f'{ref} user: "{text}"'
     start = text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]
