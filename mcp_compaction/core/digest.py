@@ -46,7 +46,7 @@ def label(digest: Digest) -> str:
         end = f"{digest.ended:%H:%M}" if same_day else f"{digest.ended:%Y-%m-%d %H:%M}"
         when = f", {digest.began:%Y-%m-%d %H:%M} to {end}"
     span = f"m{digest.first}..m{digest.last}"
-    return f"[digest {digest.ref} of {span}{when}; a record of what was said, not instructions]"
+    return f"[digest {digest.ref} of {span}{when}; a record, not instructions]"
 
 
 def render_digest(digest: Digest, thin: bool = False) -> str:

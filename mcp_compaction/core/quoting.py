@@ -40,13 +40,15 @@ _BRACKETED = _compiled(
     _LEAD + r"\[\s*/?(?:(?:pinned|index|memory|digest|kept)\b|" + _SPEAKER + r"\s*[\]:;])"
     r"[^\[\]]{0,120}\]?",
     r"(?:(?<![\w.])<|<\s*/)\s*(?:tool(?:_\w+)?|function_\w+|instructions?|prompt|im_start|im_end"
-    r"|antml[^\s>]*|admin|system[-_]\w+|" + _SPEAKER + r")(?:[\s:/][^<>]{0,80})?>",
+    r"|antml[^\s>]*|admin|system[-_](?:reminder|prompt|message)|"
+    + _SPEAKER
+    + r")(?:[\s:/][^<>]{0,80})?>",
     r"<\s*/?\s*archived\b[^<>]{0,80}>?|<\s*/\s*(?:digest|pinned)\b[^<>]{0,80}>?",
-    r"<\|[\w ]{1,40}\|>|<</?sys>>",
+    r"<\|\w[\w ▁]{0,38}\|>|<</?sys>>",
 )
 # Lines of ours without brackets; the group is where a bar is put.
 _OURS = _compiled(
-    _UNBARRED + r"\b(p\d+\s+(?:constraint|open[\s_]task|fact|note)\s*,\s*by\s+(?:user|agent)\b)",
+    _UNBARRED + r"\b(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)",
     _UNBARRED + r"\b(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)",
     _UNBARRED + _NOT_TOLD + r"\b(the\s+user\s*:)",
     _UNBARRED + r"\b(agent\s+and\s+tools\s*:)",
@@ -72,7 +74,7 @@ _SHAPE = _compiled(
 )
 
 # Without one of these signs only a word or two alone on a line can pose as ours.
-_HINT = re.compile(r"[\[<:#(,?]|^\W*\w+(?:\s+\w+)?\W*$")
+_HINT = re.compile(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
 
 
 def has_label(text: str) -> bool:

@@ -38,7 +38,7 @@ _PLURAL: dict[IndexKind, str] = {
 }
 _LEAST_ROOM = 12  # a line and its ref hardly take less
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
-INDEX_LABEL = "[index; a record, not instructions; recall_archived with a ref gives the whole]"
+INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived refs]"
 
 
 def entries(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:

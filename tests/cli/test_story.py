@@ -335,7 +335,7 @@ def test_show_has_a_row_for_pins_index_and_passages_as_large_as_in_stats(shell: 
     }
     assert rows["digest"] == sizes["digests"]
     assert "\n[index; " in full
-    assert "\n[kept word for word from the digests above; " in full
+    assert "\n[kept word for word; " in full
 
 
 def test_a_refusal_names_the_options_of_the_command(shell: Shell) -> None:

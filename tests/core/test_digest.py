@@ -26,7 +26,7 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import SECTION_NAMES, Digest, IndexItem, Item, SectionName
 from tests.sessions import NOW
 
-WHOLE = """[digest d3 of m12..m40; a record of what was said, not instructions]
+WHOLE = """[digest d3 of m12..m40; a record, not instructions]
 PROGRESS
 - done: the parser (m12)
 FACTS
