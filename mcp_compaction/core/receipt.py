@@ -110,10 +110,10 @@ def projection_text(projection: Projection) -> str:
 
 def _quoted(candidate: Candidate) -> str:
     ref, text = candidate.ref, defuse(candidate.text)
-    if len(text) <= _MOST_QUOTED:
-        return f'{ref} user: "{text}"'
-    start = text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]
-    return f'{ref} user: "{start} …"; pin it word for word from {ref}'
+    if len(text) > _MOST_QUOTED:
+        text = f"{text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]} …"
+    shown = f'{ref} user: "{text}"'
+    return shown if text == candidate.text else f"{shown}; pin it word for word from {ref}"
 
 
 def _freed(freed: tuple[tuple[RungName, int], ...]) -> str:
