@@ -15,7 +15,7 @@ UNSEEN = re.compile(
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Signs that no reader sees and no writing needs."""
-# Some writing needs these, so that they stay where a text is ordinary.
+# And signs that some writing needs: they stay where a text is ordinary.
 _INVISIBLE = re.compile(
     UNSEEN.pattern[:-1] + "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164"
     "\ufe00-\ufe0f\uffa0\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
@@ -40,10 +40,9 @@ _BRACKETED = _compiled(
     _LEAD + r"\[\s*/?(?:(?:pinned|index|memory|digest|kept)\b|" + _SPEAKER + r"\s*[\]:;])"
     r"[^\[\]]{0,120}\]?",
     r"(?:(?<![\w.])<|<\s*/)\s*(?:tool(?:_\w+)?|function_\w+|instructions?|prompt|im_start|im_end"
-    r"|antml[^\s>]*|admin|system[-_](?:reminder|prompt|message)|"
-    + _SPEAKER
-    + r")(?:[\s:/][^<>]{0,80})?>",
-    r"<\s*/?\s*archived\b[^<>]{0,80}>?|<\s*/\s*(?:digest|pinned)\b[^<>]{0,80}>?",
+    r"|antml[^\s>]*|admin|system[-_](?:reminder|prompt|message)"
+    rf"|{_SPEAKER})(?:[\s:/][^<>]{{0,80}})?>",
+    r"<\s*(?:/\s*)?archived\b[^<>]{0,80}>?|<\s*/\s*(?:digest|pinned)\b[^<>]{0,80}>?",
     r"<\|\w[\w ▁]{0,38}\|>|<</?sys>>",
 )
 # Lines of ours without brackets; the group is where a bar is put.
@@ -52,25 +51,21 @@ _OURS = _compiled(
     _UNBARRED + r"\b(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)",
     _UNBARRED + _NOT_TOLD + r"\b(the\s+user\s*:)",
     _UNBARRED + r"\b(agent\s+and\s+tools\s*:)",
-    _UNBARRED + r"\b(undo\s*:\s*restore_context\b)",
-    _LEAD + r"((?:the\s+agent|tools)\s*:\s*$)",
+    _UNBARRED + r"\b(undo\s*:\s*restore\w*)",
+    _LEAD + r"(the\s+agent\s*:|(?:tools|in\s+talk)\s*:\s*$)",
     _LEAD + r"(window\s*:\s*(?:smaller|larger|unchanged|as\s+it\s+was|yours|the\s+host)\b)",
     _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
     _LEAD + r"(rule\s+not\s+pinned\?|m\d+\s+(?:tool|" + _SPEAKER + r")\s*(?::|$))",
 )
 _VOICE = _compiled(
-    r"(?:"
-    + _LEAD
-    + r"|[.!?][\"')\]]?\s+)("
-    + _SPEAKER
-    + r"(?:\s+(?:prompt|message))?[\s*_`\"']*:)",
+    rf"(?:{_LEAD}|[.!?][\"')\]]?\s+)({_SPEAKER}(?:\s+(?:prompt|message))?[\s*_`\"']*:)",
     _UNBARRED + r"(?<!\S)(#{2,6}\s?(?:system|instructions?)\b)",
     r"^\s*(#{1,6}\s*(?:instructions?|" + _SPEAKER + r")\s*$)",
 )
 # What a digest is made of; in a pin or a draft it is no more than a list.
 _SHAPE = _compiled(
     _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
-    r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\])?\s*$)",
+    r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\]\s*)?$)",
 )
 
 # Without one of these signs only a word or two alone on a line can pose as ours.
