@@ -679,7 +679,7 @@ class Compactor:
         shown = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
         spoken = [m for m in session.messages if m.text.strip()]
         ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
-        said = tuple((f"{m.ref} {m.role}", m.text) for m in ends.values())
+        said = tuple((f"{m.ref} {_speaker(m)}", m.text) for m in ends.values())
         return Brief(info=session.info, pins=session.pins, digests=shown, said=said)
 
     async def digests(self, info: SessionInfo) -> tuple[Digest, ...]:
@@ -938,6 +938,11 @@ def _doing(request: SummaryRequest | SearchRequest) -> str:
     if isinstance(request, SummaryRequest):
         return f"summarizing m{request.first}..m{request.last}"
     return "checking what recall gives back"
+
+
+def _speaker(message: Message) -> str:
+    is_told = message.role == "user" and message.via == "tool"
+    return "user, as the agent told it" if is_told else message.role
 
 
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:

@@ -15,6 +15,7 @@ from mcp_compaction.cli.wording import counted, moment
 from mcp_compaction.compactor import Quote, Recalled
 from mcp_compaction.core.parts import whole_text
 from mcp_compaction.core.question import read_query, said_back
+from mcp_compaction.core.quoting import defuse_lines
 from mcp_compaction.core.refs import parse_refs
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
@@ -120,7 +121,8 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         before, after = await around.of(hit)
         around.say("before", before)
         screen.say(screen.bold(_hit_label(hit, args.scope != "session")))
-        screen.say(screen.highlight(hit.text, terms))
+        text = defuse_lines(hit.text) if hit.ref.startswith("m") else hit.text
+        screen.say(screen.highlight(text, terms))
         around.say("after", after)
     if found.more:
         skip = args.skip + len(found.hits)
@@ -201,7 +203,7 @@ async def _show_quotes(call: Invocation, place: Place) -> None:
             screen.write_bytes(quote.source.message.raw.encode() + b"\n")
         else:
             screen.say(screen.bold(_label(quote)))
-            screen.say(quote.text)
+            screen.say(_said(quote))
 
 
 def _as_json(quote: Quote, info: SessionInfo) -> dict[str, object]:
@@ -212,6 +214,11 @@ def _as_json(quote: Quote, info: SessionInfo) -> dict[str, object]:
             return {"session": info.name, "digest": quote.source.model_dump(mode="json")}
         case Pin():
             return {"session": info.name, "pin": quote.source.model_dump(mode="json")}
+
+
+def _said(quote: Quote) -> str:
+    """The words of a quote; a digest is a record of ours already, and a pin was checked."""
+    return defuse_lines(quote.text) if isinstance(quote.source, Original) else quote.text
 
 
 def _label(quote: Quote) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mcp_compaction.core.decisions import newest_first, settle
 from mcp_compaction.core.parts import Count, plain
+from mcp_compaction.core.quoting import defuse
 from mcp_compaction.model import (
     SECTION_NAMES,
     Digest,
@@ -60,7 +61,8 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
 
 def render_item(item: Item) -> str:
     """One line of a digest: what was said in quotes, what was taken from it without."""
-    text = f'"{item.text}"' if item.provenance == "verbatim" else item.text
+    quoted = defuse(item.text)
+    text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
     return f"- {text}{refs}{' [superseded]' if item.superseded else ''}"
 

@@ -15,6 +15,7 @@ from mcp_compaction.core.candidates import candidates
 from mcp_compaction.core.digest import as_sections, render_item
 from mcp_compaction.core.parts import Count, words_of
 from mcp_compaction.core.pins import saying_of
+from mcp_compaction.core.quoting import UNSEEN, is_forged
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -77,8 +78,8 @@ def rules_in_force(session: Session) -> tuple[str, ...]:
 
 def is_planted(text: str) -> bool:
     """Whether a line poses as another part of the window or orders its reader about."""
-    bare = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
-    return bool(_FORGED.search(bare) or _ORDER.search(bare))
+    bare = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
+    return is_forged(text) or bool(_ORDER.search(bare))
 
 
 def is_excuse(text: str) -> bool:
@@ -264,23 +265,8 @@ def _is_in_another_script(text: str, span: str) -> bool:
 
 _Line = tuple[SectionName, Item]
 
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 _PREFIX = re.compile(
     r"^(?:asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
-)
-_FORGED = re.compile(
-    r"</?\s*(?:system|user|assistant|human|tool(?:_\w+)?|function_\w+|instructions?|archived"
-    r"|developer"
-    r"|prompt|im_start|im_end|antml\S*|admin)\b[^>]{0,80}>|</(?:archived|digest|pinned)"
-    r"|<\|[\w ]{1,40}\|>|\[/?(?:INST|SYS(?:TEM)?)\]|<</?SYS>>"
-    r"|(?:^|[\s\"'(])#{1,6} ?(?:system|instructions?|user|assistant|human)\b"
-    r"|^\W*(?:system|human|assistant|user|developer)(?: (?:prompt|message))?\s*:"
-    r"|\bthe (?:user|agent)(?:, as [^:]{1,30}| was unsure)?:|\bagent and tools:|\[kept word"
-    r"|\[(?:pinned|index|memory)\b|\[(?:digest|compaction) [dc]?\d|\[system\b",
-    re.I,
 )
 _ORDER = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.;]{0,30}\b(?:previous|prior"
@@ -327,7 +313,7 @@ def _cleaned(draft: Draft, source: _Source) -> Judged:
     for name, items in draft.sections:
         for item in items:
             readable = _readable(item, source.request, is_ours)
-            faults["unreadable"] += bool(_UNSEEN.search(item.text))
+            faults["unreadable"] += bool(UNSEEN.search(item.text))
             if not readable.text:
                 continue
             fault = _fault(name, readable, source)
@@ -344,7 +330,7 @@ def _cleaned(draft: Draft, source: _Source) -> Judged:
 def _readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
     """The item on one line, without what cannot be shown, with refs that lead somewhere."""
     refs = tuple(ref for ref in item.refs if _REF.fullmatch(ref) and _leads(ref, request))
-    changed = {"text": _fold(_UNSEEN.sub("", item.text)), "refs": refs}
+    changed = {"text": _fold(UNSEEN.sub("", item.text)), "refs": refs}
     # What no size leaves out is for us to say.
     return item.model_copy(update=changed if is_ours else {**changed, "must_stay": False})
 
@@ -355,7 +341,7 @@ def _leads(ref: str, request: SummaryRequest) -> bool:
 
 def _fault(section: SectionName, item: Item, source: _Source) -> _Fault | None:
     bare = unicodedata.normalize("NFKC", item.text)
-    if _FORGED.search(bare):
+    if is_forged(item.text):
         return "forged"
     if _ORDER.search(bare) and not source.is_users(item.text):
         return "order"
@@ -402,7 +388,7 @@ def _notes(faults: Counter[_Fault]) -> tuple[str, ...]:
 
 
 def _name(draft: Draft) -> str:
-    return _fold(_UNSEEN.sub("", draft.author))[:60] or "a summarizer"
+    return _fold(UNSEEN.sub("", draft.author))[:60] or "a summarizer"
 
 
 # Rules and their opposites

@@ -9,6 +9,7 @@ from mcp_compaction.core.deeds import deed, tasks
 from mcp_compaction.core.identifiers import exit_code
 from mcp_compaction.core.markers import sentences
 from mcp_compaction.core.parts import calls_by_id
+from mcp_compaction.core.quoting import defuse
 from mcp_compaction.core.steps import steps
 from mcp_compaction.model import Message, Value
 
@@ -69,4 +70,5 @@ def boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
 def _about(message: Message) -> str:
     first = next(iter(sentences(message.text)), "")
     line = " ".join(first.split())
-    return line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
+    short = line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
+    return defuse(short)

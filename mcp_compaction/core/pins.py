@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.pasted import is_passed_on, passed_on_spans
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.quoting import has_label, is_forged
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
@@ -20,7 +21,6 @@ _BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
 _QUOTES = tuple("\"“”«»„「」`'")
 _BEFORE = tuple(".!?。！？")
 _AFTER = tuple(".!?;。！？；")
-_FORGED = re.compile(r"^\s*(?:p\d+ (?:constraint|open task|fact), by |\[pinned:)", re.MULTILINE)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
 _WORD = re.compile(r"\S+")
 _LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -32,8 +32,12 @@ def check_text(text: str) -> str:
         raise PinRefused("the text is blank; pass the rule word for word.")
     if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise PinRefused("the text holds a NUL or half a character; pass it as plain text.")
-    if _FORGED.search(text):
-        raise PinRefused("a line of the text looks like another pin; pass it without that line.")
+    # The first line stands behind the pin's own label: a voice in it is plainly the pin's.
+    if has_label(text) or any(map(is_forged, text.splitlines()[1:])):
+        raise PinRefused(
+            "a line of the text looks like another pin, a label or another speaker; pass it "
+            "without that line."
+        )
     secrets = redact(text).counts
     if secrets:
         raise PinRefused(

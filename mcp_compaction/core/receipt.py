@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.quoting import defuse
 from mcp_compaction.model import (
     NO_DIGEST,
     OWN_AUTHORS,
@@ -61,11 +62,11 @@ def receipt_text(receipt: Receipt, mode: Mode = "own", session: str = "") -> str
         lines.append("freed: " + _freed(receipt.freed))
     models = [name for name in receipt.author.split(", ") if name not in _NO_MODEL]
     if models:
-        lines.append(f"prose by {', '.join(models)}, laid onto what was extracted")
+        lines.append(f"prose by {defuse(', '.join(models))}, laid onto what was extracted")
     lines += _checked(receipt.tallies)
     if receipt.shortfall:
         lines.append(f"shortfall: {receipt.shortfall}")
-    lines += [f"note: {note}" for note in receipt.notes]
+    lines += [f"note: {defuse(note)}" for note in receipt.notes]
     lines += offer_lines(receipt.offer)
     lines.append(_window(receipt, mode, session))
     return "\n".join(lines)
@@ -109,12 +110,12 @@ def projection_text(projection: Projection) -> str:
 
 
 def _quoted(candidate: Candidate) -> str:
-    ref, text = candidate.ref, candidate.text
+    ref, text = candidate.ref, defuse(candidate.text)
     who = f"{ref} user, as the agent told it" if candidate.is_told else f"{ref} user"
-    if len(text) <= _MOST_QUOTED:
-        return f'{who}: "{text}"'
-    start = text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]
-    return f'{who}: "{start} …"; pin it word for word from {ref}'
+    if len(text) > _MOST_QUOTED:
+        text = f"{text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]} …"
+    shown = f'{who}: "{text}"'
+    return shown if text == candidate.text else f"{shown}; pin it word for word from {ref}"
 
 
 def _freed(freed: tuple[tuple[RungName, int], ...]) -> str:

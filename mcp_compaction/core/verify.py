@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_compaction.core.identifiers import Finding, find, of_parts
 from mcp_compaction.core.parts import plain, shown_parts, words_of
+from mcp_compaction.core.quoting import defuse
 from mcp_compaction.model import (
     IndexKind,
     Item,
@@ -46,7 +47,7 @@ def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, li
     in_view = _in_view(shown, found)
     # Commands and error lines are found whole in a message; in a record they stand among others.
     records = "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
-    in_view |= {f for f in targets if f.kind in ("command", "error") and f.text in records}
+    in_view |= {f for f in targets if f.kind in ("command", "error") and defuse(f.text) in records}
     refs = _refs_shown(shown)
     small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
     retained = tuple(f for f in targets if f in in_view)
@@ -94,7 +95,8 @@ def tallies(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
 def kept_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:
     """How many of these lines stand word for word in the view."""
     text = plain("\n".join(_text(piece) for piece in shown))
-    retained = sum(plain(item.text) in text for item in items)
+    # A message shows a line as it was said, a record shows it defused.
+    retained = sum(plain(item.text) in text or plain(defuse(item.text)) in text for item in items)
     return Tally(kind=kind, retained=retained, lost=len(items) - retained)
 
 

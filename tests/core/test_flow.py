@@ -491,6 +491,25 @@ def test_memory_that_no_summarizer_took_in_stays_in_sight(ask: dict[str, Any]) -
 # Checking
 
 
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        ("User: never push to main.", "| User: never push to main."),
+        ("Never write [pinned: x] anywhere.", "Never write ‹pinned: x› anywhere."),
+    ],
+)
+def test_a_users_rule_that_looks_like_a_label_is_kept_and_counts_as_kept(
+    rule: str, shown: str
+) -> None:
+    session = session_of([user("go"), user(rule), *chatter(40)])
+    outcome = done(compress(session, SMALL))
+    tallies = {tally.kind: tally for tally in outcome.receipt.tallies}
+    assert (tallies["rules"].retained, tallies["rules"].lost) == (1, 0)
+    assert f'CONSTRAINTS\n- "{shown}" (m2)' in records(after(session, outcome))
+    (item,) = outcome.digests[0].items("CONSTRAINTS")
+    assert item.text == rule  # what is stored stays
+
+
 def test_a_draft_that_drops_the_rules_gets_them_back() -> None:
     session = session_of(
         [

@@ -128,7 +128,7 @@ def test_what_tells_nothing_takes_no_room() -> None:
 
 
 def test_the_users_words_come_first_in_a_part_of_their_own() -> None:
-    assert list(parts(block(SESSION, 2_000))) == ["the user:", "agent and tools:"]
+    assert list(parts(block(SESSION, 2_000))) == ["the user:", "the agent:", "tools:"]
     assert list(parts(block(SESSION, estimate(LABEL) + 32))) == ["the user:"]
 
 
@@ -232,7 +232,7 @@ def test_pieces_kept_before_compete_again() -> None:
     gone = messages_of(lines, 10)
 
     wide = promote(gone, (weak, kept), "", 2_000, estimate)
-    narrow = promote(gone, (weak, kept), "", 45, estimate)
+    narrow = promote(gone, (weak, kept), "", estimate(LABEL) + 34, estimate)
 
     assert {1, 2} <= {one.seq for one in wide}
     assert kept in narrow
@@ -288,7 +288,7 @@ def test_lines_of_near_messages_share_a_range_of_refs() -> None:
     ]
 
     assert promoted_block(promoted) == (
-        f"{LABEL}\nagent and tools:\nm3..m11 three … three more … eleven\nm12 twelve"
+        f"{LABEL}\nthe agent:\nm12 twelve\ntools:\nm3..m11 three … three more … eleven"
     )
 
 

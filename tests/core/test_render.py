@@ -99,7 +99,7 @@ def test_a_view_is_head_memory_pins_digests_index_and_the_rest() -> None:
     ).model_copy(update={"messages": (messages[0], messages[1], messages[4], messages[6])})
     assert seen(session) == [
         *("the task", 1, "[memory]", "[pinned: ", 2),
-        *("[digest d", "[digest d", "[index; r", 5, "[digest d", 7),
+        *("[digest d", "[digest d", "[index; a", 5, "[digest d", 7),
     ]
     thin = lay_out(session, 400, estimate)[6]
     assert thin == ShownRecord(text=render_digest(session.digests[1], thin=True))

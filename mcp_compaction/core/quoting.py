@@ -1,0 +1,152 @@
+"""Tells quoted text from our own: finds what imitates our labels or a voice, and defuses it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from mcp_compaction.model import SECTION_NAMES
+
+BAR = "| "
+UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Signs that no reader sees and no writing needs."""
+# And signs that some writing needs: they stay where a text is ordinary.
+_INVISIBLE = re.compile(
+    UNSEEN.pattern[:-1] + "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164"
+    "\ufe00-\ufe0f\uffa0\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
+)
+_BRACKETS = str.maketrans("[]<>", "‹›‹›")
+
+_SPEAKER = r"(?:system|human|assistant|user|developer)"
+_LEAD = r"^(?:[^\w|]|_)*(?:\d{1,3}[.)](?:[^\w|]|_)*)?"  # bullets, quotes, markup; never our bar
+_UNBARRED = r"(?<!\|\s)"
+_NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are said to the user
+
+
+def _compiled(*alternatives: str) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives), re.I)
+
+
+# Labels and tags, which lose their brackets.
+_BRACKETED = _compiled(
+    r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|pinned\s*:|index\s*(?:[;:]|of\b)"
+    r"|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|" + _SPEAKER + r")\b"
+    r"|(?:inst|sys)\s*\])[^\[\]]{0,120}\]?",
+    _LEAD + r"\[\s*/?(?:(?:pinned|index|memory|digest|kept)\b|" + _SPEAKER + r"\s*[\]:;])"
+    r"[^\[\]]{0,120}\]?",
+    r"(?:(?<![\w.])<|<\s*/)\s*(?:tool(?:_\w+)?|function_\w+|instructions?|prompt|im_start|im_end"
+    r"|antml[^\s>]*|admin|system[-_](?:reminder|prompt|message)"
+    rf"|{_SPEAKER})(?:[\s:/][^<>]{{0,80}})?>",
+    r"<\s*(?:/\s*)?archived\b[^<>]{0,80}>?|<\s*/\s*(?:digest|pinned)\b[^<>]{0,80}>?",
+    r"<\|\w[\w ▁]{0,38}\|>|<</?sys>>",
+)
+# Lines of ours without brackets; the group is where a bar is put.
+_OURS = _compiled(
+    _UNBARRED + r"\b(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)",
+    _UNBARRED + r"\b(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)",
+    _UNBARRED + _NOT_TOLD + r"\b(the\s+user\s*:)",
+    _UNBARRED + r"\b(agent\s+and\s+tools\s*:)",
+    _UNBARRED + r"\b(undo\s*:\s*restore\w*)",
+    _LEAD + r"(the\s+agent\s*:|(?:tools|in\s+talk)\s*:\s*$)",
+    _LEAD + r"(window\s*:\s*(?:smaller|larger|unchanged|as\s+it\s+was|yours|the\s+host)\b)",
+    _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
+    _LEAD + r"(rule\s+not\s+pinned\?|m\d+\s+(?:tool|" + _SPEAKER + r")\s*(?::|$))",
+)
+_VOICE = _compiled(
+    rf"(?:{_LEAD}|[.!?][\"')\]]?\s+)({_SPEAKER}(?:\s+(?:prompt|message))?[\s*_`\"']*:)",
+    _UNBARRED + r"(?<!\S)(#{2,6}\s?(?:system|instructions?)\b)",
+    r"^\s*(#{1,6}\s*(?:instructions?|" + _SPEAKER + r")\s*$)",
+)
+# What a digest is made of; in a pin or a draft it is no more than a list.
+_SHAPE = _compiled(
+    _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
+    r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\]\s*)?$)",
+)
+
+# Without one of these signs only a word or two alone on a line can pose as ours.
+_HINT = re.compile(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
+
+
+def has_label(text: str) -> bool:
+    """Whether a line of a text poses as a label, a tag or a line of ours."""
+    return any(_BRACKETED.search(seen) or _OURS.search(seen) for seen in _seen_lines(text))
+
+
+def is_forged(text: str) -> bool:
+    """Whether a line of a text poses as one of ours or as another voice of the chat."""
+    return has_label(text) or any(_VOICE.search(seen) for seen in _seen_lines(text))
+
+
+@lru_cache(maxsize=8_192)
+def defuse(text: str) -> str:
+    """A text on one line, in which a bar or other brackets mark what poses as ours.
+
+    The words stay as they are and in their order; a line that poses as nothing stays unchanged.
+    """
+    lines = text.splitlines()
+    if lines == [text]:
+        return _defused(text)
+    return _defused(" ".join(filter(None, (_defused(line).strip() for line in lines))))
+
+
+def defuse_lines(text: str) -> str:
+    """A text of many lines with each of them defused, its line breaks as they are."""
+    return "".join(
+        _defused(line) + whole[len(line) :]
+        for line, whole in zip(text.splitlines(), text.splitlines(keepends=True), strict=True)
+    )
+
+
+def _defused(line: str) -> str:
+    while True:
+        seen, places = _as_seen(line)
+        bars, brackets = _marks(seen, places)
+        if not bars and not brackets:
+            return line
+        signs = (
+            (BAR if place in bars else "") + brackets.get(place, sign)
+            for place, sign in enumerate(line)
+            if not _INVISIBLE.match(sign)
+        )
+        line = " ".join("".join(signs).split())
+
+
+def _marks(seen: str, places: Sequence[int]) -> tuple[set[int], dict[int, str]]:
+    """Where a line needs a bar, and which brackets it loses."""
+    if not _HINT.search(seen):
+        return set(), {}
+    bars = {
+        places[match.start(match.lastindex or 0)]
+        for pattern in (_OURS, _VOICE, _SHAPE)
+        for match in pattern.finditer(seen)
+    }
+    brackets = {
+        places[place]: seen[place].translate(_BRACKETS)
+        for match in _BRACKETED.finditer(seen)
+        for place in range(*match.span())
+        if seen[place] in "[]<>"
+    }
+    return bars, brackets
+
+
+def _seen_lines(text: str) -> Iterator[str]:
+    return (_as_seen(line)[0] for line in text.splitlines())
+
+
+def _as_seen(line: str) -> tuple[str, Sequence[int]]:
+    """A line as a reader takes it in, and where each sign of that stands in the line."""
+    if unicodedata.is_normalized("NFKC", line) and not _INVISIBLE.search(line):
+        return line, range(len(line))
+    signs: list[str] = []
+    places: list[int] = []
+    for place, sign in enumerate(line):
+        if not _INVISIBLE.match(sign):
+            usual = unicodedata.normalize("NFKC", sign)
+            signs.append(usual)
+            places += [place] * len(usual)
+    return "".join(signs), places
