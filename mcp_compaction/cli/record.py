@@ -16,7 +16,8 @@ from mcp_compaction.model import SessionInfo, Shape, Traits
 from mcp_compaction.ports import Recorded
 
 DESCRIPTION = """\
-Keep messages, byte for byte, in a session's log.
+Keep messages, byte for byte, in a session's log. Transcripts and exports of other programs are
+recognized and refused.
 Changes: appends what is not yet known; the session is made where it is new."""
 EXAMPLES = (
     "record chat.jsonl --session tax-2026",
