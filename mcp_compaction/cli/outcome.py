@@ -13,6 +13,7 @@ def tell_outcome(call: Invocation, outcome: Outcome, owns_window: bool) -> int:
     if call.args.json:
         call.screen.write_json(outcome.model_dump(mode="json"))
     else:
-        first, *rest = for_person(outcome_text(outcome, owns_window)).split("\n")
+        said = call.complete(for_person(outcome_text(outcome, owns_window)))
+        first, *rest = said.split("\n")
         call.screen.say("\n".join([call.screen.bold(first), *rest]))
     return 1 if outcome.kind in ("refusal", "failed") else 0

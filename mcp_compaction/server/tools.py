@@ -195,15 +195,16 @@ async def pin_constraint(
     until = _moment(expires)
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session, "make")
-    done = await compactor.pin(
-        info,
-        text,
-        by=_by(allowed),
-        kind=kind,
-        scope=scope,
-        supersedes=supersedes,
-        expires=until,
-    )
+    with state.asking_user(info):
+        done = await compactor.pin(
+            info,
+            text,
+            by=_by(allowed),
+            kind=kind,
+            scope=scope,
+            supersedes=supersedes,
+            expires=until,
+        )
     text = answers.pinned(done)
     if is_new:
         text = f"{text}\n{answers.begun(info, await state.inherited(info))}"
@@ -292,7 +293,8 @@ async def unpin_constraint(
     state = state_of(ctx)
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")
-    pin = await compactor.unpin(info, ref, by=_by(allowed))
+    with state.asking_user(info):
+        pin = await compactor.unpin(info, ref, by=_by(allowed))
     return await _answer(ctx, info, answers.unpinned(pin))
 
 

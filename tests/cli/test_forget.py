@@ -44,7 +44,9 @@ def test_a_session_of_another_project_is_not_forgotten(recorded: Shell) -> None:
 def test_an_empty_project_has_nothing_to_forget(recorded: Shell) -> None:
     ran = recorded("forget", "--project", str(recorded.folder), "--yes")
     assert ran.code == 2
-    assert ran.err.endswith("mcp-compaction sessions --all\n")
+    assert ran.err.endswith(
+        f"mcp-compaction sessions --home {recorded.home} --project {recorded.folder} --all\n"
+    )
 
 
 def test_what_to_forget_must_be_said(recorded: Shell) -> None:

@@ -21,9 +21,9 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 
 @each_file
 def test_a_file_of_another_program_is_refused_by_name(file: File) -> None:
-    for send, sent in ((formats.incoming_text, file.text), (formats.incoming, file.content)):
+    for send in (lambda: formats.incoming_text(file.text), lambda: formats.incoming(file.content)):
         with pytest.raises(MalformedMessage) as caught:
-            send(sent)
+            send()
         said = str(caught.value)
         assert f"this is {file.name}, not a list of messages; it is not read yet" in said
         assert "nothing was recorded. " in said
