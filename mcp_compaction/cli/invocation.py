@@ -30,9 +30,12 @@ class Invocation:
         """What is typed to run this program again."""
         return typed_command(self.environ.get("PATH"))
 
-    def complete(self, text: str) -> str:
+    def complete(self, text: str, *, with_session: bool = True) -> str:
         """The text with its commands as they work when they are typed next, in whatever folder."""
-        return complete(text, self.program, dict(self._place()))
+        place = dict(self._place())
+        if not with_session:
+            place.pop("--session", None)
+        return complete(text, self.program, place)
 
     def _place(self) -> Iterator[tuple[str, str]]:
         for option in TAKEN_BY:
