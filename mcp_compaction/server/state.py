@@ -104,6 +104,8 @@ def telling(
         async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return await handler(*args, **kwargs)
+            except NeedsUser as error:  # its command is complete: asking_user knows the session
+                raise as_error(str(error)) from error
             except CompactionError as error:
                 program = typed_command(os.environ.get("PATH"))
                 raise as_error(complete(str(error), program, {})) from error

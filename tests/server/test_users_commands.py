@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 
+from mcp_compaction.errors import StoreError
+from mcp_compaction.server.state import telling
 from tests.cli.conftest import Shell
 from tests.server.talking import ERAS, Era, Talk, talk
 
@@ -78,3 +82,16 @@ def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out
     environ = {"XDG_DATA_HOME": str(tmp_path), "PATH": str(SCRIPT.parent)}
     talk(tmp_path, story, environ=environ, home=tmp_path / "mcp-compaction")
     assert told[0].endswith("run: mcp-compaction pin --project /p --session s --scope global TEXT")
+
+
+def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @telling(ToolError)
+    async def fails() -> None:
+        raise StoreError("SQLite refused: disk I/O error. Run: mcp-compaction doctor")
+
+    monkeypatch.setenv("PATH", "/usr/bin")
+    with pytest.raises(ToolError) as caught:
+        asyncio.run(fails())
+    assert str(caught.value).endswith(f"Run: {SCRIPT} doctor")
