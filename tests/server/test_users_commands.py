@@ -91,7 +91,10 @@ def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
     async def fails() -> None:
         raise StoreError("SQLite refused: disk I/O error. Run: mcp-compaction doctor")
 
+    async def call() -> None:
+        await fails()
+
     monkeypatch.setenv("PATH", "/usr/bin")
     with pytest.raises(ToolError) as caught:
-        asyncio.run(fails())
+        asyncio.run(call())
     assert str(caught.value).endswith(f"Run: {SCRIPT} doctor")
