@@ -85,6 +85,7 @@ from mcp_compaction.ports import (
     Store,
     Summarizer,
     TokenCounter,
+    Twins,
 )
 from mcp_compaction.searching import search, suggestion
 
@@ -691,6 +692,10 @@ class Compactor:
         return tuple(receipt for receipt, _ in await self._store.receipts(info.id))
 
     # Owning one's data
+
+    async def twins(self, info: SessionInfo, ref: str, within: Scope) -> Twins:
+        """The messages within a scope that would still hold all that a forgotten one said."""
+        return await self._store.twins(_scope(info), number_of(ref, "m"), within)
 
     async def forget(self, scope: Scope, ref: str | None = None) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""

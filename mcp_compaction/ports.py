@@ -118,6 +118,21 @@ class Forgotten(Value):
     kept_pins: tuple[str, ...] = ()  # said in what is forgotten; the user may release them
 
 
+class Twin(Value):
+    """A message that holds all that another one says."""
+
+    project: str
+    session: str
+    ref: str
+
+
+class Twins(Value):
+    """The messages that hold all that one says, those of its own session first."""
+
+    found: tuple[Twin, ...] = ()
+    more: int = 0  # that were found and are not listed
+
+
 class Health(Value):
     """What there is to know about the store's state."""
 
@@ -252,6 +267,10 @@ class Store(Protocol):
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
         """What the model calls of a session took since a moment; None: of all sessions, ever."""
+        ...
+
+    async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
+        """The messages within a scope that hold all that one message of a session says."""
         ...
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:

@@ -26,7 +26,11 @@ def test_the_first_session_runs_and_keeps_the_rule() -> None:
 def test_the_desktop_entry_starts_what_the_package_installs() -> None:
     entry = json.loads((EXAMPLES / "claude_desktop" / "claude_desktop_config.json").read_text())
     server = entry["mcpServers"]["mcp-compaction"]
-    assert (server["command"], server["args"]) == ("uvx", ["mcp-compaction"])
+    script = Path(server["command"])
+    assert script.is_absolute()
+    installed = Path(sys.executable).with_name(script.name)
+    done = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("mcp-compaction ")
 
 
 def test_every_example_has_a_readme_that_names_its_files() -> None:

@@ -160,6 +160,8 @@ def probes(compactor: Compactor, store: SqliteStore, mine: Home, theirs: Home) -
     yield "restore", lambda: compactor.page_in(own, f"toolu_{secret}")
     yield "forget", lambda: compactor.forget(outside)
     yield "forget", lambda: compactor.forget(outside, "m1")
+    yield "forget", lambda: compactor.twins(forged, "m1", Scope(project=mine.project))
+    yield "forget", lambda: compactor.twins(own, "m1", Scope(project=mine.project))
     yield "store", lambda: store.originals(outside, (1, 2, 3))
     yield "store", lambda: store.messages_of_calls(outside, (f"toolu_{secret}", "toolu_twin"))
     yield "store", lambda: store.search_many(outside, [SearchQuery(terms=(secret,))], 5)

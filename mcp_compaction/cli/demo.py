@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.screen import Screen
+from mcp_compaction.commands import as_typed, lasting_command
 from mcp_compaction.demo.play import Figures, play
 from mcp_compaction.demo.telling import broken, tell
 from mcp_compaction.errors import InputError
@@ -39,7 +40,7 @@ async def run(call: Invocation) -> int:
         call.screen.write_json({**document, "promises": dict(figures.promises())})
     else:
         _show(call.screen, figures, faults)
-        _say_what_next(call.screen, call.args.keep, figures)
+        _say_what_next(call, figures)
     return 1 if faults else 0
 
 
@@ -78,13 +79,15 @@ def _show(screen: Screen, figures: Figures, faults: list[str]) -> None:
         screen.say(screen.bold(f"all {len(figures.promises())} promises held"))
 
 
-def _say_what_next(screen: Screen, keep: str | None, figures: Figures) -> None:
-    where = f"--home {keep} --project {figures.project}" if keep else ""
+def _say_what_next(call: Invocation, figures: Figures) -> None:
+    screen, program = call.screen, call.program
     screen.say()
     screen.say("to go on:")
-    if keep:
-        screen.say(f"  mcp-compaction show {where}")
+    if call.args.keep:
+        home = str(Path(call.args.keep).expanduser().absolute())
+        where = as_typed(["--home", home, "--project", figures.project])
+        screen.say(f"  {program} show {where}")
     else:
-        screen.say("  mcp-compaction demo --keep DIR    the same, with the store left to look at")
-    screen.say("  mcp-compaction doctor             is everything in order on this machine?")
-    screen.say("  claude mcp add --scope user compaction -- uvx mcp-compaction")
+        screen.say(f"  {program} demo --keep DIR    the same, with the store left to look at")
+    screen.say(f"  {program} doctor             is everything in order on this machine?")
+    screen.say(f"  claude mcp add --scope user compaction -- {as_typed(lasting_command())}")

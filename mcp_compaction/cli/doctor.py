@@ -16,6 +16,7 @@ from mcp_compaction.cli.opening import flags_of, has_store, opened, project_of, 
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.waiting import teller
 from mcp_compaction.cli.wording import columns, counted
+from mcp_compaction.commands import as_typed, lasting_command
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
@@ -88,6 +89,7 @@ async def run(call: Invocation) -> int:
                 "notes": notes,
                 "counter": {"id": counter.id, "precision": counter.precision},
                 "server": [check.model_dump(mode="json") for check in checks],
+                "command": lasting_command(),
                 "project": project,
                 "settings": [setting.model_dump(mode="json") for setting in listed],
             }
@@ -95,7 +97,8 @@ async def run(call: Invocation) -> int:
     else:
         _say_store(call.screen, settings, health)
         _say_server(call.screen, checks)
-        _say_verdict(call.screen, problems, notes)
+        call.screen.say(f"{call.screen.bold('for a host')} {as_typed(lasting_command())}")
+        _say_verdict(call.screen, list(map(call.complete, problems)), notes)
     return 1 if problems else 0
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
 
 from mcp_compaction.cli.screen import Screen
-from mcp_compaction.errors import InputError
+from mcp_compaction.cli.wording import for_person
+from mcp_compaction.commands import PROGRAM, TAKEN_BY, complete, typed_command
+from mcp_compaction.errors import CompactionError, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,25 @@ class Invocation:
     screen: Screen
     stdin: TextIO
     environ: Mapping[str, str]
+
+    @property
+    def program(self) -> str:
+        """What is typed to run this program again."""
+        return typed_command(self.environ.get("PATH"))
+
+    def complete(self, text: str, *, with_session: bool = True) -> str:
+        """The text with its commands as they work when they are typed next, in whatever folder."""
+        place = dict(self._place())
+        if not with_session:
+            place.pop("--session", None)
+        return complete(text, self.program, place)
+
+    def _place(self) -> Iterator[tuple[str, str]]:
+        for option in TAKEN_BY:
+            typed: str | None = getattr(self.args, option.removeprefix("--"), None)
+            if typed:
+                is_name = option == "--session"
+                yield option, typed if is_name else str(Path(typed).expanduser().absolute())
 
 
 class Command(Protocol):
@@ -46,11 +68,11 @@ class Parser(ArgumentParser):
         raise InputError(f"{message}; see: {self.prog} --help")
 
 
-def parser_of(name: str, command: Command) -> ArgumentParser:
+def parser_of(name: str, command: Command, program: str = PROGRAM) -> ArgumentParser:
     """The parser of one command, with its examples at the end of its help."""
-    examples = "\n".join(f"  mcp-compaction {example}" for example in command.EXAMPLES)
+    examples = "\n".join(f"  {program} {example}" for example in command.EXAMPLES)
     parser = Parser(
-        prog=f"mcp-compaction {name}",
+        prog=f"{program} {name}",
         description=command.DESCRIPTION,
         epilog=f"examples:\n{examples}",
         formatter_class=RawDescriptionHelpFormatter,
@@ -69,12 +91,17 @@ def invoke(
     environ: Mapping[str, str],
 ) -> int:
     """Parse what was typed after the command's name, and run the command."""
-    parser = parser_of(name, command)
+    parser = parser_of(name, command, typed_command(environ.get("PATH")))
     if _asks_for_help(argv):
         screen.say(parser.format_help().rstrip())
         return 0
     args = parser.parse_args(argv)
-    return asyncio.run(command.run(Invocation(args, screen, stdin, environ)))
+    call = Invocation(args, screen, stdin, environ)
+    try:
+        return asyncio.run(command.run(call))
+    except CompactionError as error:
+        error.args = (call.complete(for_person(str(error))),)
+        raise
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import for_person
+from mcp_compaction.commands import as_typed, complete, host_entry, lasting_command, typed_command
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
 
 if TYPE_CHECKING:
@@ -56,23 +58,23 @@ COMMANDS: Mapping[str, Listed] = {
 _SUMMARY = """\
 mcp-compaction keeps all that was said to an agent, and decides what of it the model still sees.
 
-usage: mcp-compaction COMMAND [options]
-       mcp-compaction            where a host starts it: serves the tools on stdio"""
+usage: {program} COMMAND [options]
+       {program}            where a host starts it: serves the tools on stdio"""
 
 _START = """\
 plug it into a host:
-  claude mcp add --scope user compaction -- uvx mcp-compaction
-  codex mcp add compaction -- uvx mcp-compaction
-  others: {"mcpServers": {"compaction": {"command": "uvx", "args": ["mcp-compaction"]}}}
+  claude mcp add --scope user compaction -- {lasting}
+  codex mcp add compaction -- {lasting}
+  others: {entry}
 
 start here:
-  mcp-compaction demo
-  mcp-compaction record chat.jsonl --session tax-2026
-  mcp-compaction stats --session tax-2026
-  mcp-compaction compress --session tax-2026 --dry-run"""
+  {program} demo
+  {program} record chat.jsonl --session tax-2026
+  {program} stats --session tax-2026
+  {program} compress --session tax-2026 --dry-run"""
 
 _MORE = """\
-Every command explains itself: mcp-compaction COMMAND --help.
+Every command explains itself: {program} COMMAND --help.
 
 every command takes:
   --session NAME   the session; needed where several are recorded
@@ -81,7 +83,7 @@ every command takes:
   --json           one JSON document for programs
 
 settings: a flag, else MCP_COMPACTION_<NAME>, else the settings file, else the default.
-`mcp-compaction doctor` shows which are in force and where they come from.
+`{program} doctor` shows which are in force and where they come from.
 
 exit codes:
   0    done
@@ -117,7 +119,8 @@ def main(
         complaints.say("mcp-compaction: interrupted")
         return INTERRUPTED
     except CompactionError as error:
-        complaints.say(f"mcp-compaction: {for_person(str(error))}")
+        program = typed_command(environ.get("PATH"))
+        complaints.say(f"mcp-compaction: {complete(for_person(str(error)), program, {})}")
         return _code_of(error)
     except Exception as error:  # noqa: BLE001  # the top: a person gets a sentence and a code
         complaints.say(_unexpected(error, argv, environ))
@@ -125,27 +128,31 @@ def main(
     return code
 
 
-def help_text() -> str:
+def help_text(program: str) -> str:
     """The whole help: every command, the options they share, the exit codes."""
-    return f"{overview()}\n\n{_MORE}"
+    return f"{overview(program)}\n\n{_MORE.format(program=program)}"
 
 
-def overview() -> str:
+def overview(program: str) -> str:
     """What there is, on half a screen."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
-    return "\n".join([_SUMMARY, "", "commands:", *lines, "", _START])
+    start = _START.format(
+        program=program, lasting=as_typed(lasting_command()), entry=json.dumps(host_entry())
+    )
+    return "\n".join([_SUMMARY.format(program=program), "", "commands:", *lines, "", start])
 
 
 def _dispatch(
     argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]
 ) -> int:
     if not argv and stdin.isatty():
-        screen.say(f"{overview()}\n\nMore: mcp-compaction --help")
+        program = typed_command(environ.get("PATH"))
+        screen.say(f"{overview(program)}\n\nMore: {program} --help")
         return DONE
     name, *rest = argv or ("serve",)
     if name in ("-h", "--help", "help"):
-        screen.say(help_text())
+        screen.say(help_text(typed_command(environ.get("PATH"))))
         return DONE
     if name == "--version":
         screen.say(f"mcp-compaction {_version()}")

@@ -14,6 +14,6 @@ def tell_outcome(call: Invocation, outcome: Outcome, info: SessionInfo) -> int:
         call.screen.write_json(outcome.model_dump(mode="json"))
     else:
         text = outcome_text(outcome, info.traits.mode, info.name)
-        first, *rest = for_person(text).split("\n")
+        first, *rest = call.complete(for_person(text)).split("\n")
         call.screen.say("\n".join([call.screen.bold(first), *rest]))
     return 1 if outcome.kind in ("refusal", "failed") else 0

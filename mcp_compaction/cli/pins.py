@@ -38,7 +38,7 @@ async def run(call: Invocation) -> int:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0
     if not pins:
-        call.screen.say("no pins in force; add one: mcp-compaction pin TEXT")
+        call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
     for pin in pins:
         call.screen.say(f"{call.screen.bold(pin.ref)} {pin.text}")
         call.screen.say(f"   {call.screen.dim(_about(pin))}")

@@ -17,7 +17,8 @@ from mcp_compaction.model import SessionInfo, Shape, Traits, Via
 from mcp_compaction.ports import Recorded
 
 DESCRIPTION = """\
-Keep messages, byte for byte, in a session's log.
+Keep messages, byte for byte, in a session's log. Transcripts and exports of other programs are
+recognized and refused.
 Changes: appends what is not yet known; the session is made where it is new.
 Without a terminal, or from stdin, who said what is kept as the agent's word: no rule in it can
 become the user's."""

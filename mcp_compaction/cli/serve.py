@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TextIO, cast
 
 from mcp_compaction.cli.screen import Screen
+from mcp_compaction.commands import typed_command
 from mcp_compaction.server.wire import Wire, claim
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ EXAMPLES = (
 _NOT_ON_STDIO = frozenset({"-h", "--help", "--http"})
 _HINT = (
     "mcp-compaction: serving on stdin and stdout, for a host to start; Ctrl-D ends it. "
-    "To look around: mcp-compaction --help"
+    "To look around: "
 )
 
 
@@ -86,10 +87,11 @@ def _add_http(parser: ArgumentParser) -> None:
 
 def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]) -> int:
     """Serve as asked until the host leaves; on stdio the claim comes before all else."""
-    wire = None if _NOT_ON_STDIO.intersection(argv) else _claim(stdin)
+    program = typed_command(environ.get("PATH"))
+    wire = None if _NOT_ON_STDIO.intersection(argv) else _claim(stdin, program)
     from mcp_compaction.cli.invocation import Invocation, parser_of
 
-    parser = parser_of("serve", cast("Command", sys.modules[__name__]))
+    parser = parser_of("serve", cast("Command", sys.modules[__name__]), program)
     if {"-h", "--help"}.intersection(argv):
         screen.say(parser.format_help().rstrip())
         return 0
@@ -100,9 +102,9 @@ def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[s
     return _over_stdio(wire, call.args, settings, project, environ)
 
 
-def _claim(stdin: TextIO) -> Wire:
+def _claim(stdin: TextIO, program: str) -> Wire:
     if stdin.isatty():
-        Screen(sys.stderr, os.environ).say(_HINT)
+        Screen(sys.stderr, os.environ).say(f"{_HINT}{program} --help")
     return claim()
 
 

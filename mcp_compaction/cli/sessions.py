@@ -40,12 +40,14 @@ async def run(call: Invocation) -> int:
     elif found:
         _list(found, call.screen, with_project=call.args.all)
     elif call.args.all:
-        call.screen.say(f"no sessions in {settings.home}; begin: mcp-compaction record FILE")
+        hint = f"no sessions in {settings.home}; begin: mcp-compaction record FILE"
+        call.screen.say(call.complete(hint))
     else:
-        call.screen.say(
+        hint = (
             f"no sessions of {project_of(call, settings)}; "
             "see those of every project: mcp-compaction sessions --all"
         )
+        call.screen.say(call.complete(hint))
     return 0
 
 

@@ -53,7 +53,7 @@ async def run(call: Invocation) -> int:
         call.screen.write_json({**document, "fill": {**document["fill"], **derived}})
     else:
         for line in _lines(stats, call.screen):
-            call.screen.say(line)
+            call.screen.say(call.complete(line))
     return 0
 
 

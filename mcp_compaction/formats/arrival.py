@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -10,7 +10,8 @@ from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats.content import objects, string
-from mcp_compaction.formats.detection import detect, sure_shape
+from mcp_compaction.formats.detection import detect, is_item_type, sure_shape
+from mcp_compaction.formats.foreign import refuse_foreign
 from mcp_compaction.formats.jsontext import (
     check_depth,
     check_size,
@@ -53,12 +54,13 @@ def incoming(data: Any) -> Incoming:
     """What stands in a JSON value: one message, a list of messages or a whole request body."""
     check_depth(data, "the message")
     if isinstance(data, list):
-        return _received(list(_dumped(cast("list[JsonValue]", data))))
+        return _received(_dumped(cast("list[JsonValue]", data)))
     if not isinstance(data, dict):
         raise MalformedMessage(
             "there is no message in it; send a message, a list of messages or a request body."
         )
     given = cast("JsonObject", data)
+    refuse_foreign(given, "the document")
     if not _is_body(given):
         return _received([_dump(given, "the message")])
     return _body(given)
@@ -91,6 +93,7 @@ def _line(line: str, where: str) -> _Sent:
     value = parse(line, where)
     if not isinstance(value, dict):
         raise MalformedMessage(f"{where} is not a message; put one JSON object on each line.")
+    refuse_foreign(value, where)
     return value, line, where
 
 
@@ -98,9 +101,12 @@ def _is_body(data: JsonObject) -> bool:
     return "role" not in data and "type" not in data and not data.keys().isdisjoint(_BODY_KEYS)
 
 
-def _dumped(data: Sequence[JsonValue]) -> Iterator[_Sent]:
-    for number, value in enumerate(data, 1):
-        yield _dump(value, f"message {number}")
+def _dumped(data: Sequence[JsonValue]) -> list[_Sent]:
+    numbered = [(value, f"message {number}") for number, value in enumerate(data, 1)]
+    # All are looked at first: a whole conversation may be over the size limit of a message.
+    for value, where in numbered:
+        refuse_foreign(value, where)
+    return [_dump(value, where) for value, where in numbered]
 
 
 def _dump(value: JsonValue, where: str) -> _Sent:
@@ -119,7 +125,7 @@ def _body(data: JsonObject) -> Incoming:
         given = [asked]
     if not isinstance(given, list):
         raise MalformedMessage("messages is not a list; send a list of messages.")
-    received = _received(list(_dumped(given)), _body_shape(data), may_be_empty=True)
+    received = _received(_dumped(given), _body_shape(data), may_be_empty=True)
     return received.model_copy(
         update={
             "whole": True,
@@ -170,7 +176,9 @@ def _received(
     if not sent and not may_be_empty:
         raise MalformedMessage("there is no message in it; send at least one.")
     common = shape or _common_shape(sent)
-    messages = tuple(_message(one, common) for one in sent)
+    # A request's own list may hold items that are newer than this program.
+    is_request = shape == "responses"
+    messages = tuple(_message(one, common, any_item=is_request) for one in sent)
     said = next((obj for obj, _, _ in reversed(sent) if obj.get("role") == "assistant"), _NOTHING)
     model = string(scrub(said.get("model"))) or None
     return Incoming(messages=messages, reported=_reported(said), model=model)
@@ -183,9 +191,11 @@ def _common_shape(sent: Sequence[_Sent]) -> Shape | None:
     return None
 
 
-def _message(sent: _Sent, common: Shape | None) -> IncomingMessage:
+def _message(sent: _Sent, common: Shape | None, *, any_item: bool) -> IncomingMessage:
     obj, raw, where = sent
     shape = sure_shape(obj) or common or detect(obj)
+    if shape == "responses" and not any_item:
+        _check_item(obj, where)
     FORMATS[shape].read(obj, where)
     return IncomingMessage(
         shape=shape,
@@ -193,6 +203,15 @@ def _message(sent: _Sent, common: Shape | None) -> IncomingMessage:
         host_id=string(obj.get("uuid")) or string(obj.get("id")) or None,
         at=_moment(obj.get("timestamp")) or _moment(obj.get("created_at")),
     )
+
+
+def _check_item(obj: JsonObject, where: str) -> None:
+    kind = obj.get("type", "message")
+    if isinstance(kind, str) and not is_item_type(kind):
+        raise MalformedMessage(
+            f"{where} has the type {kind[:40]!r}, which no message has; send objects with role and "
+            "content, items of the Responses API, or a whole request body."
+        )
 
 
 def _moment(value: JsonValue) -> datetime | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from mcp_compaction.formats.content import objects, string
 from mcp_compaction.model import JsonObject, Shape
 
@@ -16,6 +18,20 @@ _OPENAI_KEYS = (
 )
 _RESPONSES_BLOCKS = ("input_text", "output_text", "input_image", "input_file")
 _OPENAI_BLOCKS = ("image_url", "input_audio", "file", "refusal")
+# Calls and their outputs are told by how their type ends: the API goes on adding tools.
+_ITEM_ENDINGS = ("_call", "_call_output")
+_ITEMS = (
+    "additional_tools",
+    "compaction",
+    "compaction_summary",
+    "item_reference",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_list_tools",
+    "message",
+    "reasoning",
+    "tool_search_output",
+)
 _ANTHROPIC_KEYS = ("stop_reason", "stop_sequence", "output_config")
 
 
@@ -36,6 +52,11 @@ def sure_shape(obj: JsonObject) -> Shape | None:
         return "openai"
     if kinds - {"text"}:
         return "anthropic"
-    if kind is not None and isinstance(obj.get("content"), str):
+    if is_item_type(kind) and isinstance(obj.get("content"), str):
         return "responses"
     return "openai" if obj.get("role") in _OPENAI_ROLES else None
+
+
+def is_item_type(kind: JsonValue) -> bool:
+    """Whether items of the Responses API have this type."""
+    return isinstance(kind, str) and (kind in _ITEMS or kind.endswith(_ITEM_ENDINGS))

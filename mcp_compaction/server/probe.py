@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Literal
 
 import anyio
@@ -18,6 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import TextContent, TextResourceContents
 
+from mcp_compaction.commands import installed_command
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Value
 from mcp_compaction.server import tools
@@ -26,7 +25,6 @@ Era = Literal["auto", "legacy"]
 Progress = Callable[[str], None]
 
 PATIENCE_SECONDS = 30.0
-_SCRIPT = "mcp-compaction"
 _MOST_LINES = 8
 _SESSION = "doctor"
 _MODES: tuple[Era, ...] = ("auto", "legacy")
@@ -88,24 +86,12 @@ class Server:
         return tuple(tool.name for tool in (await self.client.list_tools()).tools)
 
 
-def command() -> tuple[str, ...]:
-    """The console script of this very installation, as a host's settings would name it."""
-    running = Path(sys.argv[0])
-    beside = [Path(sys.executable).with_name(f"{_SCRIPT}{end}") for end in ("", ".exe")]
-    for script in (running, *beside):
-        # A relative one could be anybody's: it is looked for in the working directory.
-        if script.stem == _SCRIPT and script.is_absolute() and script.is_file():
-            return (str(script),)
-    # -P: nothing is imported from the working directory.
-    return (sys.executable, "-P", "-c", "from mcp_compaction.cli.main import run; run()")
-
-
 @asynccontextmanager
 async def started(
     environ: Mapping[str, str], era: Era = "auto", words: Sequence[str] = ()
 ) -> AsyncGenerator[Server]:
     """A server in a process of its own, ended at the end; ServerError with its last words."""
-    program, *rest = words or (*command(), "serve")
+    program, *rest = words or (*installed_command(), "serve")
     parameters = StdioServerParameters(command=program, args=rest, env=dict(environ))
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         began = time.monotonic()

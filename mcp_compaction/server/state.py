@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -10,12 +12,14 @@ from typing import ParamSpec, TypeVar
 import anyio
 from mcp.server.mcpserver import Context
 
+from mcp_compaction.commands import complete, typed_command
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.model import Mode, SessionInfo
 from mcp_compaction.server import answers
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
+from mcp_compaction.store.connect import default_home
 from mcp_compaction.wiring import open_compactor
 
 P = ParamSpec("P")
@@ -71,6 +75,25 @@ class State:
                 "Go on without, or ask the user to turn it on."
             )
 
+    @contextmanager
+    def asking_user(self, info: SessionInfo | None) -> Generator[None]:
+        """Have what only the user may run work in the user's terminal, in whatever folder."""
+        try:
+            yield
+        except NeedsUser as error:
+            program = typed_command(self.environ.get("PATH"))
+            raise NeedsUser(complete(str(error), program, self._place(info))) from error
+
+    def _place(self, info: SessionInfo | None) -> dict[str, str]:
+        """The options with which a command means this session, or this project without one."""
+        place = {"--project": self.whose.project}
+        if info is not None:
+            place = {"--project": info.project, "--session": info.name}
+        unset = {name: v for name, v in self.environ.items() if name != "MCP_COMPACTION_HOME"}
+        if self.settings.home == default_home(unset):
+            return place
+        return {"--home": str(self.settings.home), **place}
+
     async def close(self) -> None:
         """Let go of the store."""
         if self._compactor is not None:
@@ -94,8 +117,11 @@ def telling(
         async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return await handler(*args, **kwargs)
-            except CompactionError as error:
+            except NeedsUser as error:  # its command is complete: asking_user knows the session
                 raise as_error(str(error)) from error
+            except CompactionError as error:
+                program = typed_command(os.environ.get("PATH"))
+                raise as_error(complete(str(error), program, {})) from error
 
         return answer
 

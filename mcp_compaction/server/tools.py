@@ -193,19 +193,20 @@ async def pin_constraint(
     compactor = await state.compactor()
     wish = PinWish(text, by, kind, scope, supersedes, until)
     if by == "agent" and await _session_if_any(ctx, session) is None:
-        # What is refused begins no session.
-        pinning.check_question(await compactor.pin_question(state.whose.project, None, wish))
+        with state.asking_user(None):  # what is refused begins no session
+            pinning.check_question(await compactor.pin_question(state.whose.project, None, wish))
     info, is_new = await state.session(ctx, session, "make")
-    done = await compactor.pin(
-        info,
-        text,
-        by=by,
-        kind=kind,
-        scope=scope,
-        supersedes=supersedes,
-        expires=until,
-        channel="dialog" if by == "user" else None,
-    )
+    with state.asking_user(info):
+        done = await compactor.pin(
+            info,
+            text,
+            by=by,
+            kind=kind,
+            scope=scope,
+            supersedes=supersedes,
+            expires=until,
+            channel="dialog" if by == "user" else None,
+        )
     said = answers.pinned(done, state.mode(ctx, info), info.traits.pins_put_back)
     if is_new:
         said = f"{said}\n{await state.begun(ctx, info)}"
@@ -300,7 +301,8 @@ async def unpin_constraint(
     state = state_of(ctx)
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")
-    pin = await compactor.unpin(info, ref, by=_by(allowed))
+    with state.asking_user(info):
+        pin = await compactor.unpin(info, ref, by=_by(allowed))
     return await _answer(ctx, info, answers.unpinned(pin), asked=session)
 
 

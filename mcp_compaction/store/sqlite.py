@@ -40,9 +40,10 @@ from mcp_compaction.ports import (
     Scope,
     SearchQuery,
     SessionKey,
+    Twins,
 )
 from mcp_compaction.store import calls as model_calls
-from mcp_compaction.store import forget, log, passages, pins, search, sessions, views
+from mcp_compaction.store import forget, log, passages, pins, search, sessions, twins, views
 from mcp_compaction.store.connect import make_folder, open_file, store_errors
 from mcp_compaction.store.database import (
     Database,
@@ -241,6 +242,10 @@ class SqliteStore:
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
         """What the model calls of a session took since a moment; None: of all sessions, ever."""
         return await self._read(lambda c: model_calls.spent(c, session, since))
+
+    async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
+        """The messages within a scope that hold all that one message of a session says."""
+        return await self._read(lambda c: twins.twins(c, scope, seq, within))
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""

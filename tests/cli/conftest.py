@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import sqlite3
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,6 +66,7 @@ class Shell:
         """An environment without a trace of the real one."""
         return {
             "HOME": str(self.folder),
+            "PATH": str(Path(sys.executable).parent),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "MCP_COMPACTION_PROJECT": str(self.folder / "project"),
             "MCP_COMPACTION_COUNTER": "estimate",

@@ -129,7 +129,8 @@ def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     }
     ran = shell(name, *words.get(name, []))
     assert ran.code == 2
-    assert ran.err.endswith("yet; first run: mcp-compaction record FILE\n")
+    assert f"yet; first run: mcp-compaction record --home {shell.home} " in ran.err
+    assert ran.err.endswith(" FILE\n")
     assert not shell.home.exists()
 
 

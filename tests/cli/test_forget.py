@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.conftest import CHAT, Shell, json_lines
 
 
 def test_forgetting_without_a_terminal_needs_yes(recorded: Shell) -> None:
@@ -44,7 +47,9 @@ def test_a_session_of_another_project_is_not_forgotten(recorded: Shell) -> None:
 def test_an_empty_project_has_nothing_to_forget(recorded: Shell) -> None:
     ran = recorded("forget", "--project", str(recorded.folder), "--yes")
     assert ran.code == 2
-    assert ran.err.endswith("mcp-compaction sessions --all\n")
+    assert ran.err.endswith(
+        f"mcp-compaction sessions --home {recorded.home} --project {recorded.folder} --all\n"
+    )
 
 
 def test_what_to_forget_must_be_said(recorded: Shell) -> None:
@@ -57,3 +62,108 @@ def test_a_pin_that_quotes_a_forgotten_message_is_named(recorded: Shell) -> None
     recorded.as_user().done("pin", "Never push to main; only the staging key.", "--kind", "fact")
     said = recorded.done("forget", "tax-2026", "m1", "--yes")
     assert "still pinned, said there: p1, p2" in said
+
+
+SECRET = "The vault is behind the painting."
+OTHER = "The other project's vault is not."
+
+
+@pytest.fixture
+def repeated(shell: Shell) -> Shell:
+    """A shell whose store holds one sentence in three sessions, one of them of another project."""
+    copies = [
+        {"role": "user", "content": SECRET},
+        {"role": "assistant", "content": "Understood, I will look there."},
+        {"role": "user", "content": f"Again:\n{SECRET}"},
+    ]
+    shell.done("record", "--session", "tax 1", stdin=json_lines(copies))
+    shell.done("record", "--session", "other-1", stdin=json_lines(copies[:1]))
+    shell.done("record", "--session", "far", *far(shell), stdin=json_lines(copies))
+    return shell
+
+
+def far(shell: Shell) -> tuple[str, str]:
+    """The options that name the other project."""
+    return "--project", str(shell.folder / "shop")
+
+
+def left(shell: Shell) -> int:
+    """How often the sentence stands in the store's file."""
+    return (shell.home / "store.db").read_bytes().count(SECRET.encode())
+
+
+def test_the_same_text_in_other_messages_is_named_with_the_command(repeated: Shell) -> None:
+    said = repeated.done("forget", "tax 1", "m1", "--yes")
+    shop = repeated.folder / "shop"
+    assert (
+        "\nthe same text also stands in m3 of tax 1 and in m1 of other-1 and in 2 messages of "
+        f"another project, {shop}\n"
+    ) in said
+    commands = [
+        line.split("mcp-compaction ")[1] for line in said.splitlines() if "them there" in line
+    ]
+    assert commands == [
+        f"forget --home {repeated.home} 'tax 1' m3",
+        f"forget --home {repeated.home} other-1 m1",
+    ]
+    for command in commands:
+        ran = repeated.bare(*shlex.split(command), "--yes")
+        assert (ran.code, ran.err) == (0, "")
+    repeated.done("forget", "far", "m1", "m3", "--yes", *far(repeated))
+    assert left(repeated) == 0
+
+
+def test_a_person_is_told_before_and_asked_after(repeated: Shell) -> None:
+    ran = repeated.as_user()("forget", "tax 1", "m1", stdin=b"yes\nyes\n")
+    assert ran.code == 0
+    question = ran.out.split("Type yes: ")[0]
+    assert "Forget m1 of session tax 1? This cannot be undone; the same text also" in question
+    assert "Forget these too? Type yes: \n" in ran.out
+    assert "forgotten: m3 of session tax 1\n" in ran.out
+    assert "forgotten: m1 of session other-1\n" in ran.out
+    twins = json.loads(repeated.done("forget", "far", "m1", "--yes", "--json", *far(repeated)))
+    assert twins["twins"] == [{"session": "far", "ref": "m3"}]
+    assert twins["twins_elsewhere"] == {}
+
+
+def test_a_person_who_says_no_keeps_the_others(repeated: Shell) -> None:
+    ran = repeated.as_user()("forget", "tax 1", "m1", stdin=b"yes\nno\n")
+    assert ran.code == 0
+    assert "forget --home" in ran.out
+    assert "forgotten: m3" not in ran.out
+
+
+def test_programs_get_the_list(repeated: Shell) -> None:
+    said = json.loads(repeated.done("forget", "tax 1", "m1", "--yes", "--json"))
+    assert said["messages"] == 1
+    assert said["twins"] == [
+        {"session": "tax 1", "ref": "m3"},
+        {"session": "other-1", "ref": "m1"},
+    ]
+    assert said["twins_elsewhere"] == {str(repeated.folder / "shop"): 2}
+    assert said["more_twins"] == 0
+
+
+def test_messages_that_go_together_are_not_named(repeated: Shell) -> None:
+    said = repeated.done("forget", "tax 1", "m1", "m3", "--yes")
+    assert "forgotten: m1, m3 of session tax 1\nremoved: 2 messages\n" in said
+    assert "stands in m1 of other-1 and in 2 messages of another project" in said
+
+
+def test_a_message_that_stands_alone_is_forgotten_in_silence(repeated: Shell) -> None:
+    assert "the same text" in repeated.done("forget", "tax 1", "m2", "--yes")
+    fresh = json_lines([{"role": "user", "content": OTHER}])
+    repeated.done("record", "--session", "new", stdin=fresh)
+    assert "the same text" not in repeated.done("forget", "new", "m1", "--yes")
+
+
+def test_a_digest_that_quotes_a_twin_is_clean_when_the_twin_is_forgotten(shell: Shell) -> None:
+    chat = [json.loads(line) for line in CHAT.splitlines()]
+    chat[3:3] = [{"role": "user", "content": f"Never tell anyone: {SECRET}"}]
+    chat[1:1] = [{"role": "user", "content": f"Never tell anyone: {SECRET}"}]
+    shell.done("record", "--session", "tax", stdin=json_lines(chat))
+    shell.done("compress", "--window-tokens", "12000")
+    assert left(shell) > 2  # in a digest, too
+    ran = shell.as_user()("forget", "tax", "m2", stdin=b"yes\nyes\n")
+    assert ran.code == 0
+    assert left(shell) == 0

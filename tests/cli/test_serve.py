@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from mcp_compaction.commands import installed_command
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.server import probe
 from mcp_compaction.server.probe import Era, Server, ServerError, started
@@ -46,7 +47,8 @@ INITIALIZE = {
 
 def environ_of(shell: Shell, **extra: str) -> dict[str, str]:
     """An environment for a process of its own, with a store of the test's."""
-    own = {"PATH": os.environ["PATH"], "MCP_COMPACTION_HOME": str(shell.home)}
+    path = f"{Path(SCRIPT).parent}{os.pathsep}{os.environ['PATH']}"
+    own = {"PATH": path, "MCP_COMPACTION_HOME": str(shell.home)}
     return {**shell.environ, **own, **extra}
 
 
@@ -232,7 +234,7 @@ def test_in_a_terminal_the_program_explains_itself(shell: Shell) -> None:
     code, out, err = at_terminal(shell)
     assert (code, err) == (0, "")
     assert "plug it into a host:\n  claude mcp add " in out
-    assert '{"command": "uvx", "args": ["mcp-compaction"]}' in out
+    assert f'"command": "{SCRIPT}"' in out
     assert "More: mcp-compaction --help" in out
 
 
@@ -280,7 +282,7 @@ def test_doctor_starts_the_server_in_both_eras(recorded: Shell) -> None:
 def test_doctor_can_leave_the_server_alone(
     recorded: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "command", lambda: ("/nowhere/mcp-compaction",))
+    monkeypatch.setattr(probe, "installed_command", lambda: ("/nowhere/mcp-compaction",))
     assert "server over MCP" not in recorded.done("doctor", "--no-server")
     assert recorded("doctor", "--no-server", "--json").json()["server"] == []
 
@@ -296,7 +298,7 @@ def test_doctor_can_leave_the_server_alone(
 def test_doctor_says_why_the_server_did_not_start(
     words: tuple[str, ...], told: str, recorded: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "command", lambda: words)
+    monkeypatch.setattr(probe, "installed_command", lambda: words)
     ran = recorded("doctor")
     assert (ran.code, ran.err) == (1, "")
     assert ran.out.count("problem: the server did not start") == 1
@@ -306,7 +308,7 @@ def test_doctor_says_why_the_server_did_not_start(
 
 def test_doctor_misses_tools_and_answers(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     only_core = ("/bin/sh", "-c", f"exec '{SCRIPT}' serve --tools core")
-    monkeypatch.setattr(probe, "command", lambda: only_core)
+    monkeypatch.setattr(probe, "installed_command", lambda: only_core)
     ran = recorded("doctor")
     assert ran.code == 1
     assert "problem: tools are missing: unpin_constraint, " in ran.out
@@ -367,6 +369,6 @@ def test_the_command_is_the_script_of_this_installation(
     monkeypatch.chdir(tmp_path)  # where a script of that name is not ours
     for name in ("/elsewhere/mcp-compaction", "mcp-compaction", "-c"):
         monkeypatch.setattr(sys, "argv", [name])
-        assert probe.command() == (SCRIPT,)
+        assert installed_command() == (SCRIPT,)
     monkeypatch.setattr(sys, "executable", "/elsewhere/python")
-    assert probe.command()[:3] == ("/elsewhere/python", "-P", "-c")
+    assert installed_command()[:3] == ("/elsewhere/python", "-P", "-c")

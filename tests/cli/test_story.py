@@ -39,7 +39,7 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert "boundary: none" in shell.done("show")
     receipt = shell.done("compress", "--reason", "tests are green", "--focus", "the limiter")
     assert receipt.startswith("c1 done: ")
-    assert "undo: mcp-compaction restore c1" in receipt
+    assert f"undo: mcp-compaction restore --home {shell.home} c1" in receipt
     shown = shell.done("show", "--full")
     assert re.search(r"\ndigest +d1 for ", shown)
     assert re.search(r"\npinned +1 whole +p1 +\d+\n", shown)
@@ -53,7 +53,7 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
 
     undone = shell.done("restore", "c1", "--force")
     assert "undone: c1" in undone
-    assert undone.endswith("\nnext: go on. undo: mcp-compaction restore c2\n")
+    assert undone.endswith(f" undo: mcp-compaction restore --home {shell.home} c2\n")
     assert "p1 Never push to main." in shell.done("pins")
     assert person.done("unpin", "p1") == "p1 released: Never push to main.\n"
     assert shell.done("pins").startswith("no pins in force")
@@ -125,7 +125,9 @@ def test_a_body_without_messages_leaves_an_empty_session(shell: Shell) -> None:
 
 
 def test_before_the_first_record_there_are_no_sessions(shell: Shell) -> None:
-    assert shell.done("sessions", "--all").endswith("begin: mcp-compaction record FILE\n")
+    assert shell.done("sessions", "--all").endswith(
+        f"begin: mcp-compaction record --home {shell.home} FILE\n"
+    )
     assert shell("sessions", "--json").json() == []
 
 
@@ -274,7 +276,8 @@ def test_a_backup_is_a_sound_store(recorded: Shell) -> None:
 
 def test_sessions_of_other_projects_are_listed_when_asked(recorded: Shell) -> None:
     elsewhere = ("--project", str(recorded.folder))
-    assert recorded.done("sessions", *elsewhere).endswith("mcp-compaction sessions --all\n")
+    said = recorded.done("sessions", *elsewhere)
+    assert re.search(r"mcp-compaction sessions --home \S+ --project \S+ --all\n$", said)
     assert "/test/project" in recorded.done("sessions", "--all", *elsewhere)
 
 
@@ -319,7 +322,7 @@ def test_a_rule_that_nobody_pinned_is_offered_until_it_is(shell: Shell) -> None:
     shell.done("record", "--session", "s", "--window", "12000", stdin=CHAT)
     offered = (
         f'rule not pinned? m1 user, as the agent told it: "{rule}"\n'
-        "to keep one in sight: mcp-compaction pin with its exact words\n"
+        f'to keep one in sight: mcp-compaction pin --home {shell.home} "ITS EXACT WORDS"\n'
     )
     assert offered in shell.done("stats")
     assert offered in shell.done("compress")

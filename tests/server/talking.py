@@ -78,12 +78,13 @@ def talk(
     project: str = "/p",
     only_core: bool = False,
     must_name: bool = False,
+    home: Path | None = None,
     **client: Any,
 ) -> None:
     """Play a story against a server whose store is in that folder."""
 
     async def play() -> None:
-        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
+        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store")})
         server = build_server(
             settings, project, environ or {}, only_core=only_core, must_name=must_name
         )

@@ -20,6 +20,7 @@ from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
+from tests.foreign_files import FILES, File
 from tests.server.talking import ERAS, SMALL, Era, Talk, talk, text_of
 from tests.strategies import coding_session
 
@@ -100,6 +101,17 @@ def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era: Era) 
         assert "[m1 user" in found
         undone = await chat.say("restore_context", session="loop", ref="c1", force=True)
         assert undone.startswith("c2 restored")
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_file_of_another_program_is_refused_whole(tmp_path: Path, era: Era, file: File) -> None:
+    async def story(chat: Talk) -> None:
+        said = await chat.fail("record_messages", messages=file.content, session="loop")
+        assert f"this is {file.name}, not a list of messages" in said
+        assert not (tmp_path / "store").exists()
 
     talk(tmp_path, story, era)
 

@@ -1,0 +1,117 @@
+"""The command of this very installation, and texts whose commands work where they are read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+PROGRAM: Final = "mcp-compaction"
+
+_WITH_SESSION = frozenset(
+    ("record", "stats", "show", "compress", "restore", "recall", "pin", "unpin", "pins", "export")
+)
+_WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget"}
+_WITH_HOME = _WITH_PROJECT | {"backup"}
+# The options that say where a command works, and the commands that take them.
+TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {
+    "--home": _WITH_HOME,
+    "--project": _WITH_PROJECT,
+    "--session": _WITH_SESSION,
+}
+# In every text a command to type stands after a colon; "the mcp-compaction process" is none.
+_COMMAND = re.compile(rf"(?<=: ){PROGRAM} (?P<verb>[a-z]+|COMMAND|--help)\b(?P<asks_help> --help)?")
+# Where uv keeps what `uvx` runs, until its cache is cleaned.
+_UV_CACHE = re.compile(r"(?:archive|environments|builds)-v\d+")
+
+
+def installed_command() -> tuple[str, ...]:
+    """The words that start this very installation, from whatever folder."""
+    running = Path(sys.argv[0])
+    beside = [Path(sys.executable).with_name(f"{PROGRAM}{end}") for end in ("", ".exe")]
+    for script in (running, *beside):
+        # A relative one could be anybody's: it is looked for in the working directory.
+        if script.stem == PROGRAM and script.is_absolute() and script.is_file():
+            return (str(script),)
+    # -P: nothing is imported from the working directory.
+    return (sys.executable, "-P", "-c", "from mcp_compaction.cli.main import run; run()")
+
+
+def lasting_command() -> tuple[str, ...]:
+    """The words for a host's settings: they start this installation tomorrow, too."""
+    if not any(_UV_CACHE.fullmatch(part) for part in Path(sys.prefix).parts):
+        return installed_command()
+    source = _source()
+    return ("uvx", PROGRAM) if source is None else ("uvx", "--from", source, PROGRAM)
+
+
+def host_entry() -> dict[str, object]:
+    """The entry for hosts that are set up by a JSON file."""
+    program, *rest = lasting_command()
+    server: dict[str, object] = {"command": program, **({"args": rest} if rest else {})}
+    return {"mcpServers": {"compaction": server}}
+
+
+def typed_command(path: str | None) -> str:
+    """What a person types for this installation whose shell looks for programs on that path."""
+    words = lasting_command()
+    found = shutil.which(PROGRAM, path=path or "")
+    if found is not None and len(words) == 1 and Path(found).samefile(words[0]):
+        return PROGRAM
+    return as_typed(words)
+
+
+def as_typed(words: Sequence[str]) -> str:
+    """Words as a shell takes them."""
+    if os.name != "nt":
+        return shlex.join(words)
+    from subprocess import list2cmdline
+
+    return list2cmdline(words)
+
+
+def complete(text: str, command: str, options: Mapping[str, str]) -> str:
+    """The text with the commands in it as they work: the program's, with the options it needs."""
+
+    def completed(found: re.Match[str]) -> str:
+        verb = found["verb"]
+        if found["asks_help"]:
+            return f"{command} {verb} --help"
+        needed = [
+            word
+            for option, value in options.items()
+            if verb in TAKEN_BY[option]
+            for word in (option, value)
+        ]
+        return " ".join([command, verb, *([as_typed(needed)] if needed else [])])
+
+    return _COMMAND.sub(completed, text)
+
+
+def _source() -> str | None:
+    """Where the package was installed from, if that was no index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        written = distribution(PROGRAM).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    return None if written is None else _named_source(written)
+
+
+def _named_source(written: str) -> str | None:
+    import json
+    from urllib.parse import urlparse
+    from urllib.request import url2pathname
+
+    told = json.loads(written)
+    url = str(told.get("url", ""))
+    if url.startswith("file:"):
+        return url2pathname(urlparse(url).path)
+    system = told.get("vcs_info", {}).get("vcs")
+    return f"{system}+{url}" if system else url or None

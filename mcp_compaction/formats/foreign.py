@@ -1,0 +1,89 @@
+"""Files that hold conversations but no messages of the three shapes, and what to say of each."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.detection import is_item_type
+from mcp_compaction.model import JsonObject
+
+
+class Mark(NamedTuple):
+    """Keys that stand together in one object of a format, and the values its type may have."""
+
+    keys: frozenset[str]
+    types: frozenset[str] = frozenset()
+
+    def is_on(self, obj: JsonObject) -> bool:
+        """Whether the object has these keys, and one of the types where types are named."""
+        return self.keys <= obj.keys() and (not self.types or obj.get("type") in self.types)
+
+
+class Foreign(NamedTuple):
+    """A format that is recognized and not read."""
+
+    name: str
+    marks: tuple[Mark, ...]
+    next_step: str
+
+
+def _mark(keys: str, types: str = "") -> Mark:
+    return Mark(frozenset(keys.split()), frozenset(types.split()))
+
+
+_AS_MESSAGES = "Send each message in it as an object with role and content."
+
+# The first that fits counts: Gemini's log has keys of a Claude Code transcript too.
+FOREIGN: Final[tuple[Foreign, ...]] = (
+    Foreign(
+        "an export of mcp-compaction",
+        (_mark("session sections view receipts"),),
+        "Leave out its first line and send the others: they are the messages.",
+    ),
+    Foreign(
+        "a Codex rollout",
+        (_mark("timestamp type payload"), _mark("record_type")),
+        "Send the payload of each response_item line instead.",
+    ),
+    Foreign(
+        "a Gemini chat file",
+        (
+            _mark("sessionId projectHash"),
+            _mark("sessionId messageId message"),
+            _mark("$set"),
+            _mark("id timestamp type content", "user gemini info warning error"),
+        ),
+        _AS_MESSAGES,
+    ),
+    Foreign(
+        "a Claude Code transcript",
+        (
+            _mark("parentUuid"),
+            _mark("type sessionId"),
+            _mark("type uuid message"),
+            _mark("type leafUuid"),
+            _mark("type messageId snapshot"),
+            _mark("type shapeHash"),
+        ),
+        "Send the message of each user and assistant line instead.",
+    ),
+    Foreign("a claude.ai export", (_mark("chat_messages"), _mark("sender text")), _AS_MESSAGES),
+    Foreign("a ChatGPT export", (_mark("mapping title"), _mark("author content")), _AS_MESSAGES),
+    Foreign("an opencode export", (_mark("info parts"),), _AS_MESSAGES),
+)
+
+
+def refuse_foreign(value: JsonValue, where: str) -> None:
+    """Refuse an object that only a file of another format holds, by the format's name."""
+    # A message stays one, whatever keys a host has added to it.
+    if not isinstance(value, dict) or "role" in value or is_item_type(value.get("type")):
+        return
+    for foreign in FOREIGN:
+        if any(mark.is_on(value) for mark in foreign.marks):
+            raise MalformedMessage(
+                f"{where}: this is {foreign.name}, not a list of messages; it is not read yet, "
+                f"and nothing was recorded. {foreign.next_step}"
+            )

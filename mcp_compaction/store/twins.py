@@ -1,0 +1,81 @@
+"""Other messages that hold all that one message says: forgetting the one leaves its words there."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from pydantic import JsonValue
+
+from mcp_compaction import formats
+from mcp_compaction.core.parts import text_of
+from mcp_compaction.errors import UnknownRef
+from mcp_compaction.model import Part, Shape, ToolCall
+from mcp_compaction.ports import Scope, Twin, Twins
+from mcp_compaction.store.scope import one_session, sessions_in
+from mcp_compaction.store.stub import FORGOTTEN
+
+_LEAST_CHARS = 8  # "yes" stands everywhere
+_MOST_LISTED = 200
+# Signs that every program writes into JSON as they are.
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
+
+
+def twins(connection: sqlite3.Connection, scope: Scope, seq: int, within: Scope) -> Twins:
+    """The messages that say the same or hold it whole, whatever their white space."""
+    session = one_session(connection, scope)
+    row = connection.execute(
+        "SELECT id, shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
+    ).fetchone()
+    if row is None:
+        raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
+    wanted = _words(row["shape"], row["raw"])
+    if len(wanted.replace(FORGOTTEN, "").strip()) < _LEAST_CHARS:
+        return Twins()
+    condition = sessions_in(within)
+    rows = connection.execute(
+        "SELECT message.seq, message.shape, message.raw, session.name, session.project"
+        " FROM message JOIN session ON session.id = message.session"
+        f" WHERE {condition.sql} AND message.id != ? AND instr(message.raw, ?)"
+        " ORDER BY session.id = ? DESC, session.project, session.id, message.seq",
+        (*condition.parameters, row["id"], _rarest(wanted), session),
+    )
+    found = [
+        Twin(project=project, session=name, ref=f"m{number}")
+        for number, shape, raw, name, project in rows
+        if wanted in _words(shape, raw)
+    ]
+    return Twins(found=tuple(found[:_MOST_LISTED]), more=max(0, len(found) - _MOST_LISTED))
+
+
+def _rarest(words: str) -> str:
+    """The longest run of plain signs: what does not hold it need not be read."""
+    return max(_PLAIN.findall(words), key=len, default="")
+
+
+def _words(shape: Shape, raw: str) -> str:
+    _, parts = formats.read(shape, raw)
+    return " ".join(" ".join(_texts(parts)).split())
+
+
+def _texts(parts: Iterable[Part]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, ToolCall):
+            yield from _strings(part.arguments)
+        else:
+            yield text_of(part)
+
+
+def _strings(value: JsonValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for inner in value:
+                yield from _strings(inner)
+        case dict():
+            for inner in value.values():
+                yield from _strings(inner)
+        case _:
+            return

@@ -1,0 +1,169 @@
+"""Commands that are printed, typed as they stand in another folder, by a shell that is bare."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import takewhile
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from mcp_compaction.cli.invocation import Command, parser_of
+from mcp_compaction.cli.main import COMMANDS
+from tests.cli.conftest import Shell
+
+SCRIPT = Path(sys.executable).with_name("mcp-compaction")
+ROOT = Path(__file__).parents[2]
+BARE_PATH = os.pathsep.join(("/usr/bin", "/bin"))
+HOSTS = ("claude", "codex", "code")
+
+
+@pytest.fixture
+def stranger(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A shell in a folder of its own that would not find the program by its name."""
+    elsewhere = shell.folder / "else where"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return shell.with_environ({"PATH": BARE_PATH})
+
+
+def typed(line: str, shell: Shell, path: str = BARE_PATH) -> subprocess.CompletedProcess[str]:
+    """A line as a POSIX shell runs it, in the working directory."""
+    environ = {**shell.environ, "PATH": path}
+    words = ["/bin/sh", "-c", line]
+    return subprocess.run(words, capture_output=True, text=True, env=environ, check=False)
+
+
+def is_understood(words: list[str]) -> None:
+    """Fail unless the program takes these words."""
+    name, *rest = words
+    parser = parser_of(name, cast(Command, import_module(COMMANDS[name].module)))
+    parser.parse_args(list(takewhile(lambda word: word not in ("#", "<", ">"), rest)))
+
+
+def lines_with(program: str, text: str) -> Iterator[list[str]]:
+    """What is typed after the program's name in the indented lines of a text."""
+    for line in text.splitlines():
+        if line.startswith(f"  {program} "):
+            yield shlex.split(re.split(r" {2,}", line.strip())[0])[1:]
+
+
+def check_entry(entry: str, shell: Shell) -> None:
+    """Fail unless the JSON entry for a host starts this program."""
+    server = json.loads(entry)["mcpServers"]["compaction"]
+    words = shlex.join([server["command"], *server.get("args", []), "--version"])
+    assert typed(words, shell).stdout.startswith("mcp-compaction ")
+
+
+@pytest.mark.parametrize("argv", [(), ("--help",)])
+def test_the_commands_of_the_overview_work(argv: tuple[str, ...], stranger: Shell) -> None:
+    out = stranger.at_terminal().bare(*argv).out
+    assert typed(f"{SCRIPT} --version", stranger).returncode == 0
+    found = list(lines_with(str(SCRIPT), out))
+    assert [words[0] for words in found] == ["demo", "record", "stats", "compress"]
+    for words in found:
+        is_understood(words)
+    started = re.findall(r"^  (?:claude|codex) mcp add .*compaction -- (.+)$", out, re.M)
+    assert len(started) == 2
+    for command in started:
+        assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
+    (entry,) = re.findall(r"^  others: (.+)$", out, re.M)
+    check_entry(entry, stranger)
+    assert "uvx" not in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_every_help_begin_with_what_runs(name: str, stranger: Shell) -> None:
+    out = stranger.bare(name, "--help").out
+    assert out.startswith(f"usage: {SCRIPT} {name}")
+    assert f"\nexamples:\n  {SCRIPT} {name}" in out
+
+
+def test_the_command_that_doctor_names_for_a_host_works(stranger: Shell) -> None:
+    (command,) = re.findall(r"^for a host (.+)$", stranger.done("doctor", "--no-server"), re.M)
+    assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
+    said = json.loads(stranger.done("doctor", "--no-server", "--json"))
+    assert shlex.join(said["command"]) == command
+
+
+def test_the_commands_at_the_end_of_the_demo_work(stranger: Shell) -> None:
+    played = typed(f"{SCRIPT} demo --keep kept", stranger)
+    assert (played.returncode, played.stderr) == (0, "")
+    end = played.stdout.split("to go on:\n")[1]
+    show, doctor = lines_with(str(SCRIPT), end)
+    (command,) = re.findall(r"^  claude mcp add .*compaction -- (.+)$", end, re.M)
+    os.chdir(stranger.folder)
+    shown = typed(shlex.join([str(SCRIPT), *show]), stranger)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    is_understood(doctor)
+    assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
+
+
+def test_the_next_step_of_an_error_carries_where_it_was_asked(stranger: Shell) -> None:
+    said = stranger.bare("stats", "--home", "new", "--project", "shop", "--session", "a b").err
+    line = said.split("first run: ")[1].replace("FILE", "-")
+    os.chdir(stranger.folder)
+    environ = {**stranger.environ, "PATH": BARE_PATH}
+    ran = subprocess.run(
+        ["/bin/sh", "-c", line],
+        input='{"role":"user","content":"Hello"}',
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=False,
+    )
+    assert "in the new session a b" in ran.stdout
+    assert (stranger.folder / "else where" / "new" / "store.db").exists()
+
+
+def test_the_undo_of_a_receipt_works_from_another_folder(recorded: Shell, stranger: Shell) -> None:
+    here = recorded.with_environ({"PATH": BARE_PATH})
+    said = here.done("compress", "--session", "tax-2026", "--window-tokens", "9000", "--force")
+    undo = said.split("undo: ")[1].split("\n")[0]
+    os.chdir(stranger.folder)
+    assert typed(f"{undo} --force", here).stdout.startswith("c3 restored")
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (?:Claude Code|VS Code|Codex) \| `(.+?)`", README, re.M)
+BLOCK_LINES = re.findall(r"^mcp-compaction (.+)$", README, re.M)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_rows_of_the_readme_hand_a_host_what_starts(row: str, stranger: Shell) -> None:
+    folder = stranger.folder / "bin"
+    folder.mkdir()
+    for host in HOSTS:
+        script = folder / host
+        script.write_text(
+            f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n"
+        )
+        script.chmod(0o755)
+    path = os.pathsep.join((str(folder), str(SCRIPT.parent), BARE_PATH))
+    words = json.loads(typed(row, stranger, path).stdout)
+    command = words[-1] if "--" in words else json.loads(words[-1])["command"]
+    assert Path(command).is_absolute()
+    assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
+
+
+def test_the_readme_has_a_row_for_each_host_that_is_set_up_by_a_command() -> None:
+    assert [row.split()[0] for row in ROWS] == ["claude", "code", "codex"]
+
+
+@pytest.mark.parametrize("line", BLOCK_LINES)
+def test_the_command_lines_of_the_readme_are_understood(line: str) -> None:
+    is_understood(shlex.split(line, comments=True))
+
+
+def test_the_readme_says_what_works_before_a_release() -> None:
+    assert "`uvx --from PATH mcp-compaction`" in README
+    assert re.search(r"once one is out, `uvx mcp-compaction` will do", README)
+    assert README.count("uvx mcp-compaction") == 1

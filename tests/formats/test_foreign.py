@@ -1,0 +1,113 @@
+"""Files that hold no messages are refused whole, by name and with the next step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction import formats
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.foreign import FOREIGN
+from mcp_compaction.model import Shape, Text
+from tests.foreign_files import CHATGPT, CLAUDE_CODE, CODEX, FILES, File
+from tests.strategies import SHAPES, Scene, scripts, write
+
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+
+
+@each_file
+def test_a_file_of_another_program_is_refused_by_name(file: File) -> None:
+    for send in (lambda: formats.incoming_text(file.text), lambda: formats.incoming(file.content)):
+        with pytest.raises(MalformedMessage) as caught:
+            send()
+        said = str(caught.value)
+        assert f"this is {file.name}, not a list of messages; it is not read yet" in said
+        assert "nothing was recorded. " in said
+        assert said.endswith(next(f.next_step for f in FOREIGN if f.name == file.name))
+
+
+def test_every_format_of_the_table_has_a_file() -> None:
+    assert {foreign.name for foreign in FOREIGN} == {file.name for file in FILES}
+
+
+@pytest.mark.parametrize("number", range(len(CLAUDE_CODE)))
+def test_one_line_of_a_transcript_among_messages_is_enough(number: int) -> None:
+    lines = [{"role": "user", "content": "x"}, CLAUDE_CODE[number]]
+    with pytest.raises(MalformedMessage, match=r"^line 2: this is a Claude Code transcript"):
+        formats.incoming_text("\n".join(map(json.dumps, lines)))
+
+
+def test_a_transcript_that_is_still_being_written_is_named_all_the_same() -> None:
+    text = "".join(json.dumps(line) + "\n" for line in CLAUDE_CODE) + '{"type":"assist'
+    with pytest.raises(MalformedMessage, match=r"^line 1: this is a Claude Code transcript"):
+        formats.incoming_text(text)
+
+
+def test_a_conversation_over_the_size_of_a_message_is_named_all_the_same() -> None:
+    long = [{**CHATGPT[0], "note": "x" * 2**24}]
+    with pytest.raises(MalformedMessage, match=r"^message 1: this is a ChatGPT export"):
+        formats.incoming(long)
+
+
+def test_the_next_steps_lead_to_messages() -> None:
+    said = [line["message"] for line in CLAUDE_CODE if line["type"] in ("user", "assistant")]
+    assert [m.shape for m in formats.incoming(said).messages] == ["anthropic", "anthropic"]
+    items = [line["payload"] for line in CODEX if line["type"] == "response_item"]
+    assert [m.shape for m in formats.incoming(items).messages] == ["responses"]
+
+
+MARKS = sorted({key for foreign in FOREIGN for mark in foreign.marks for key in mark.keys})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(script=scripts(max_steps=3), keys=st.sets(st.sampled_from(MARKS)))
+@settings(deadline=None)
+def test_messages_may_carry_any_key_of_another_format(
+    shape: Shape, script: list[Scene], keys: set[str]
+) -> None:
+    messages: Any = write(script, shape)
+    more = dict.fromkeys(keys - {"type", "content"}, "x")
+    dressed = [{**more, **message} for message in messages]
+    assert len(formats.incoming(dressed).messages) == len(messages)
+
+
+@pytest.mark.parametrize(
+    ("element", "words"),
+    [
+        ({"type": "human", "content": "hi"}, "has the type 'human', which no message has; "),
+        ({"type": "result", "result": "x"}, "has the type 'result', which no message has; "),
+        ({"type": "text", "text": "hi"}, "has the type 'text', which no message has; "),
+        ({"type": "x" * 999}, f"has the type '{'x' * 40}', which"),
+        ({"from": "human", "value": "hi"}, "has no role; "),
+        ({"role": "user", "parts": [{"text": "hi"}]}, "has no content; "),
+        ({"role": "model", "parts": [{"text": "hi"}]}, "has the role 'model'; "),
+        ({"role": "user", "type": "message"}, "has no content; "),
+    ],
+)
+def test_what_is_no_message_is_refused_by_its_place(element: Any, words: str) -> None:
+    good = {"role": "user", "content": "x"}
+    with pytest.raises(MalformedMessage) as caught:
+        formats.incoming([good, element, {"type": "later"}])
+    assert str(caught.value).startswith(f"message 2 {words}")
+
+
+def test_items_newer_than_this_program_are_kept_where_a_request_holds_them() -> None:
+    item: Any = {"type": "hologram", "text": "hi"}
+    assert len(formats.incoming({"input": [item]}).messages) == 1
+    with pytest.raises(MalformedMessage):
+        formats.incoming({"messages": [item]})
+
+
+def test_a_new_block_inside_a_message_is_kept() -> None:
+    came = formats.incoming({"role": "user", "content": [{"type": "hologram", "text": "hi"}]})
+    assert len(came.messages) == 1
+
+
+def test_a_strange_type_on_a_message_with_words_hides_none_of_them() -> None:
+    (message,) = formats.incoming({"type": "user", "role": "user", "content": "hi"}).messages
+    _, parts = formats.read(message.shape, message.raw)
+    assert parts == (Text(text="hi"),)

@@ -1,0 +1,100 @@
+"""What the server asks the user to run works as it stands, in the user's own terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from mcp.server.mcpserver.exceptions import ToolError
+
+from mcp_compaction.errors import StoreError
+from mcp_compaction.server.state import telling
+from tests.cli.conftest import Shell
+from tests.server.talking import ERAS, Era, Talk, talk
+
+SCRIPT = Path(sys.executable).with_name("mcp-compaction")
+RULE = "Never push to main; only the staging key."
+
+both_eras = pytest.mark.parametrize("era", ERAS)
+
+
+def run_as_user(said: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the command at the end of an answer prints to a user in another folder."""
+    program, *words = shlex.split(said.split("run: ")[1])
+    assert program == str(SCRIPT)
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    monkeypatch.chdir(elsewhere)
+    user = Shell(folder).as_user().with_environ({"MCP_COMPACTION_PROJECT": ""})
+    ran = user.bare(*[RULE if word == "TEXT" else word for word in words])
+    assert (ran.code, ran.err) == (0, "")
+    return ran.out
+
+
+def refused(folder: Path, era: Era, tool: str, **arguments: str) -> str:
+    """What an agent is told whose call needs the user."""
+    told: list[str] = []
+    if tool == "unpin_constraint":
+        place = ("--project", str(folder / "shop"), "--session", "tax 1")
+        Shell(folder).as_user().done("pin", RULE, "--scope", "session", *place)
+
+    async def story(chat: Talk) -> None:
+        messages = [{"role": "user", "content": RULE}]
+        await chat.say("record_messages", messages=messages, session="other")
+        await chat.say("record_messages", messages=messages, session="tax 1")
+        told.append(await chat.fail(tool, **arguments, session="tax 1"))
+
+    talk(folder, story, era, project=str(folder / "shop"))
+    return told[0]
+
+
+@both_eras
+def test_a_users_pin_of_one_session_is_released_by_the_command_as_printed(
+    tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = refused(tmp_path, era, "unpin_constraint", ref="p1")
+    assert re.search(r"unpin --home \S+ --project \S+ --session 'tax 1' p1$", said)
+    assert run_as_user(said, tmp_path, monkeypatch) == f"p1 released: {RULE}\n"
+
+
+@both_eras
+@pytest.mark.parametrize("scope", ["project", "global"])
+def test_a_pin_for_other_sessions_is_made_by_the_command_as_printed(
+    tmp_path: Path, era: Era, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = refused(tmp_path, era, "pin_constraint", text="Push at will.", scope=scope)
+    printed = run_as_user(said, tmp_path, monkeypatch)
+    assert printed.startswith(f"p1 pinned (constraint, {scope})")
+
+
+def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+
+    async def story(chat: Talk) -> None:
+        told.append(await chat.fail("pin_constraint", text="x y z", scope="global", session="s"))
+
+    environ = {"XDG_DATA_HOME": str(tmp_path), "PATH": str(SCRIPT.parent)}
+    talk(tmp_path, story, environ=environ, home=tmp_path / "mcp-compaction")
+    assert told[0].endswith("run: mcp-compaction pin --project /p --session s --scope global TEXT")
+
+
+def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @telling(ToolError)
+    async def fails() -> None:
+        raise StoreError("SQLite refused: disk I/O error. Run: mcp-compaction doctor")
+
+    async def call() -> None:
+        await fails()
+
+    monkeypatch.setenv("PATH", "/usr/bin")
+    with pytest.raises(ToolError) as caught:
+        asyncio.run(call())
+    assert str(caught.value).endswith(f"Run: {SCRIPT} doctor")
