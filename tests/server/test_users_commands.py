@@ -81,7 +81,7 @@ def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out
 
     environ = {"XDG_DATA_HOME": str(tmp_path), "PATH": str(SCRIPT.parent)}
     talk(tmp_path, story, environ=environ, home=tmp_path / "mcp-compaction")
-    assert told[0].endswith("run: mcp-compaction pin --project /p --session s --scope global TEXT")
+    assert told[0].endswith("run: mcp-compaction pin --project /p --scope global TEXT")
 
 
 def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
