@@ -28,7 +28,13 @@ from mcp_compaction.core.extract import (
     stated_rules,
 )
 from mcp_compaction.core.gate import gate
-from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
+from mcp_compaction.core.honesty import (
+    check_draft,
+    clean_draft,
+    is_planted,
+    known_beside,
+    rules_in_force,
+)
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.ledger import unfinished
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
@@ -188,7 +194,7 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             memory = work.session.sections.memory if takes_memory else None
             request = _request(block, memory, terms)
             offered = given or (yield from _draft(request))
-            believed = _believed(offered, request, rules_in_force(work.session), terms.count)
+            believed = _believed(offered, request, work.session, terms)
             draft = believed.draft
             made[position] = _plainly(request, believed, number + len(made), terms.count)
             notes += [*believed.notes, *_added(request, draft)]
@@ -248,17 +254,17 @@ class _Believed:
     notes: tuple[str, ...] = ()
 
 
-def _believed(
-    draft: Draft, request: SummaryRequest, rules: Sequence[str], count: Count
-) -> _Believed:
+def _believed(draft: Draft, request: SummaryRequest, session: Session, terms: _Terms) -> _Believed:
     """What of a draft is true to its source; a draft that cannot be believed is extracted anew."""
+    rules = rules_in_force(session)
     # Our own lines are true to the span, but a tool's output may have planted what they quote.
     own = draft if draft.author == "extractive" else extract(request)
     cleaned = clean_draft(own, request, rules)
     floor = cleaned.draft or Draft(author="extractive")
     if draft.author == "extractive":
         return _Believed(floor, floor, cleaned.notes)
-    judged = check_draft(draft, request, count, rules)
+    beside = known_beside(session, terms.messages, draft.author)
+    judged = check_draft(draft, request, terms.count, rules, beside)
     if judged.draft is not None:
         return _Believed(judged.draft, floor, judged.notes)
     refused = floor.model_copy(update={"note": draft.note})
@@ -449,8 +455,7 @@ def _repaired(
             continue
         asked = request.model_copy(update={"lost": left_out})
         draft = yield from _draft(asked)
-        rules = rules_in_force(work.session)
-        believed = _believed(draft, request, rules, terms.count)
+        believed = _believed(draft, request, work.session, terms)
         if believed.draft.author in _NO_MODEL:
             return work  # it could not, and what is missing is patched in
         plain_one = _plainly(request, believed, number, terms.count)
