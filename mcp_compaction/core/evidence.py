@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from functools import cached_property
+from itertools import islice
 
 from mcp_compaction.core.identifiers import find
 from mcp_compaction.core.patterns import any_of, word_set
@@ -17,7 +18,6 @@ from mcp_compaction.core.when import Stretch, named_days
 _FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
 _LARGEST_COUNT = 20  # a summarizer counts so far by itself
 _LONGEST_NUMBER = 15  # digits; what is longer is an id
-_MOST_DATED = 20_000  # characters of a text that is read for dates
 _LONGEST_KEY = 32
 _STEM = 4  # letters by which a key is known in other words: "times out" for `timeout`
 _ROUGH = 0.1  # "about 1,200" may be 1,187
@@ -64,7 +64,7 @@ class Evidence:
         return tuple(
             day
             for text, at in self.texts
-            for day in (*_days(text[:_MOST_DATED], at), *([_day_of(at)] if at else []))
+            for day in (*_days(_dated_lines(text), at), *([_day_of(at)] if at else []))
         )
 
     def missing(self, line: str) -> tuple[str, ...]:
@@ -198,9 +198,9 @@ _NO_NAME = re.compile(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
 _REF = re.compile(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
 _HEX = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
 _NAME = re.compile(
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
     r"|(?<!\w)--?[a-z][\w-]*(?:=\S+)?"  # a flag
-    r"|(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|[A-Za-z]\w*(?:_\w+)+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
+    r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
     r"|\bv?\d+(?:\.\d+){2,}\b"  # a version, an address of a host
     r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
     rf"|\b\d{{{_LONGEST_NUMBER + 1},}}\b"
@@ -281,6 +281,18 @@ _DATE = re.compile(rf"\d{{4}}-\d\d-\d\d|\b{_MONTH} \d|\d(?:st|nd|rd|th)?(?: of)?
 
 _YEAR = re.compile(r"\d{4}")
 _MOST_DAYS = 31
+_DAY_WORD = re.compile(
+    rf"\d{{4}}-\d\d|\d[./]\d\d?[./]\d|\b{_MONTH} ?\d|\d[a-z ]{{0,6}}{_MONTH}|day|tomorrow|\bago\b|night"
+    r"|\b(?:last|next|this) (?:week|month|year)",
+    re.I,
+)
+_LONGEST_LINE, _MOST_LINES = 500, 100  # characters, lines
+
+
+def _dated_lines(text: str) -> str:
+    """The lines that may name a day: to read all of a long text for days takes long."""
+    lines = (line[:_LONGEST_LINE] for line in text.splitlines() if _DAY_WORD.search(line))
+    return "\n".join(islice(lines, _MOST_LINES))
 
 
 def _known_time(at: datetime | None) -> datetime | None:
