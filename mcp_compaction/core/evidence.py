@@ -282,8 +282,8 @@ _DATE = re.compile(rf"\d{{4}}-\d\d-\d\d|\b{_MONTH} \d|\d(?:st|nd|rd|th)?(?: of)?
 _YEAR = re.compile(r"\d{4}")
 _MOST_DAYS = 31
 _DAY_WORD = re.compile(
-    rf"\d{{4}}-\d\d|\d[./]\d\d?[./]\d|\b{_MONTH} ?\d|\d[a-z ]{{0,6}}{_MONTH}|day|tomorrow|\bago\b|night"
-    r"|\b(?:last|next|this) (?:week|month|year)",
+    rf"\d{{4}}-\d\d|\d[./]\d\d?[./]\d|\b{_MONTH} ?\d|\d[a-z ]{{0,6}}{_MONTH}|day|tomorrow"
+    r"|\bago\b|night|\b(?:last|next|this) (?:week|month|year)",
     re.I,
 )
 _LONGEST_LINE, _MOST_LINES = 500, 100  # characters, lines

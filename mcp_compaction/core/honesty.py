@@ -61,6 +61,7 @@ class Beside(NamedTuple):
     """What the author of a draft may know beside the span."""
 
     texts: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()  # those that state a rule or a decision
     messages: tuple[Message, ...] = ()
 
 
@@ -103,16 +104,20 @@ def known_beside(session: Session, messages: tuple[Message, ...], author: str) -
     """What an author may know beside a span: a model the pins, the agent all it has in sight."""
     pinned = tuple(pin.text for pin in session.pins)
     if author != "agent":
-        return Beside(pinned)
-    sections = session.sections
+        return Beside(pinned, pinned)
+    sections, digests, promoted = session.sections, session.digests, session.view.promoted
     fixed = (sections.task, sections.memory, compact_json(sections.system))
     told = (
         *(text for text in fixed if text),
-        *(item.text for d in session.digests for _, items in d.sections for item in items),
-        *(item.text for digest in session.digests for item in digest.index),
-        *(piece for one in session.view.promoted for piece in one.pieces),
+        *(item.text for digest in digests for _, items in digest.sections for item in items),
+        *(item.text for digest in digests for item in digest.index),
+        *(piece for one in promoted for piece in one.pieces),
     )
-    return Beside((*pinned, *told), messages)
+    settled = (
+        *(item.text for digest in digests for item in digest.items("DECISIONS")),
+        *(piece for one in promoted if one.by in ("user", "decision") for piece in one.pieces),
+    )
+    return Beside((*pinned, *told), (*pinned, *settled), messages)
 
 
 def is_planted(text: str) -> bool:
@@ -167,11 +172,11 @@ class _Source:
     @cached_property
     def evidence(self) -> Evidence:
         said = [(_words(message), message.at) for message in self._messages]
-        return Evidence([*said, *((text, None) for text in self._known)])
+        return Evidence([*said, *((text, None) for text in (*self._known, *self.beside.texts))])
 
     @cached_property
     def statements(self) -> Statements:
-        return Statements(self._messages, self._known)
+        return Statements(self._messages, [*self._known, *self.beside.settled])
 
     @property
     def _messages(self) -> tuple[Message, ...]:
@@ -181,7 +186,7 @@ class _Source:
     @property
     def _known(self) -> list[str]:
         memory = (self.request.memory or "").splitlines()
-        return [*memory, *self._kept(), *self.in_force, *self.beside.texts]
+        return [*memory, *self._kept(), *self.in_force]
 
     def _kept(self, section: SectionName | None = None) -> list[str]:
         kept = self.request.must_keep

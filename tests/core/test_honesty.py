@@ -15,7 +15,17 @@ from mcp_compaction.core.honesty import (
     rules_in_force,
 )
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.model import Digest, Draft, Item, SectionName, SummaryRequest
+from mcp_compaction.model import (
+    Digest,
+    Draft,
+    IndexItem,
+    Item,
+    Promoted,
+    SectionName,
+    Sections,
+    SummaryRequest,
+    View,
+)
 from tests.core.saying import Json, assistant, chatter, ran, results, used, user
 from tests.sessions import messages_of, pin, session_of
 
@@ -278,6 +288,35 @@ def test_pins_and_memory_are_a_source_and_the_agent_knows_all_it_has_in_sight() 
     known: list[tuple[SectionName, str]] = [("FACTS", "port 7000"), ("FACTS", "build 5512")]
     assert found["model-x"] == known
     assert found["agent"] == [("DECISIONS", "Kafka queue"), *known, ("FACTS", "budget 4200")]
+
+
+def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> None:
+    sections: tuple[tuple[SectionName, tuple[Item, ...]], ...] = (
+        ("DECISIONS", (Item(text="Kafka for the queue"),)),
+        ("FACTS", (Item(text="The cron job drops idle workers, 4711 of them"),)),
+    )
+    index = (IndexItem(kind="file", text="src/queue.py"),)
+    digest = Digest(number=1, first=1, last=9, messages=9, sections=sections, index=index)
+    promoted = (Promoted(seq=3, by="decision", pieces=("We went with Avro for the schema.",)),)
+    session = session_of(
+        [],
+        digests=(digest,),
+        view=View(promoted=promoted),
+        sections=Sections(task="Mind SHOP-4712.", system="The region is eu-west-3."),
+    )
+    asked = request([user("go on"), *chatter(8)])
+    told = "- SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py\nDECISIONS\n"
+    text = f"{told}- Kafka queue\n- Avro schema\n- drop the idle workers"
+
+    judged = check_draft(
+        parse_digest(text, "agent"), asked, estimate, (), known_beside(session, (), "agent")
+    )
+
+    assert [text for _, text in items(judged)] == [
+        "SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py",
+        "Kafka queue",
+        "Avro schema",
+    ]
 
 
 def test_our_own_draft_is_quoted_and_not_held_against_the_span_again() -> None:
