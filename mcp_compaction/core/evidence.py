@@ -72,9 +72,10 @@ class Evidence:
         said = _folded(line)
         missing: list[str] = []
         for quoted in _QUOTED.finditer(said):
-            if not self._holds_quotation(quoted[0]):
-                missing.append(quoted[0])
-            said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if quoted[0] in missing else " ")
+            is_held = self._holds_quotation(quoted[0])
+            is_term = quoted[0][0] != "`" and len(_words(quoted[0]).split()) < _FEWEST_QUOTED
+            missing += [] if is_held or is_term else [quoted[0]]
+            said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if is_term else " ")
         for day in _days(said, self._newest):
             if _DATE.search(day.words):
                 missing += [] if self._holds_day(day) else [day.words]
@@ -86,9 +87,8 @@ class Evidence:
         pieces = [_words(piece) for piece in re.split(r"\.\.\.|\[[^\]]*\]", inner)]
         if all(f" {piece} " in self.words for piece in pieces if piece):
             return True
-        if quoted[0] == "`":
-            return all(f" {word} " in self.words for word in _words(inner).split())
-        return len(_words(inner).split()) < _FEWEST_QUOTED
+        is_code = quoted[0] == "`"
+        return is_code and all(f" {word} " in self.words for word in _words(inner).split())
 
     @cached_property
     def _newest(self) -> datetime | None:

@@ -46,8 +46,6 @@ def lines_of_findings(
 def put_back(session: Session, new: Collection[int], lines: Lines, count: Count) -> Session:
     """The session with each line in view: in the new digest of its span, in the preview of its
     message, or with its message shown whole."""
-    if not lines:
-        return session
     messages = {message.seq: message for message in session.messages}
     view = session.view
 

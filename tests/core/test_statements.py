@@ -71,5 +71,12 @@ def test_in_a_language_without_spaces_words_are_compared_in_pairs() -> None:
     assert not Statements(said).holds_decision(Item(text="删除生产数据库"))
 
 
+def test_only_what_a_user_or_an_assistant_says_decides() -> None:
+    (said,) = messages_of([user("We went with Redis for the token bucket.")])
+    item = Item(text="The token bucket is in Redis")
+    assert Statements([said]).holds_decision(item)
+    assert not Statements([said.model_copy(update={"role": "tool"})]).holds_decision(item)
+
+
 def test_of_nobody_no_decision_is_known() -> None:
     assert not Statements(()).holds_decision(Item(text="Delete prod"))
