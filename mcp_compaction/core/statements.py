@@ -14,9 +14,9 @@ from mcp_compaction.core.markers import Sentence, is_doubt, speech
 from mcp_compaction.core.patterns import any_of
 from mcp_compaction.model import Item, Message
 
-_ENOUGH = 0.6  # of a decision's words, those that are said where it was stated
+_ENOUGH = 0.5  # of a decision's words, those that are said where it was stated
 _AT_LEAST = 0.3  # and those of them that the stating sentence itself says
-_FEW_WORDS = 3  # a decision this short is said in one sentence
+_FEW_WORDS, _MOST_OF_FEW = 3, 0.6  # a decision this short is said in one sentence
 _STEM = 5  # letters: "config" and "configuration" are one word
 
 
@@ -31,7 +31,7 @@ class Statements:
         """Whether a message the item names or one beside it settles the same; any message, where
         it names none."""
         wanted = _stems(item.text)
-        if not wanted or any(_share(wanted, stems) >= _ENOUGH for stems in self._known):
+        if not wanted or any(_share(wanted, stems) >= _MOST_OF_FEW for stems in self._known):
             return True
         named = [self._places[ref] for ref in item.refs if ref in self._places]
         last = len(self.messages) - 1
@@ -52,8 +52,9 @@ class Statements:
 
     def _settles(self, place: int, wanted: frozenset[str]) -> bool:
         said = frozenset[str]().union(*self._said[max(0, place - 1) : place + 2])
-        least = _ENOUGH if len(wanted) <= _FEW_WORDS else _AT_LEAST
-        return _share(wanted, said) >= _ENOUGH and any(
+        is_short = len(wanted) <= _FEW_WORDS
+        enough, least = (_MOST_OF_FEW, _MOST_OF_FEW) if is_short else (_ENOUGH, _AT_LEAST)
+        return _share(wanted, said) >= enough and any(
             _share(wanted, _stems(text)) >= least for text in self._stated(place)
         )
 
