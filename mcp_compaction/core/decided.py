@@ -71,6 +71,11 @@ def chosen(hits: Sequence[Hit]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+def is_acceptance(text: str) -> bool:
+    """Whether a text only says yes to what was said before it."""
+    return bool(_ACCEPTS.match(text)) and not _BUT.search(text)
+
+
 def _noted(hit: Hit, by: Hit) -> Hit:
     where = "" if by.session == hit.session else f" in session {by.session}"
     return hit.model_copy(update={"note": f"superseded by {by.ref}{where}"})
@@ -130,7 +135,7 @@ def _said(hits: Sequence[Hit]) -> Iterator[_Stated]:
     accepted = {
         (hit.session, hit.role, _number(hit) - back)
         for hit in hits
-        if _ACCEPTS.match(hit.text) and not _BUT.search(hit.text)
+        if is_acceptance(hit.text)
         for back in (1, 2)
     }
     last: Hit | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -28,18 +28,33 @@ from mcp_compaction.core.extract import (
     stated_rules,
 )
 from mcp_compaction.core.gate import gate
-from mcp_compaction.core.honesty import check_draft, clean_draft, is_planted, rules_in_force
+from mcp_compaction.core.honesty import (
+    check_draft,
+    clean_draft,
+    is_planted,
+    known_beside,
+    rules_in_force,
+)
 from mcp_compaction.core.identifiers import Finding, findings, index
 from mcp_compaction.core.ledger import unfinished
 from mcp_compaction.core.outcomes import Freed, freed_by_rung, nothing, projection, too_little
 from mcp_compaction.core.parts import Count, plain
+from mcp_compaction.core.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.plan import Plan, make_plan, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill, in_counted_tokens, measure
 from mcp_compaction.core.promote import of_digests, promote
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.sheet import DigestBlock, MergeBlock, SpanBlock
-from mcp_compaction.core.verify import Check, compare, kept_lines, lost, search_for, tallies
+from mcp_compaction.core.verify import (
+    Check,
+    compare,
+    kept_lines,
+    lost,
+    missing_lines,
+    search_for,
+    tallies,
+)
 from mcp_compaction.core.wanted import wanted_in
 from mcp_compaction.model import (
     NO_DIGEST,
@@ -51,7 +66,6 @@ from mcp_compaction.model import (
     Draft,
     Found,
     Item,
-    Kept,
     Message,
     NothingToDo,
     Outcome,
@@ -69,12 +83,12 @@ from mcp_compaction.model import (
     ShownRecord,
     SummaryRequest,
     Tally,
-    Trimmed,
 )
 
 Request = SummaryRequest | SearchRequest
 Answer = Draft | Found
 Flow = Generator[Request, Answer, Outcome]
+Said = tuple[int, Item]  # a line, and the number of the message that holds it
 
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 _NO_MODEL = OWN_AUTHORS  # no second request would better them
@@ -180,7 +194,7 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
             memory = work.session.sections.memory if takes_memory else None
             request = _request(block, memory, terms)
             offered = given or (yield from _draft(request))
-            believed = _believed(offered, request, rules_in_force(work.session), terms.count)
+            believed = _believed(offered, request, work.session, terms)
             draft = believed.draft
             made[position] = _plainly(request, believed, number + len(made), terms.count)
             notes += [*believed.notes, *_added(request, draft)]
@@ -240,17 +254,17 @@ class _Believed:
     notes: tuple[str, ...] = ()
 
 
-def _believed(
-    draft: Draft, request: SummaryRequest, rules: Sequence[str], count: Count
-) -> _Believed:
+def _believed(draft: Draft, request: SummaryRequest, session: Session, terms: _Terms) -> _Believed:
     """What of a draft is true to its source; a draft that cannot be believed is extracted anew."""
+    rules = rules_in_force(session)
     # Our own lines are true to the span, but a tool's output may have planted what they quote.
     own = draft if draft.author == "extractive" else extract(request)
     cleaned = clean_draft(own, request, rules)
     floor = cleaned.draft or Draft(author="extractive")
     if draft.author == "extractive":
         return _Believed(floor, floor, cleaned.notes)
-    judged = check_draft(draft, request, count, rules)
+    beside = known_beside(session, terms.messages, draft.author)
+    judged = check_draft(draft, request, terms.count, rules, beside)
     if judged.draft is not None:
         return _Believed(judged.draft, floor, judged.notes)
     refused = floor.model_copy(update={"note": draft.note})
@@ -351,15 +365,19 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
         shown, gone, check = _compared(before, work, terms)
         missing = _still(missing, check)
     if missing:
-        work = _patched(work, missing, gone, terms)
+        work = _patched(work, lines_of_findings(missing, gone, terms.found), terms)
         shown, gone, check = _compared(before, work, terms)
         missing = _still(missing, check)
+    stated = _stated(before, gone)
+    if lines := _lines_missing(stated, shown):
+        work = _patched(work, lines, terms)
+        shown, gone, check = _compared(before, work, terms)
     after = measure(work.session, terms.own, terms.count).counted
     if after >= terms.fill.counted:
         return NothingToDo(
             text="nothing to do: the digest would be as large as what it stands for. Go on."
         )
-    kept = _lines_kept(before, gone, shown)
+    kept = _lines_kept(before, stated, shown)
     return _compaction(before, work, terms, after, (*kept, *tallies(check, missing)))
 
 
@@ -437,8 +455,7 @@ def _repaired(
             continue
         asked = request.model_copy(update={"lost": left_out})
         draft = yield from _draft(asked)
-        rules = rules_in_force(work.session)
-        believed = _believed(draft, request, rules, terms.count)
+        believed = _believed(draft, request, work.session, terms)
         if believed.draft.author in _NO_MODEL:
             return work  # it could not, and what is missing is patched in
         plain_one = _plainly(request, believed, number, terms.count)
@@ -451,59 +468,49 @@ def _with(digests: Iterable[Digest], mended: Digest) -> tuple[Digest, ...]:
     return tuple(mended if digest.number == mended.number else digest for digest in digests)
 
 
-def _patched(
-    work: _Work, missing: Sequence[Finding], gone: Iterable[Message], terms: _Terms
-) -> _Work:
-    """What no search would give back is shown again: as a line of a digest, or as it was."""
-    wanted = set(missing)
-    lines: dict[int, list[Item]] = {}
-    whole: set[int] = set()
+def _patched(work: _Work, lines: Lines, terms: _Terms) -> _Work:
+    """What is lost is shown again: as a line of a digest or of a preview, or as it was."""
     new = {digest.number for digest in work.digests}
-    spans = [digest for digest in work.session.digests if digest.number in new]
-    for message in gone:
-        for finding in terms.found[message.seq]:
-            if finding not in wanted:
-                continue
-            home = next((d for d in spans if d.first <= message.seq <= d.last), None)
-            if home is None:
-                whole.add(message.seq)
-            else:
-                lines.setdefault(home.number, []).append(_put_back(finding, message))
-            wanted.discard(finding)
-    digests = {d.number: _with_facts(d, lines.get(d.number, []), terms.count) for d in spans}
-    view = work.session.view
-    head = tuple(Kept(seq=e.seq) if e.seq in whole else e for e in view.head)
-    body = tuple(
-        Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in whole else e for e in view.body
-    )
-    session = work.session.model_copy(
-        update={
-            "view": view.model_copy(update={"head": head, "body": body}),
-            "digests": tuple(digests.get(d.number, d) for d in work.session.digests),
-        }
-    )
-    made = tuple(digests.get(d.number, d) for d in work.digests)
+    session = put_back(work.session, new, lines, terms.count)
+    shown = {digest.number: digest for digest in session.digests}
+    made = tuple(shown.get(digest.number, digest) for digest in work.digests)
     return replace(work, session=session, digests=made)
 
 
-def _put_back(finding: Finding, message: Message) -> Item:
-    return Item(text=finding.text, refs=(message.ref,), provenance="verbatim", must_stay=True)
+def _stated(before: Session, gone: Sequence[Message]) -> dict[SectionName, list[Said]]:
+    """The rules and open tasks that must stand in the view, each with where it was said."""
+    rules = [
+        *((d.last, item) for d in before.digests for item in d.items("CONSTRAINTS")),
+        *((message.seq, rule) for message in gone for rule in stated_rules([message])),
+    ]
+    tasks = [(int(task.refs[0][1:]), task) for task in open_tasks(before.messages)]
+    return {"CONSTRAINTS": rules, "OPEN": tasks}
 
 
-def _with_facts(digest: Digest, facts: Sequence[Item], count: Count) -> Digest:
-    if not facts:
-        return digest
-    sections = join(digest.sections, as_sections({"FACTS": list(facts)}))
-    return sized(digest.model_copy(update={"sections": sections}), count)
+def _lines_missing(stated: Mapping[SectionName, Sequence[Said]], shown: Sequence[Shown]) -> Lines:
+    lines: dict[int, list[Line]] = {}
+    for section, said in stated.items():
+        missing = set(missing_lines([item for _, item in said], shown))
+        for seq, item in said:
+            if item in missing:
+                lines.setdefault(seq, []).append((section, item))
+    return lines
 
 
-def _lines_kept(before: Session, gone: Sequence[Message], shown: Sequence[Shown]) -> list[Tally]:
-    pins = tuple(Item(text=pin.text) for pin in before.pins)
+def _lines_kept(
+    before: Session, stated: Mapping[SectionName, Sequence[Said]], shown: Sequence[Shown]
+) -> list[Tally]:
+    pins = [Item(text=pin.text) for pin in before.pins]
     found = (
-        kept_lines("rules", (*pins, *stated_rules(gone)), shown),
-        kept_lines("open tasks", open_tasks(before.messages), shown),
+        kept_lines("rules", [*pins, *_once(stated["CONSTRAINTS"])], shown),
+        kept_lines("open tasks", _once(stated["OPEN"]), shown),
     )
     return [tally for tally in found if tally.total]
+
+
+def _once(said: Sequence[Said]) -> list[Item]:
+    """Each line once, however often it was said."""
+    return list({plain(item.text): item for _, item in said}.values())
 
 
 def _compaction(

@@ -13,9 +13,11 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.candidates import candidates
 from mcp_compaction.core.digest import as_sections, render_item
-from mcp_compaction.core.parts import Count, words_of
+from mcp_compaction.core.evidence import Evidence
+from mcp_compaction.core.parts import Count, compact_json, words_of
 from mcp_compaction.core.pins import saying_of
 from mcp_compaction.core.quoting import UNSEEN, is_forged
+from mcp_compaction.core.statements import Statements
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -26,10 +28,14 @@ from mcp_compaction.model import (
     ToolResult,
 )
 
-_Fault = Literal["unreadable", "unsaid", "forged", "order", "negated", "unquoted"]
+_Fault = Literal[
+    "unreadable", "unsaid", "forged", "order", "negated", "unquoted", "invented", "undecided"
+]
 
 _FAULTS: dict[_Fault, str] = {  # in the order of their weight on a receipt
     "negated": "said the opposite of a rule: left out",
+    "invented": "named numbers or names that stand nowhere in the span: left out",
+    "undecided": "named a decision that no message states: left out",
     "order": "gave an order no user gave: left out",
     "forged": "posed as another part of the window: left out",
     "unsaid": "quoted what nobody said: left out",
@@ -37,6 +43,8 @@ _FAULTS: dict[_Fault, str] = {  # in the order of their weight on a receipt
     "unreadable": "held signs that cannot be shown: taken out",
 }
 _MOST_NOTES = 4
+_MOST_NAMES = 3
+_BARE_NAME = re.compile(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
 _TIMES_TOO_LONG = 4
 _FEWEST_LETTERS = 12
 _LEAST_QUOTE = 4
@@ -50,22 +58,39 @@ class Judged(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Beside(NamedTuple):
+    """What the author of a draft may know beside the span."""
+
+    texts: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()  # those that state a rule or a decision
+    messages: tuple[Message, ...] = ()
+
+
+_NOTHING = Beside()
+
+
 def check_draft(
-    draft: Draft, request: SummaryRequest, count: Count, rules: Sequence[str] = ()
+    draft: Draft,
+    request: SummaryRequest,
+    count: Count,
+    rules: Sequence[str] = (),
+    beside: Beside = _NOTHING,
 ) -> Judged:
     """The draft without what cannot be believed, or none where it is no digest of this span."""
     if draft.author == "archive":  # it has no prose on purpose
         return Judged(draft, ())
-    source = _Source(request, rules)
+    source = _Source(request, rules, beside)
     reason = _refusal(draft, request, source, count)
+    notes: tuple[str, ...] = ()
     if reason is None:
         judged = _cleaned(draft, source)
         if judged.draft is not None and _texts(judged.draft):
             return judged
-        reason = "nothing in it could be believed"
+        reason, notes = "nothing in it could be believed", judged.notes
     if draft.author == "extractive":  # a short span is its own best digest: no fault of anyone's
         return Judged(None, ())
-    return Judged(None, (f"the draft of {_name(draft)} was refused: {reason}; extracted instead",))
+    refused = f"the draft of {_name(draft)} was refused: {reason}; extracted instead"
+    return Judged(None, (refused, *notes))
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
@@ -74,6 +99,26 @@ def rules_in_force(session: Session) -> tuple[str, ...]:
     kept = [item.text for d in session.digests for item in d.items("CONSTRAINTS")]
     said = [c.text for c in candidates(session.messages, ())]
     return tuple(dict.fromkeys((*pinned, *kept, *said)))
+
+
+def known_beside(session: Session, messages: tuple[Message, ...], author: str) -> Beside:
+    """What an author may know beside a span: a model the pins, the agent all it has in sight."""
+    pinned = tuple(pin.text for pin in session.pins)
+    if author != "agent":
+        return Beside(pinned, pinned)
+    sections, digests, promoted = session.sections, session.digests, session.view.promoted
+    fixed = (sections.task, sections.memory, compact_json(sections.system))
+    told = (
+        *(text for text in fixed if text),
+        *(item.text for digest in digests for _, items in digest.sections for item in items),
+        *(item.text for digest in digests for item in digest.index),
+        *(piece for one in promoted for piece in one.pieces),
+    )
+    settled = (
+        *(item.text for digest in digests for item in digest.items("DECISIONS")),
+        *(piece for one in promoted if one.by in ("user", "decision") for piece in one.pieces),
+    )
+    return Beside((*pinned, *told), (*pinned, *settled), messages)
 
 
 def is_planted(text: str) -> bool:
@@ -101,6 +146,7 @@ class _Source:
 
     request: SummaryRequest
     in_force: Sequence[str]  # rules stated elsewhere: pinned, or said outside of the span
+    beside: Beside = _NOTHING
 
     @cached_property
     def everything(self) -> str:
@@ -123,6 +169,25 @@ class _Source:
         stated = dict.fromkeys((*self.in_force, *self._kept("CONSTRAINTS")))
         found = (_rule(clause) for text in stated for clause in _clauses(text))
         return tuple(rule for rule in found if rule is not None)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        said = [(_words(message), message.at) for message in self._messages]
+        return Evidence([*said, *((text, None) for text in (*self._known, *self.beside.texts))])
+
+    @cached_property
+    def statements(self) -> Statements:
+        return Statements(self._messages, [*self._known, *self.beside.settled])
+
+    @property
+    def _messages(self) -> tuple[Message, ...]:
+        both = {m.seq: m for m in (*self.beside.messages, *self.request.messages)}
+        return tuple(both[seq] for seq in sorted(both))
+
+    @property
+    def _known(self) -> list[str]:
+        memory = (self.request.memory or "").splitlines()
+        return [*memory, *self._kept(), *self.in_force]
 
     def _kept(self, section: SectionName | None = None) -> list[str]:
         kept = self.request.must_keep
@@ -309,6 +374,7 @@ _REF = re.compile(r"[mdp]\d{1,9}")
 def _cleaned(draft: Draft, source: _Source) -> Judged:
     kept: dict[SectionName, list[Item]] = {}
     faults: Counter[_Fault] = Counter()
+    invented: list[str] = []
     is_ours = draft.author == "extractive"
     for name, items in draft.sections:
         for item in items:
@@ -316,15 +382,17 @@ def _cleaned(draft: Draft, source: _Source) -> Judged:
             faults["unreadable"] += bool(UNSEEN.search(item.text))
             if not readable.text:
                 continue
-            fault = _fault(name, readable, source)
+            fault = _fault(name, readable, source, is_ours)
             if fault is not None:
                 faults[fault] += 1
+            if fault == "invented":
+                invented += source.evidence.missing(readable.text)
             if fault == "unquoted":
                 kept.setdefault("UNCERTAIN", []).append(readable)
             elif fault is None:
                 kept.setdefault(name, []).append(readable)
     clean = draft.model_copy(update={"author": _name(draft), "sections": as_sections(kept)})
-    return Judged(clean, _notes(faults))
+    return Judged(clean, _notes(faults, invented))
 
 
 def _readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
@@ -339,7 +407,7 @@ def _leads(ref: str, request: SummaryRequest) -> bool:
     return ref[0] != "m" or int(ref[1:]) <= request.last
 
 
-def _fault(section: SectionName, item: Item, source: _Source) -> _Fault | None:
+def _fault(section: SectionName, item: Item, source: _Source, is_ours: bool) -> _Fault | None:
     bare = unicodedata.normalize("NFKC", item.text)
     if is_forged(item.text):
         return "forged"
@@ -349,7 +417,20 @@ def _fault(section: SectionName, item: Item, source: _Source) -> _Fault | None:
         return "negated"
     if _is_unsaid(item, source):
         return "unsaid"
+    # Our own lines are quoted from the span.
+    unfounded = None if is_ours else _unfounded(section, item, source)
+    if unfounded is not None:
+        return unfounded
     return "unquoted" if _is_unquoted(section, item, source) else None
+
+
+def _unfounded(section: SectionName, item: Item, source: _Source) -> _Fault | None:
+    missing = source.evidence.missing(item.text)
+    if missing:
+        return "unsaid" if missing[0].startswith('"') else "invented"
+    if section == "DECISIONS" and not source.statements.holds_decision(item):
+        return "undecided"
+    return None
 
 
 def _is_unsaid(item: Item, source: _Source) -> bool:
@@ -378,13 +459,20 @@ def _unmarked(text: str) -> str:
     return text.strip(" .!。！\"'“”…")
 
 
-def _notes(faults: Counter[_Fault]) -> tuple[str, ...]:
+def _notes(faults: Counter[_Fault], invented: Sequence[str]) -> tuple[str, ...]:
     found = [
         f"{number} line{'s' if number > 1 else ''} of the draft {what}"
+        + (_shown(invented) if fault == "invented" else "")
         for fault, what in _FAULTS.items()
         if (number := faults[fault])
     ]
     return tuple(found[:_MOST_NOTES])
+
+
+def _shown(invented: Sequence[str]) -> str:
+    """A few of the invented names; a reader could take more than a bare word for an order."""
+    bare = [name for name in dict.fromkeys(invented) if _BARE_NAME.fullmatch(name)]
+    return f" ({', '.join(bare[:_MOST_NAMES])})" if bare else ""
 
 
 def _name(draft: Draft) -> str:

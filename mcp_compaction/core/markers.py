@@ -27,19 +27,6 @@ _NOT_SPEECH = re.compile(
 )
 _FEWEST_CHARS, _LONGEST = 8, 600
 
-_RULE = re.compile(
-    r"(?:^|(?<=\n)|(?<=[.,;:!?*•-] )|(?<=please )|(?<=and )|(?<=but ))do(?: not|n't)\b"
-    r"|\b(?:never|always|must(?:n't| not)?|do(?: not|n't) (?:ever|touch|use|change|delete|push|run|"
-    r"commit|modify|deploy|remove|write|add|edit|install|send|share|merge|rename|drop|break)|"
-    r"under no circumstances|whatever happens|only (?:use|touch|change|run|edit|the)|"
-    r"not allowed|no (?:new|more|other)|make sure|required? to|at all times|from now on|"
-    r"off[- ]limits|hands off|forbidden|mandatory|I (?:prefer|want you to|need you to)|"
-    r"keep (?:it|the|all|every)|stick to|without (?:asking|changing|touching))\b"
-    r"|\b(?:nie|niemals|immer|muss|jamais|toujours|ne pas|nunca|siempre|debe|"
-    r"никогда|всегда|нельзя)\b"
-    r"|永远不要|绝不|不要|必须|禁止|务必|只能|決して|絶対に|必ず",
-    re.I,
-)
 _NEXT = re.compile(
     r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|"
     r"now I(?:'ll| will| need)|remaining|"
@@ -124,11 +111,6 @@ def sentences(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in _SENTENCE.split(text) if part and part.strip())
 
 
-def rules(text: str) -> tuple[str, ...]:
-    """The sentences that sound like a standing rule, word for word."""
-    return _matching(text, _RULE)
-
-
 def is_next_step(sentence: Sentence) -> bool:
     """Whether a sentence says what comes next."""
     return bool(_NEXT.search(sentence.bare))
@@ -142,13 +124,6 @@ def is_doubt(sentence: Sentence) -> bool:
 def is_pleasantry(sentence: str) -> bool:
     """Whether a sentence only keeps the talk going."""
     return bool(_PLEASANTRY.match(sentence))
-
-
-def _matching(text: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
-    if not pattern.search(text.replace("’", "'")):
-        return ()
-    candidates = sentences(_FENCED.sub("\n", text))
-    return tuple(s for s in candidates if 8 <= len(s) <= 600 and pattern.search(_bare(s)))
 
 
 def _bare(sentence: str) -> str:

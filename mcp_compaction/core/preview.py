@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mcp_compaction.core.parts import Count
 from mcp_compaction.core.policy import Policy
 
@@ -26,12 +28,15 @@ def preview_chars(policy: Policy) -> int:
     return min(_MOST_CHARS, limit // 2)
 
 
-def preview(text: str, ref: str, chars: int) -> str:
-    """The beginning and the end of a text, cut at line or word ends, around a note of its size."""
+def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
+    """The beginning and the end of a text, cut at line or word ends, around a note of its size;
+    below them those of the given lines that stand in what was cut out."""
     size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters"
     start = _cut_back(text[: chars * 2 // 3])
     end = _cut_front(text[len(text) - chars // 3 :])
-    return f"{start}\n[... {size}; the whole: recall_archived refs {ref} ...]\n{end}"
+    shown = f"{start}\n[... {size}; the whole: recall_archived refs {ref} ...]\n{end}"
+    hidden = [line for line in dict.fromkeys(lines) if line in text and line not in shown]
+    return "\n".join([shown, *hidden])
 
 
 def _cut_back(text: str) -> str:

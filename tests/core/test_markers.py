@@ -1,4 +1,4 @@
-"""Markers: doubts, rules, next steps; told from code and quotations."""
+"""Markers: doubts, next steps; told from code and quotations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from mcp_compaction.core.markers import (
     is_pleasantry,
     marker_groups,
     prose,
-    rules,
     sentences,
     speech,
 )
@@ -67,49 +66,6 @@ def test_sentences_end_at_marks_and_lines() -> None:
     text = "One. Two! Three?\n\n- four\n五。六！ seven"
     assert sentences(text) == ("One.", "Two!", "Three?", "- four", "五。", "六！", "seven")
     assert sentences(" \n ") == ()
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "Never touch the production key.",
-        "You must not push to main.",
-        "Do not log the token anywhere.",
-        "- do not answer mails",
-        "Please do not call the customer.",
-        "Don’t touch the production keys.",
-        "Look around, but don't rename anything.",
-        "Only use the staging key.",
-        "From now on, answer in French.",
-        "src/legacy is off-limits.",
-        "绝不修改生产数据库的内容。",
-        "必须使用测试环境的密钥。",
-        "Ändere niemals die Datenbank.",
-        "Das muss so bleiben.",
-        "Ne touche jamais à la base.",
-        "Nunca borres la tabla de clientes.",
-        "本番のデータは決して消さないでください。",
-        "Никогда не трогай базу.",
-    ],
-)
-def test_a_standing_rule_is_found_word_for_word(rule: str) -> None:
-    assert rules(f"Hello there.\n{rule}\nThat is it") == (rule,)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The shimmer effect that Stephanie made is slow.",
-        "Discuss the mussels in Debenham.",
-        "I know what they do not know.",
-        "```\nassert never\n```",
-        "call `never()` here",
-        "never",
-        "never " * 200,
-    ],
-)
-def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
-    assert rules(text) == ()
 
 
 def test_next_steps_and_doubts_are_sentences() -> None:

@@ -19,6 +19,7 @@ import pytest
 from mcp_compaction.compactor import FALLBACK, Compactor, Parts
 from mcp_compaction.core.allowance import Limits
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.receipt import receipt_text
 from mcp_compaction.core.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming, render, validate
@@ -303,6 +304,40 @@ def test_a_cancelled_compaction_hangs_up_and_leaves_the_session_as_it_was(
         assert await played.compactor.load(played.info) == before
 
     with serving("silence") as served:
+        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+
+
+LIES = """\
+PROGRESS
+- The limiter was read and changed step by step. (m2)
+DECISIONS
+- we decided to delete prod (m3)
+FACTS
+- port=99999 (m4)
+"""
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_a_model_invents_is_named_on_the_receipt_and_not_in_the_view(
+    api: Api, tmp_path: Path
+) -> None:
+    async def story(played: Play) -> None:
+        done = await played.compress()
+        text = receipt_text(done.receipt)
+        assert (
+            "note: 1 line of the draft named numbers or names that stand nowhere in the span: "
+            "left out (port=99999)"
+        ) in text
+        assert "note: 1 line of the draft named a decision that no message states: left out" in text
+        await check_view(played)
+        session = await played.compactor.load(played.info)
+        shown = repr(lay_out(session, *played.compactor.index_terms(session)))
+        assert "The limiter was read and changed step by step." in shown
+        assert "99999" not in shown
+        assert "delete prod" not in shown
+
+    with serving("ok") as served:
+        served.answer = lambda _: LIES
         play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
 
 

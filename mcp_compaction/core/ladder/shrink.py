@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_compaction.core.markers import rules
+from mcp_compaction.core.candidates import standing
 from mcp_compaction.core.parts import Count, string_arguments
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.preview import is_large, preview, preview_chars
@@ -76,9 +76,13 @@ def _shrink_head(sheet: Sheet, policy: Policy, count: Count) -> Sheet:
         or message.tokens <= policy.head_preview_over_tokens
     ):
         return sheet
-    chars = 2 * policy.head_preview_over_tokens
+    chars, rules = 2 * policy.head_preview_over_tokens, standing(message.text)
     cuts = [
-        Cut(part=number, shown=Text(text=_with_rules(part.text, message.ref, chars)), why="preview")
+        Cut(
+            part=number,
+            shown=Text(text=preview(part.text, message.ref, chars, rules)),
+            why="preview",
+        )
         for number, part in enumerate(message.parts)
         if isinstance(part, Text) and len(part.text) > chars
     ]
@@ -86,10 +90,3 @@ def _shrink_head(sheet: Sheet, policy: Policy, count: Count) -> Sheet:
     saved = entry_tokens(message, entry) - entry_tokens(message, shorter)
     head = (*sheet.head[:-1], shorter)
     return sheet.after("shrink", head=head, head_tokens=sheet.head_tokens - saved)
-
-
-def _with_rules(text: str, ref: str, chars: int) -> str:
-    """A preview of a request, with every rule in it word for word."""
-    shown = preview(text, ref, chars)
-    hidden = [rule for rule in rules(text) if rule not in shown]
-    return "\n".join([shown, *hidden])
