@@ -8,8 +8,10 @@ or a part of an escape sequence. The kinds are data, in `lexicon/secrets.toml`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from mcp_compaction.core.secret_pattern import secret_pattern
+from mcp_compaction.lexicon import known_secrets
 from mcp_compaction.model import Value
 
 
@@ -36,8 +38,26 @@ def redact(text: str) -> Redacted:
     return Redacted(text=pattern.sub(mask, without_keys), counts=counts)
 
 
+def kinds_of_secrets() -> frozenset[str]:
+    """The names of all kinds that a mask may carry."""
+    return frozenset({_PRIVATE_KEY, *(secret.kind for secret in known_secrets())})
+
+
+def counts_by_kind(counts: Mapping[str, int]) -> str:
+    """The kinds with their counts in words, as `github-token 3, password 1`."""
+    return ", ".join(f"{kind} {counts[kind]}" for kind in sorted(counts))
+
+
+def masked_line(counts: Mapping[str, int]) -> str:
+    """The line that says what was masked on the way into the log."""
+    number = sum(counts.values())
+    what, were = ("secret", "it was") if number == 1 else ("secrets", "they were")
+    return f"masked {number} {what} before {were} kept: {counts_by_kind(counts)}"
+
+
 # Private keys are found by string search: a pattern for them takes quadratic time.
 
+_PRIVATE_KEY = "private-key"
 _BEGIN, _CLOSE = "-----BEGIN ", "-----END "
 _LINE = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----")
 _BODY = re.compile(r"[A-Za-z0-9+/=\s\\:,.()-]*+")
@@ -59,9 +79,9 @@ def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
             close = run_end if close < 0 else close
         end = _end_of_key(text, body, close, run_end) if body else 0
         if end:
-            shown += (text[done:start], "[masked:private-key]")
+            shown += (text[done:start], f"[masked:{_PRIVATE_KEY}]")
             done = end
-            counts["private-key"] = counts.get("private-key", 0) + 1
+            counts[_PRIVATE_KEY] = counts.get(_PRIVATE_KEY, 0) + 1
         start = text.find(_BEGIN, end or start + len(_BEGIN))
     return "".join((*shown, text[done:]))
 

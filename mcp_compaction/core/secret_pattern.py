@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import groupby
 
-from mcp_compaction.lexicon import Secret, secrets
+from mcp_compaction.lexicon import Secret, known_secrets
 
 Mark = Callable[[str, Secret], str]
 
@@ -31,7 +31,7 @@ def secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
         kinds[name] = secret.kind
         return f"(?P<{name}>)"
 
-    known = secrets()
+    known = known_secrets()
     by_first = _branches_by_first_sign(known, mark)
     branches = [f"{first}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
     words = [branch for branch in branches if _WORD.match(branch)]
@@ -135,7 +135,7 @@ def _names_before(secret: Secret) -> Iterable[str]:
 _SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=]"
 _QUOTED_SIGN = r"[^\s\"'\\<>\[\]{}`]"
 _CALL = r"[A-Za-z_@!][A-Za-z0-9_.:$?!-]{0,127}+[(\[]"
-_NO_VALUE = rf"(?![/.~$<{{%*:,;&=()]|https?:|(?:required|nullable|optional)\||{_CALL})"
+_NO_VALUE = rf"(?![/.~$<{{%*:,;&=()]|https?:|arn:|(?:required|nullable|optional)\||{_CALL})"
 
 
 def _opaque(quote: str) -> str:
@@ -174,6 +174,6 @@ def _letters(quote: str, loud: str) -> str:
         rf"(?({quote})(?=[a-z]{{12,64}}+{_QUOTE})|(?!))",
     )
     return (
-        rf"{_NO_VALUE}(?!{_SIGN}{{0,64}}?(?i:{_WORD_OF_A_PLACEHOLDER}))(?:{'|'.join(looks)})"
+        rf"{_NO_VALUE}(?:{'|'.join(looks)})(?!{_SIGN}{{0,64}}?(?i:{_WORD_OF_A_PLACEHOLDER}))"
         rf"{_SIGN}{{8,128}}+(?![(\[=])"
     )

@@ -37,7 +37,7 @@ class Secret(Value):
 
 
 @cache
-def secrets() -> tuple[Secret, ...]:
+def known_secrets() -> tuple[Secret, ...]:
     """The kinds of secrets, in the order in which they are tried; read once."""
     # Nobody who masks nothing pays for reading a file.
     import tomllib
