@@ -175,5 +175,5 @@ def _letters(quote: str, loud: str) -> str:
     )
     return (
         rf"{_NO_VALUE}(?:{'|'.join(looks)})(?!{_SIGN}{{0,64}}?(?i:{_WORD_OF_A_PLACEHOLDER}))"
-        rf"{_SIGN}{{8,128}}+(?![(\[=])"
+        rf"{_SIGN}{{8,128}}+(?:={{1,2}}+(?=[\s\"'\\]|$))?(?![(\[=])"
     )
