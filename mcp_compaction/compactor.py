@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -39,7 +40,12 @@ from mcp_compaction.errors import (
 )
 from mcp_compaction.formats import Incoming, IncomingMessage, normalize, render
 from mcp_compaction.formats.body import request_body
-from mcp_compaction.formats.newcomers import masked_sections, newcomer, section_tokens
+from mcp_compaction.formats.newcomers import (
+    masked_in_new,
+    masked_sections,
+    newcomer,
+    section_tokens,
+)
 from mcp_compaction.model import (
     Ask,
     Author,
@@ -295,6 +301,7 @@ class Compactor:
         seqs: list[int] = []
         new = 0
         diverged: int | None = None
+        masked = Counter[str]()
         # A whole history is aligned in one piece: half of it would look like another one.
         most = max(1, len(ready)) if came.whole else _MOST_ROWS
         for start in range(0, max(1, len(ready)), most):
@@ -313,13 +320,14 @@ class Compactor:
             seqs += done.seqs
             new += done.new
             diverged = diverged or done.diverged
+            masked += masked_in_new(rows, done)
         if came.model and came.model != info.traits.model:
             await self._store.set_traits(
                 info.id, info.traits.model_copy(update={"model": came.model})
             )
         if came.reported is not None and seqs:
             await self._calibrate(info, came.reported)
-        return Recorded(seqs=tuple(seqs), new=new, diverged=diverged)
+        return Recorded(seqs=tuple(seqs), new=new, diverged=diverged, masked=masked)
 
     async def _calibrate(self, info: SessionInfo, reported: int) -> None:
         """Set what the provider counted beside our count of the same window."""

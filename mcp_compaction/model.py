@@ -135,6 +135,7 @@ class NewMessage(Value):
     host_id: str | None = None
     at: datetime | None = None
     tokens: int = 0
+    masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
 
 
 class Sections(Value):

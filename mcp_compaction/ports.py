@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from pydantic import Field
+
 from mcp_compaction.model import (
     Author,
     Channel,
@@ -75,6 +77,9 @@ class Recorded(Value):
     seqs: tuple[int, ...]
     new: int
     diverged: int | None = None  # the first known message that what came contradicts
+    masked: dict[str, int] = Field(
+        default_factory=dict[str, int]
+    )  # the secrets taken out of the new messages, by kind
 
 
 class NewPin(Value):
@@ -144,6 +149,9 @@ class Health(Value):
     messages: int
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what is worth knowing but does no harm here
+    masked: dict[str, int] = Field(
+        default_factory=dict[str, int]
+    )  # the masks that stand in place of secrets, by kind
 
 
 class Store(Protocol):

@@ -466,6 +466,23 @@ def test_secrets_are_masked_before_they_touch_the_disk(tmp_path: Path) -> None:
             assert key.encode() not in file.read_bytes()
 
 
+def test_recording_counts_the_secrets_of_new_messages_only(tmp_path: Path) -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    first = [user(f"use {key}"), assistant("ok")]
+    more = [user(f"now {key} and {key}, DB_PASSWORD=hunter2hunter2"), assistant("done")]
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        began = await compactor.record(info, incoming(first))
+        assert began.masked == {"github-token": 1}
+        again = await compactor.record(info, incoming({"messages": first}))
+        assert (again.new, again.masked) == (0, {})
+        grown = await compactor.record(info, incoming({"messages": [*first, *more]}))
+        assert (grown.new, grown.masked) == (2, {"github-token": 2, "password": 1})
+        assert (await compactor.health()).masked == {"github-token": 3, "password": 1}
+
+    run(tmp_path, story)
+
+
 def test_what_is_forgotten_leaves_no_byte(tmp_path: Path) -> None:
     canary = "the-canary-sings-at-dawn-7731"
 

@@ -18,6 +18,7 @@ from mcp_compaction.cli.waiting import teller
 from mcp_compaction.cli.wording import columns, counted
 from mcp_compaction.commands import as_typed, lasting_command
 from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.redact import counts_by_kind
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.settings import NAMES, Settings
@@ -217,6 +218,8 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
     screen.say(f"  schema {health.schema_version}, SQLite {health.sqlite_version}")
     sessions, messages = counted(health.sessions, "session"), counted(health.messages, "message")
     screen.say(f"  {sessions}, {messages}")
+    if health.masked:
+        screen.say(f"  masked on disk: {counts_by_kind(health.masked)}")
 
 
 def _say_verdict(screen: Screen, problems: list[str], notes: list[str]) -> None:

@@ -11,6 +11,7 @@ from mcp_compaction.cli.opening import Place, opened, project_of, settings_of
 from mcp_compaction.cli.reading import read_text
 from mcp_compaction.cli.speaker import speaker
 from mcp_compaction.cli.wording import counted, ranges
+from mcp_compaction.core.redact import masked_line
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
 from mcp_compaction.model import SessionInfo, Shape, Traits, Via
@@ -67,7 +68,7 @@ async def run(call: Invocation) -> int:
                     "session": info.model_dump(mode="json"),
                     "is_new": is_new,
                     "refs": [f"m{seq}" for seq in recorded.seqs],
-                    **recorded.model_dump(mode="json", include={"new", "diverged"}),
+                    **recorded.model_dump(mode="json", include={"new", "diverged", "masked"}),
                 }
             )
             return 0
@@ -127,4 +128,6 @@ def _lines(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
         lines.append(f"{counted(known, 'message')} of these {were} known already")
     if recorded.diverged is not None:
         lines.append(f"what was sent differs from m{recorded.diverged}, which stays as it was said")
+    if recorded.masked:
+        lines.append(masked_line(recorded.masked))
     return lines

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 
 from mcp_compaction.core.parts import Count, compact_json, tokens_of
 from mcp_compaction.core.passages import passages
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.redact import redact
+from mcp_compaction.core.redact import Redacted, redact
 from mcp_compaction.formats.arrival import IncomingMessage
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.table import FORMATS
 from mcp_compaction.model import NewMessage, Sections
+from mcp_compaction.ports import Recorded
 
 
 def newcomer(message: IncomingMessage, count: Count, mask: bool) -> NewMessage:
     """One message ready to be appended; its raw text is what will be kept, byte for byte."""
-    raw = redact(message.raw).text if mask else message.raw
+    kept = redact(message.raw) if mask else Redacted(text=message.raw, counts={})
+    raw = kept.text
     original = parse_object(raw, "the message")
     role, parts = FORMATS[message.shape].read(original, "the message")
     return NewMessage(
@@ -30,7 +34,16 @@ def newcomer(message: IncomingMessage, count: Count, mask: bool) -> NewMessage:
         host_id=message.host_id,
         at=message.at,
         tokens=tokens_of(parts, count),
+        masked=kept.counts,
     )
+
+
+def masked_in_new(messages: Iterable[NewMessage], done: Recorded) -> Counter[str]:
+    """The secrets by kind that were taken out of those messages of a batch that are new."""
+    # The store numbers new messages after all known ones.
+    new = sorted(set(done.seqs))[len(set(done.seqs)) - done.new :]
+    by_seq = dict(zip(done.seqs, messages, strict=True))
+    return sum((Counter(by_seq[seq].masked) for seq in new), Counter[str]())
 
 
 def masked_sections(sections: Sections) -> Sections:

@@ -25,6 +25,7 @@ from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.outline import boundary_cues, outline
 from mcp_compaction.core.pages import page
 from mcp_compaction.core.receipt import outcome_text, receipt_text
+from mcp_compaction.core.redact import masked_line
 from mcp_compaction.core.refs import parse_span
 from mcp_compaction.core.render import pinned_block
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded
@@ -349,6 +350,8 @@ async def record_messages(
     lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
     if done.diverged is not None:
         lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
+    if done.masked:
+        lines.append(masked_line(done.masked))
     if is_new:
         lines.append(await state.begun(ctx, info))
         session = info.name

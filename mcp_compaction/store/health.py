@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from mcp_compaction.core.redact import kinds_of_secrets
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
 from mcp_compaction.store.connect import pragma
 from mcp_compaction.store.forget import is_purge_due
+
+_MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
 
 
 def health(connection: sqlite3.Connection, path: Path) -> Health:
@@ -28,6 +33,7 @@ def health(connection: sqlite3.Connection, path: Path) -> Health:
         messages=messages,
         problems=tuple(_problems(connection, path)),
         notes=tuple(note for note in [sqlite_note(sqlite3.sqlite_version_info)] if note),
+        masked=_masks(connection),
     )
 
 
@@ -103,6 +109,17 @@ def _mode_problems(path: Path) -> Iterator[str]:
         mode = stat.S_IMODE(file.stat().st_mode)
         if mode & 0o077:
             yield f"{file} can be read by others (mode {mode:o}); run: chmod go-rwx '{file}'"
+
+
+def _masks(connection: sqlite3.Connection) -> dict[str, int]:
+    """The masks in the messages and sections as they are kept, one text in memory at a time."""
+    known = kinds_of_secrets()
+    counts = Counter[str]()
+    for table, column in (("message", "raw"), ("section", "json")):
+        rows = connection.execute(f"SELECT {column} FROM {table} WHERE instr({column}, '[masked:')")
+        for (text,) in rows:
+            counts.update(kind for kind in _MASK.findall(text) if kind in known)
+    return counts
 
 
 def _files(path: Path) -> list[Path]:

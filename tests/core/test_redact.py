@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import string
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Callable
 from time import process_time
@@ -13,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.redact import redact
+from mcp_compaction.core.redact import masked_line, redact
+from mcp_compaction.lexicon import known_secrets
+from tests.lexicon.made_up import made_up
 
 _PICK = random.Random(5)
 
@@ -53,12 +57,14 @@ _CANARIES: dict[str, list[tuple[str, str, str]]] = {
     "azure-key": [("AccountName=x;AccountKey=", _signs(86) + "==", ";EndpointSuffix=y")],
     "bearer-token": [("Authorization: Bearer ", _signs(40), "")],
     "url-credentials": [("postgres://", "ann:" + _signs(9), "@db.example.org:5432/app")],
-    "secret": [
+    "password": [
         ("password=", _signs(12), ""),
         ("DB_PASSWORD: ", _signs(12), ""),
+        ("<password>", _signs(12), "</password>"),
+    ],
+    "secret": [
         ("api_key = '", _signs(32), "'"),
         ("client_secret=", _signs(32), "&next=1"),
-        ("<password>", _signs(12), "</password>"),
     ],
     "private-key": [
         (
@@ -122,7 +128,7 @@ def test_a_named_value_is_masked_in_json_of_any_depth(name: str):
     value = json.dumps({name: "correct7horse", "other": "text"})
     for _ in range(3):
         masked = redact(value)
-        assert masked.counts == {"secret": 1}
+        assert masked.counts == {"password" if name == "password" else "secret": 1}
         assert "horse" not in masked.text
         json.loads(masked.text)
         value = json.dumps({"inner": value})
@@ -187,12 +193,99 @@ def test_a_secret_is_found_wherever_it_stands_in_a_long_text():
         "eyJ is how base64 of JSON begins",
         "BEGIN PRIVATE KEY",
         r"C:\rk_live\npm_config",
+        "password: str",
+        "password: string;",
+        "password: required",
+        "password: Optional[str] = None",
+        "Password: must contain uppercase letters",
+        "password=hashedPassword,",
+        "password: user.password",
+        "password = generateRandomPassword",
+        "token = self.token",
+        "PASSWORD=$PW",
+        "PASSWORD=$(cat /run/secrets/db)",
+        "PASSWORD=DB_SECRET_NAME",
+        "password=changeme",
+        "DB_PASSWORD=changeme",
+        "DB_PASSWORD=your_password_here",
+        "DB_PASSWORD=xxxxxxxx",
+        "password: xxx",
+        "password=your-password",
+        "password: <password>",
+        "password: ********",
+        '{"password": "Contraseña"}',
+        '{"password": "required|min:8|confirmed"}',
+        "email/password: ann@example.org",
+        "passwd = getpass.getpass()",
+        '{"encryptionKey": "arn:aws:kms:us-west-2:111122223333:alias/aws/s3"}',
+        "mysql -u root -p app",
+        "docker run mysql -publish-all",
+        "tokens pass: 12 of 12",
     ],
 )
 def test_what_only_looks_like_a_secret_stays(text: str):
     redacted = redact(text)
     assert redacted.text == text
     assert redacted.counts == {}
+
+
+@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.parametrize(
+    ("before", "secret", "after"),
+    [
+        ("DB_PASSWORD=", "NYYakKFPaIYEXDxc", ""),
+        ("DB_PASSWORD=", "correcthorse", ""),
+        ("export PGPASSWORD='", "CorrectHorse", "'"),
+        ("POSTGRES_PASSWORD=", "let-me-in-please", ""),
+        ("password: ", "NYYakKFPaIYEXDxc", ""),
+        ("password: ", "qkzjwvxhbnmtrpld", ""),
+        ("password: ", "WmhRakxwVnhCbnM=", ""),
+        ("password = '", "Tr!ckyBusiness", "'"),
+        ('"password": "', "correcthorsebattery", '"'),
+        ("DB_PASSWORD=", "p@ss(w0rd)oIaEhVmk", ""),
+        ("password: '", "a,b;c=d&e9", "'"),
+    ],
+)
+def test_a_password_needs_no_digit_after_an_explicit_name(
+    before: str, secret: str, after: str, place: Callable[[str], str]
+):
+    redacted = redact(place(f"{before}{secret}{after} there"))
+    assert redacted.text == place(f"{before}[masked:password]{after} there")
+
+
+def test_a_name_after_an_escaped_line_break_is_a_name():
+    raw = json.dumps("see\ntoken: abcd1234efgh")
+    assert redact(raw).text == json.dumps("see\ntoken: [masked:secret]")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"my password:":12345678}',
+        '["password=",12345678]',
+        '{"a":"token=","b":12345678}',
+        '{"curl -u a":12345678}',
+        '{"cookie:":12345678}',
+    ],
+)
+def test_a_number_beside_a_name_stays_a_number(raw: str):
+    assert json.loads(redact(raw).text) == json.loads(raw)
+
+
+def test_the_counts_are_told_in_one_line():
+    assert masked_line({"jwt": 1}) == "masked 1 secret before it was kept: jwt 1"
+    assert masked_line({"password": 1, "github-token": 2}) == (
+        "masked 3 secrets before they were kept: github-token 2, password 1"
+    )
+
+
+def test_a_start_pays_nothing_for_the_pattern():
+    code = (
+        "import mcp_compaction.server.app, mcp_compaction.core.secret_pattern as p;"
+        "print(p.secret_pattern.cache_info().currsize, p.known_secrets.cache_info().currsize)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["0", "0"]
 
 
 def test_base64_images_stay():
@@ -239,8 +332,31 @@ def test_a_megabyte_of_a_hostile_pattern_takes_linear_time(unit: str):
     assert redact(redacted.text).text == redacted.text
 
 
+def _cpu_time(text: str) -> float:
+    """The least of three: what else runs can only add to it."""
+    times: list[float] = []
+    for _ in range(3):
+        began = process_time()
+        redact(text)
+        times.append(process_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("kind", sorted({secret.kind for secret in known_secrets()}))
+def test_time_grows_with_the_length_of_what_nearly_is_a_secret(kind: str):
+    for secret in (secret for secret in known_secrets() if secret.kind == kind):
+        example = made_up(secret.example)
+        openings = (*secret.starts, *secret.words, *(f"{name}:" for name in secret.names))
+        for unit in (example, example[:-1], f"{example}-", *openings[:2]):
+            short, long = ((unit * (size // len(unit)) + "_") for size in (4_000, 64_000))
+            assert _cpu_time(long) < 80 * _cpu_time(short)  # 16 is linear, 256 quadratic
+
+
 _PIECES = st.sampled_from(
     [
+        *(made_up(secret.example) for secret in known_secrets() if len(secret.example) < 60),
+        *(made_up(secret.near_miss) for secret in known_secrets() if len(secret.near_miss) < 60),
+        *("PASSWORD=", "curl -u a:", "mysql -p", "Cookie: a=", ":5432:a:b:", "--token ", "\\n"),
         *(before + secret + after for _, before, secret, after in _ALL if len(secret) < 200),
         *("password=", "token: ", '"secret": "', "Bearer ", "://a:b1c@", "[masked:jwt]", "[", "]"),
         *(

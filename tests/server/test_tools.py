@@ -54,6 +54,19 @@ def test_the_tool_list_costs_no_more_than_promised(tmp_path: Path, era: Era) -> 
 
 
 @both_eras
+def test_recording_says_which_secrets_were_masked(tmp_path: Path, era: Era) -> None:
+    secret = {"role": "user", "content": "use ghp_" + "a1B" * 12}
+
+    async def story(chat: Talk) -> None:
+        said = await chat.say("record_messages", messages=[secret], session="loop")
+        assert "\nmasked 1 secret before it was kept: github-token 1\n" in said
+        said = await chat.say("record_messages", messages=LONG, session="loop")
+        assert "masked" not in said
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
 def test_the_four_core_tools_stand_alone_when_asked(tmp_path: Path, era: Era) -> None:
     core = ["compress_context", "pin_constraint", "recall_archived", "context_stats"]
     management = ["unpin_constraint", "restore_context", "record_messages"]
