@@ -32,7 +32,9 @@ def redact(text: str) -> Redacted:
         kind = kinds[marker]
         counts[kind] = counts.get(kind, 0) + 1
         start = match.start(marker if marker.startswith("value") else "token")
-        return f"{match[0][: start - match.start()]}[masked:{kind}]"
+        # Between a command and its password other secrets may stand, such as a header's.
+        before = pattern.sub(mask, match[0][: start - match.start()])
+        return f"{before}[masked:{kind}]"
 
     without_keys = _mask_private_keys(text, counts)
     return Redacted(text=pattern.sub(mask, without_keys), counts=counts)

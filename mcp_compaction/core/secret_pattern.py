@@ -35,7 +35,7 @@ def secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     by_first = _branches_by_first_sign(known, mark)
     branches = [f"{first}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
     words = [branch for branch in branches if _WORD.match(branch)]
-    shapes = [f"{_filled(s.shape)}{_END}{mark('token', s)}" for s in known if s.shape]
+    shapes = [f"{_whole(s.shape)}{mark('token', s)}" for s in known if s.shape]
     signs = [branch for branch in branches if not _WORD.match(branch)]
     at_border = rf"{_BORDER}(?:{'|'.join(words)}|{_LONG_RUN}(?:{'|'.join(shapes)}))"
     return re.compile("|".join((_assignments(known, mark), *signs, at_border))), kinds
@@ -45,7 +45,6 @@ _WORD = re.compile(r"\[?[A-Za-z0-9]")
 # In JSON an escape sequence, such as \n or \u003d, may end in a letter right before a word.
 _BORDER = r"(?:(?a:\b)|\\(?:[nrtbf]|u[0-9a-fA-F]{4}))(?=[A-Za-z0-9])(?P<token>)"
 _LONG_RUN = r"(?<!\\)(?=[A-Za-z0-9_~.:-]{16})"
-_END = r"(?![A-Za-z0-9_])"
 _ESCAPES = "nrtbfu"
 _QUOTE = r"\\{0,8}[\"']"
 _SLASH = r"\\{0,4}/"
@@ -60,6 +59,16 @@ def _filled(pattern: str) -> str:
 # Tokens, and values that follow words
 
 
+def _whole(pattern: str) -> str:
+    """The pattern of a token that no letter, digit or underscore follows."""
+    # One of fixed length may be followed by the letter of another token, and later by its mask:
+    # it stays then, so that masking twice is masking once. To look for a mask after one without
+    # bounds would take quadratic time, and nothing of its own signs can follow it.
+    is_bounded = not re.search(r",\}\+|\*\+", pattern)
+    after = r"[A-Za-z0-9_]|\[masked:" if is_bounded else "[A-Za-z0-9_]"
+    return f"{_filled(pattern)}(?!{after})"
+
+
 def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, list[str]]:
     branches: dict[str, list[str]] = defaultdict(list)
     for secret in known:
@@ -67,7 +76,7 @@ def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, li
             # The first letter of npm_ may be the end of the escape sequence \n.
             is_token = rf"(?<!\\{first})" if first in _ESCAPES else ""
             branches[re.escape(first)].append(
-                f"{is_token}(?:{rest}){_filled(secret.rest)}{_END}{mark('token', secret)}"
+                f"{is_token}(?:{rest}){_whole(secret.rest)}{mark('token', secret)}"
             )
         for first, rest in _by_first_sign(secret.words):
             either_case = f"[{first}{first.upper()}]" if first.isalpha() else re.escape(first)

@@ -288,6 +288,27 @@ def test_a_start_pays_nothing_for_the_pattern():
     assert ran.stdout.split() == ["0", "0"]
 
 
+def test_a_secret_between_a_command_and_its_password_is_masked():
+    text = made_up('curl -H "Authorization: Bearer {a1B2*8}" -u ann:{a1B*4} https://example.org')
+    assert redact(text).text == (
+        'curl -H "Authorization: Bearer [masked:bearer-token]" -u ann:[masked:command-password]'
+        " https://example.org"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AIza{a1B_-*7}AKIA{A2*8}",
+        "curl -u ann:{a1B*4} https://a.orgcurl -u ann:{a1B*4} https://a.org",
+        "whsec_{a1B2*6}client_secret={a1B2*6}",
+    ],
+)
+def test_secrets_that_touch_each_other_are_masked_at_once_or_never(text: str):
+    once = redact(made_up(text)).text
+    assert redact(once).text == once != made_up(text)
+
+
 def test_base64_images_stay():
     image = "data:image/png;base64," + b64encode(random.Random(3).randbytes(300_000)).decode()
     assert redact(image).text == image
