@@ -28,6 +28,7 @@ from mcp_compaction.core.recall import choose
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.refs import HOW, Ref, Refs, number_of, parse_refs
 from mcp_compaction.core.render import lay_out
+from mcp_compaction.core.sayings import Saying, saying_of
 from mcp_compaction.core.wanted import show_again, wanted_in, whole_in
 from mcp_compaction.errors import (
     CompactionError,
@@ -581,7 +582,7 @@ class Compactor:
             expires=wish.expires,
             channel=wish.channel or by_default,
         )
-        told = pinning.Wish(wish.by, saying, old, has_scope=wish.scope is not None)
+        told = pinning.Grounds(wish.by, saying, old, has_scope=wish.scope is not None)
         return known, pinning.plan_pin(draft, known, told)
 
     async def announce(self, project: str, info: SessionInfo | None = None) -> tuple[Pin, ...]:
@@ -923,9 +924,9 @@ class Compactor:
             raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {listed}.")
         return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
 
-    async def _saying(self, session: Session, text: str) -> pinning.Saying | None:
+    async def _saying(self, session: Session, text: str) -> Saying | None:
         """Where the user said it, in the window or anywhere in this session's archive."""
-        here = pinning.saying_of(text, session.messages)
+        here = saying_of(text, session.messages)
         question = words_alone(text).model_copy(update={"role": "user"})
         if (here is not None and here.how == "said") or not question.terms:
             return here
@@ -933,7 +934,7 @@ class Compactor:
         seqs = [int(hit.ref[1:]) for hit in hits if hit.ref.startswith("m")]
         found = await self._store.originals(_scope(session.info), seqs) if seqs else ()
         anywhere = [*session.messages, *(original.message for original in found)]
-        return pinning.saying_of(text, anywhere)
+        return saying_of(text, anywhere)
 
     async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
         event = Event(name=name, at=self._clock.now(), detail=detail)

@@ -15,8 +15,8 @@ from mcp_compaction.core.candidates import candidates
 from mcp_compaction.core.digest import as_sections, render_item
 from mcp_compaction.core.evidence import Evidence
 from mcp_compaction.core.parts import Count, compact_json, words_of
-from mcp_compaction.core.pins import saying_of
 from mcp_compaction.core.quoting import UNSEEN, is_forged
+from mcp_compaction.core.sayings import saying_of
 from mcp_compaction.core.statements import Statements
 from mcp_compaction.model import (
     Draft,

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from mcp_compaction.core.parts import Count
-from mcp_compaction.core.pasted import is_passed_on, passed_on_spans
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.quoting import has_label, is_forged
+from mcp_compaction.core.quoting import UNSEEN, has_label, is_forged
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.render import pinned_block
+from mcp_compaction.core.sayings import Saying
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
-from mcp_compaction.model import Author, Channel, Message, Pin, PinKind, PinScope, Value
+from mcp_compaction.model import Author, Channel, Pin, PinKind, PinScope, Value
 
-_LEAST_CHARS = 8
-_BULLET = re.compile(r"(?:[-*•>]|\d+[.)]) ")
-_QUOTES = tuple("\"“”«»„「」`'")
-_BEFORE = tuple(".!?。！？")
-_AFTER = tuple(".!?;。！？；")
+_POSES_AS_PIN = re.compile(r"\W*p\d+\b.{0,40}\bby\s+(?:the\s+)?(?:user|agent)\b", re.I)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
-_WORD = re.compile(r"\S+")
-_LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def check_text(text: str) -> str:
@@ -33,7 +28,7 @@ def check_text(text: str) -> str:
     if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise PinRefused("the text holds a NUL or half a character; pass it as plain text.")
     # The first line stands behind the pin's own label: a voice in it is plainly the pin's.
-    if has_label(text) or any(map(is_forged, text.splitlines()[1:])):
+    if has_label(text) or any(map(_poses, text.splitlines()[1:])):
         raise PinRefused(
             "a line of the text looks like another pin, a label or another speaker; pass it "
             "without that line."
@@ -47,42 +42,12 @@ def check_text(text: str) -> str:
     return text
 
 
+def _poses(line: str) -> bool:
+    seen = unicodedata.normalize("NFKC", UNSEEN.sub("", line))
+    return is_forged(line) or _POSES_AS_PIN.match(seen) is not None
+
+
 # Whose words they are
-
-
-class Saying(NamedTuple):
-    """Where the words of a pin stand, and how far they are the user's own.
-
-    said: the user's own words. told: only an agent recorded that the user said them.
-    passed on: the user quotes or pastes them.
-    """
-
-    ref: str
-    how: Literal["said", "told", "passed on"]
-
-
-def saying_of(text: str, messages: Iterable[Message]) -> Saying | None:
-    """The user message that holds these words as whole sentences or lines, the best first."""
-    wanted = " ".join(text.split())
-    if len(wanted) < _LEAST_CHARS:
-        return None
-    best: Saying | None = None
-    for message in messages:
-        if not message.is_request or (stand := _standing_of(wanted, message.text)) is None:
-            continue
-        if stand == "passed on":
-            best = best or Saying(message.ref, "passed on")
-        elif message.via == "host":
-            return Saying(message.ref, "said")
-        elif best is None or best.how == "passed on":
-            best = Saying(message.ref, "told")
-    return best
-
-
-def source_of(text: str, messages: Iterable[Message]) -> str | None:
-    """The ref of the message in which the user says these words as whole sentences or lines."""
-    saying = saying_of(text, messages)
-    return saying.ref if saying is not None and saying.how == "said" else None
 
 
 def author_of(by: Author, saying: Saying | None, expires: datetime | None) -> Author:
@@ -131,8 +96,8 @@ class PinPlan(Value):
     question: Question | None = None  # None: nobody has to be asked
 
 
-class Wish(NamedTuple):
-    """Who wishes for a pin, on what grounds, and what they left open."""
+class Grounds(NamedTuple):
+    """Who asks for a pin, who said its words, and what was left open."""
 
     by: Author
     saying: Saying | None = None
@@ -140,26 +105,28 @@ class Wish(NamedTuple):
     has_scope: bool = False
 
 
-def plan_pin(draft: Pin, known: Sequence[Pin], wish: Wish) -> PinPlan:
+def plan_pin(draft: Pin, known: Sequence[Pin], grounds: Grounds) -> PinPlan:
     """What a draft does to the pins in force, and what of it an agent may not do alone."""
     same_words = [
-        pin for pin in known if (pin.text, pin.kind) == (draft.text, draft.kind) and pin != wish.old
+        pin
+        for pin in known
+        if (pin.text, pin.kind) == (draft.text, draft.kind) and pin != grounds.old
     ]
-    same = next((pin for pin in same_words if _covers(pin, draft, wish)), None)
+    same = next((pin for pin in same_words if _covers(pin, draft, grounds)), None)
     changed = next(iter(same_words), None) if same is None else None
-    question = None if wish.by == "user" else _question(draft, changed, same, wish)
-    return PinPlan(draft=draft, same=same, replaces=wish.old or changed, question=question)
+    question = None if grounds.by == "user" else _question(draft, changed, same, grounds)
+    return PinPlan(draft=draft, same=same, replaces=grounds.old or changed, question=question)
 
 
-def _covers(known: Pin, wanted: Pin, wish: Wish) -> bool:
+def _covers(known: Pin, wanted: Pin, grounds: Grounds) -> bool:
     """Whether a pin in force already does all that a new one would."""
     is_users = known.author == "user"
-    is_left_alone = is_users and wish.by == "agent"  # what an agent does not ask for, it leaves
+    is_left_alone = is_users and grounds.by == "agent"  # what an agent does not ask for, it leaves
     reaches = _REACH.index(known.scope) >= _REACH.index(wanted.scope)
     lasts = known.expires == wanted.expires or (is_left_alone and wanted.expires is None)
     return (
         (is_users or wanted.author != "user")
-        and (reaches or (is_left_alone and not wish.has_scope))
+        and (reaches or (is_left_alone and not grounds.has_scope))
         and lasts
     )
 
@@ -167,11 +134,13 @@ def _covers(known: Pin, wanted: Pin, wish: Wish) -> bool:
 _FOR = {"session": "for this session", "project": "for this project", "global": "everywhere"}
 
 
-def _question(draft: Pin, changed: Pin | None, same: Pin | None, wish: Wish) -> Question | None:
+def _question(
+    draft: Pin, changed: Pin | None, same: Pin | None, grounds: Grounds
+) -> Question | None:
     where = _FOR[draft.scope]
     until = f" until {draft.expires:%Y-%m-%d %H:%M}" if draft.expires else ""
-    if wish.old is not None and wish.old.author == "user":
-        old = wish.old
+    if grounds.old is not None and grounds.old.author == "user":
+        old = grounds.old
         return Question(
             text=f'The agent wants to replace your pin {old.ref}, "{old.text}", {where}{until}, '
             f"by: {draft.text}",
@@ -191,12 +160,12 @@ def _question(draft: Pin, changed: Pin | None, same: Pin | None, wish: Wish) -> 
     nearer = "project" if draft.author == "user" else "session"
     return Question(
         text=f"The agent wants to pin {where}{until}: {draft.text}",
-        refusal=f"a {draft.scope} pin needs the user: {_grounds(wish.saying, draft)}. Pin it for "
-        f"this {nearer}, or ask the user to run: mcp-compaction pin --scope {draft.scope} TEXT",
+        refusal=f"a {draft.scope} pin needs the user: {_reason_of(grounds.saying, draft)}. Pin it "
+        f"for this {nearer}, or ask the user to run: mcp-compaction pin --scope {draft.scope} TEXT",
     )
 
 
-def _grounds(saying: Saying | None, draft: Pin) -> str:
+def _reason_of(saying: Saying | None, draft: Pin) -> str:
     if saying is None:
         return "the text stands in no user message"
     match saying.how:
@@ -246,55 +215,3 @@ def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Coun
             "shorten this one, or keep it with kind=note: searchable, not shown."
         )
     return tokens
-
-
-class _Flat(NamedTuple):
-    """A text with its white space folded, and where its lines and signs were."""
-
-    text: str
-    places: tuple[int, ...]  # of each sign, in the text as it was
-    starts: frozenset[int]
-    ends: frozenset[int]
-
-
-def _flatten(text: str) -> _Flat:
-    signs: list[str] = []
-    places: list[int] = []
-    starts, ends = {0}, set[int]()
-    last = 0
-    for word in _WORD.finditer(text):
-        if signs:
-            if _LINE_END.search(text, last, word.start()):
-                ends.add(len(signs))
-                starts.add(len(signs) + 1)
-            signs.append(" ")
-            places.append(last)
-        signs.extend(word[0])
-        places.extend(range(*word.span()))
-        last = word.end()
-    flat = "".join(signs)
-    starts |= {bullet.end() for start in starts if (bullet := _BULLET.match(flat, start))}
-    return _Flat(flat, tuple(places), frozenset(starts), frozenset({*ends, len(flat)}))
-
-
-def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
-    """How a text holds these words as whole sentences or lines; None: it does not."""
-    if wanted not in " ".join(text.split()):
-        return None
-    flat = _flatten(text)
-    spans = passed_on_spans(text)
-    standing: Literal["said", "passed on"] | None = None
-    start = flat.text.find(wanted)
-    while start >= 0:
-        end = start + len(wanted)
-        # Half a sentence may say the opposite: "share the key" stands in "never share the key".
-        begins = start in flat.starts or flat.text[:start].rstrip().endswith(_BEFORE)
-        closes = end in flat.ends or flat.text.startswith(_AFTER, end) or wanted.endswith(_AFTER)
-        is_inside = is_passed_on(flat.places[start], flat.places[end - 1] + 1, spans)
-        if begins and closes and not is_inside:
-            return "said"
-        opens_quote = begins or flat.text.endswith(_QUOTES, 0, start)
-        if is_inside and opens_quote and (closes or flat.text.startswith(_QUOTES, end)):
-            standing = "passed on"
-        start = flat.text.find(wanted, start + 1)
-    return standing
