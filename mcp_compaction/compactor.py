@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -108,7 +108,6 @@ Progress = Callable[[str], Awaitable[None]]
 
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
-_MOST_SESSIONS = 1_000
 _NEWEST = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
 _MOST_OFFERED = 5
@@ -255,10 +254,7 @@ class Compactor:
         self, project: str, host_session: str, host: str | None = None
     ) -> SessionInfo | None:
         """The session that a host knows by this id of its own."""
-        for info in await self.sessions(project, _MOST_SESSIONS):
-            if info.host_session == host_session and host in (None, info.host):
-                return info
-        return None
+        return await self._store.find_host_session(project, host_session, host)
 
     async def sessions(self, project: str | None, limit: int = 50) -> tuple[SessionInfo, ...]:
         """The sessions of a project, or of all, the newest first."""
@@ -585,10 +581,16 @@ class Compactor:
         told = pinning.Grounds(wish.by, saying, old, has_scope=wish.scope is not None)
         return known, pinning.plan_pin(draft, known, told)
 
-    async def announce(self, project: str, info: SessionInfo | None = None) -> tuple[Pin, ...]:
-        """The pins for the project or for everywhere that are new to it; each is given once."""
+    async def announce(
+        self, project: str, info: SessionInfo | None = None, known: Collection[int] = ()
+    ) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that are new to it; each is given once.
+
+        `known`: the numbers of those the asker made; they stay to be told to others.
+        """
         session = info.id if info is not None else None
-        found = await self._store.unannounced(project, session, self._clock.now())
+        new = await self._store.unannounced(project, session, self._clock.now())
+        found = tuple(pin for pin in new if pin.number not in known)
         if found:
             await self._store.mark_announced(project, [pin.number for pin in found])
         return found
@@ -1032,7 +1034,7 @@ def _pin_of(pins: Sequence[Pin], ref: str) -> Pin:
 def _quote_message(original: Original) -> Quote:
     said = original.message
     text = whole_text(said)
-    return Quote(ref=said.ref, of=said.role, at=said.at, text=text, source=original)
+    return Quote(ref=said.ref, of=_speaker(said), at=said.at, text=text, source=original)
 
 
 def _quote_digest(digest: Digest) -> Quote:

@@ -175,8 +175,9 @@ PinKind = Literal["constraint", "open_task", "fact", "note"]
 PinScope = Literal["session", "project", "global"]
 Author = Literal["user", "agent"]
 # By which way a pin came: typed at a terminal, agreed to in the host's dialog, a prompt the user
-# started, found in a recorded message, an agent's own call, a program; "": it was not noted.
-Channel = Literal["terminal", "dialog", "prompt", "message", "tool", "program", ""]
+# started, found in a recorded message, an agent's own call, a command without a terminal, a
+# program; "": it was not noted.
+Channel = Literal["terminal", "dialog", "prompt", "message", "tool", "command", "program", ""]
 
 
 class Pin(Value):

@@ -167,6 +167,12 @@ class Store(Protocol):
         """The session of that name in the scope."""
         ...
 
+    async def find_host_session(
+        self, project: str, host_session: str, host: str | None = None
+    ) -> SessionInfo | None:
+        """The session that a host knows by this id of its own."""
+        ...
+
     async def sessions(self, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
         """The sessions of the scope, the newest first."""
         ...

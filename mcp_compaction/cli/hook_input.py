@@ -9,7 +9,7 @@ from threading import Thread
 from typing import NamedTuple, TextIO, cast
 
 _MOST_BYTES = 2**20
-_PATIENCE_SECONDS = 1.0  # a host writes at once; a script may leave its stdin open and silent
+_PATIENCE_SECONDS = 5.0  # a host writes at once; a script may leave its stdin open and silent
 
 
 class HookInput(NamedTuple):

@@ -76,7 +76,7 @@ start here:
 _MORE = """\
 Every command explains itself: {program} COMMAND --help.
 
-every command takes:
+most commands take:
   --session NAME   the session; needed where several are recorded
   --project PATH   the project; else the git top of the working directory
   --home DIR       the folder of the store

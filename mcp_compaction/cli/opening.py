@@ -18,7 +18,6 @@ from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_compactor
 
-_MOST_SESSIONS = 10_000
 _PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 
 
@@ -40,14 +39,6 @@ class Place:
         if self.name is not None and not (self.name.strip() and self.name.isprintable()):
             raise InputError(f"{self.name!r} is no name for a session; write one as tax-2026.")
         return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
-
-    async def namesake(self) -> SessionInfo | None:
-        """A session of that name in another project."""
-        if self.name is None:
-            return None
-        every = await self.compactor.sessions(None, _MOST_SESSIONS)
-        same = (info for info in every if info.name == self.name)
-        return next((info for info in same if info.project != self.project), None)
 
     async def any_session(self) -> SessionInfo:
         """The session of that name, or the newest: for what concerns the whole project."""

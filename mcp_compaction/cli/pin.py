@@ -73,7 +73,7 @@ async def run(call: Invocation) -> int:
                 scope=scope,
                 supersedes=args.supersedes,
                 expires=expires,
-                channel="terminal" if speaker(call) == "user" else None,
+                channel="terminal" if speaker(call) == "user" else "command",
             )
     if args.json:
         call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})

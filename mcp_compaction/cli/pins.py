@@ -32,8 +32,10 @@ async def run(call: Invocation) -> int:
     hook = read_hook_input(call.stdin) if call.args.session is None else None
     if hook is not None:
         return await _put_back(call, hook)
-    async with opened(call) as place:
-        pins = [pin for pin, _ in (await pins_in_force(place)).values()]
+    pins: list[Pin] = []
+    if has_store(settings_of(call)):
+        async with opened(call) as place:
+            pins = [pin for pin, _ in (await pins_in_force(place)).values()]
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0

@@ -58,6 +58,7 @@ async def run(call: Invocation) -> int:
         raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
     came = _as_shape(incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with opened(call, makes_store=args.after is None) as place:
+        other = await place.compactor.find_anywhere(place.name) if place.name else None
         info, is_new = await _session(place, call)
         via: Via = "host" if speaker(call) == "user" else "tool"
         recorded = await place.compactor.record(info, came, args.after, via)
@@ -74,7 +75,7 @@ async def run(call: Invocation) -> int:
             return 0
         for line in _lines(info, is_new, recorded):
             call.screen.say(line)
-        if is_new and (other := await place.namesake()) is not None:
+        if is_new and other is not None and other.project != place.project:
             call.screen.say(
                 f"another project, {other.project}, has a session of that name too; to add to it "
                 f"instead: --project {other.project}"

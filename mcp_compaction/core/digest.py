@@ -30,7 +30,26 @@ _WORTH: tuple[SectionName, ...] = (
     "FACTS",
     "UNCERTAIN",
 )
-_HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12})[\s:*]*$")
+_HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
+_TITLE = re.compile(r"^\s{0,3}#{1,6}\s")  # as Markdown has it
+_HEADINGS: dict[str, SectionName] = {  # ours, and those agents write of themselves
+    **{name: name for name in SECTION_NAMES},
+    "DONE": "PROGRESS",
+    "GOAL": "PROGRESS",
+    "STATE": "PROGRESS",
+    "STATUS": "PROGRESS",
+    "SUMMARY": "PROGRESS",
+    "OPEN TASKS": "OPEN",
+    "OPEN QUESTIONS": "OPEN",
+    "TODO": "OPEN",
+    "PENDING": "OPEN",
+    "NEXT STEPS": "NEXT",
+    "RULES": "CONSTRAINTS",
+    "LEARNED": "ERRORS",
+    "FILES": "ARTIFACTS",
+    "NAMES": "ARTIFACTS",
+    "KEY FACTS": "FACTS",
+}
 _NUMBERED = re.compile(r"#\S+ ")  # a task that is kept one by one
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _REFS = re.compile(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
@@ -73,13 +92,13 @@ def must_stay(section: SectionName, item: Item) -> bool:
 
 
 def parse_digest(text: str, author: str) -> Draft:
-    """Lines under headings as a draft; what stands before the first heading is progress."""
+    """Lines under headings as a draft; what stands under no heading we know is progress."""
     found: dict[SectionName, list[Item]] = {}
     section: SectionName = "PROGRESS"
     for line in text.splitlines():
         named = _heading(line)
-        if named is not None:
-            section = named
+        if named is not None or _TITLE.match(line):
+            section = named or "PROGRESS"
         elif line.strip():
             found.setdefault(section, []).append(_item(line))
     return Draft(author=author, sections=as_sections(found))
@@ -259,7 +278,7 @@ def _heading_cost(name: SectionName, count: Count) -> int:
 def _heading(line: str) -> SectionName | None:
     match = _HEADING.match(line)
     word = match.group(1).upper() if match else ""
-    return next((name for name in SECTION_NAMES if name == word), None)
+    return _HEADINGS.get(word)
 
 
 def _item(line: str) -> Item:

@@ -137,15 +137,20 @@ def flow(
     fill = measure(session, policy, count, precision)
     if ask.digest is not None and not session.messages:
         return _digest_alone(session, ask, now, fill, count)
+    keeps_digest = ask.digest is not None and not session.info.traits.owns_window
     refused = gate(session, policy, ask, fill, count)
     if refused is not None:
-        return refused
+        return _digest_alone(session, ask, now, fill, count) if keeps_digest else refused
     counted = in_counted_tokens(policy, fill)
     plan = make_plan(session, counted, ask, fill, count)
-    if plan.is_empty or plan.sheet.tokens >= plan.before:
-        return NothingToDo(text=nothing(plan, fill))
+    frees_nothing = plan.is_empty or plan.sheet.tokens >= plan.before
     gain = plan.before - plan.sheet.tokens
-    if not (ask.force or ask.span) and gain < counted.min_gain_tokens:
+    frees_little = not (ask.force or ask.span) and gain < counted.min_gain_tokens
+    if keeps_digest and (frees_nothing or frees_little):
+        return _digest_alone(session, ask, now, fill, count)
+    if frees_nothing:
+        return NothingToDo(text=nothing(plan, fill))
+    if frees_little:
         return Refusal(text=too_little(plan, fill, counted))
     if ask.dry_run:
         return projection(plan, fill)
@@ -550,7 +555,7 @@ def _compaction(
 
 
 def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: Count) -> Outcome:
-    """An agent's own digest where nothing was recorded: kept, and marked as not checked."""
+    """An agent's own digest that stands for nothing recorded: kept, and marked as not checked."""
     draft = parse_digest(ask.digest or "", "agent")
     found: dict[SectionName, list[Item]] = {}
     for name, items in draft.sections:

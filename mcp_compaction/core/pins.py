@@ -67,6 +67,7 @@ _WAYS: dict[Channel, str] = {
     "prompt": "by a prompt",
     "message": "in a message",
     "tool": "by a tool call",
+    "command": "by a command without a terminal",
     "program": "by a program",
     "": "by a way not noted",
 }

@@ -149,8 +149,8 @@ def _window(receipt: Receipt, mode: Mode, session: str) -> str:
 def _digest_kept(receipt: Receipt, session: str) -> str:
     name = f' as "{session}"' if session else ""
     return (
-        f"{receipt.ref} saved{name}: your digest is kept as d{receipt.replaced[0].digest}. Nothing "
-        f"was recorded, so it is unchecked.{_fresh_chat(session)}"
+        f"{receipt.ref} saved{name}: your digest is kept as d{receipt.replaced[0].digest}. It "
+        f"stands for nothing that was recorded, so it is unchecked.{_fresh_chat(session)}"
     )
 
 

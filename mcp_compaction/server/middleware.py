@@ -86,9 +86,9 @@ def _unknown(params: Mapping[str, Any], arguments: Mapping[str, frozenset[str]])
     if not strange:
         return None
     near = get_close_matches(strange[0], known, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    hint = f"Did you mean {near[0]}? " if near else ""
     return (
-        f"no argument {strange[0]!r}; {hint}It takes: {', '.join(sorted(known))}. "
+        f"no argument {strange[0]!r}. {hint}It takes: {', '.join(sorted(known))}. "
         "Nothing was done; call again with these."
     )
 

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 from pydantic import Field
 
+from mcp_compaction.errors import InputError
 from mcp_compaction.server import answers
 from mcp_compaction.server.state import State, state_of, telling
 
@@ -63,7 +64,11 @@ async def resume(
     state = state_of(ctx)
     compactor = await state.compactor()
     info, _ = await state.whose.find(compactor, state.host(ctx), session, "look")
-    text = answers.brief(await compactor.brief(info), secrets.token_hex(3))
+    state.whose.remember(info)
+    nonce = secrets.token_hex(3)
+    is_elsewhere = state.is_of_another_chat(ctx, info)
+    brief = await compactor.brief(info)
+    text = answers.brief(brief, nonce, state.whose.project, must_name=is_elsewhere)
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 
@@ -71,14 +76,20 @@ async def resume(
 async def pin(
     ctx: Ctx,
     text: Annotated[str, Field(description="The rule, word for word.")],
-    session: Annotated[str, Field(description="The session; blank: this chat's.")] = "",
 ) -> str:
     """Keep a rule of yours in sight, word for word, in this project."""
     state = state_of(ctx)
     state.check_records()
+    if len(text.split()) == 1:
+        # Claude Code splits what is typed after a prompt's name at its blanks.
+        raise InputError(
+            f"only {text!r} arrived: this host hands a prompt one word of what was typed, and "
+            "nothing was pinned. Type the rule in a terminal: mcp-compaction pin TEXT"
+        )
     compactor = await state.compactor()
-    info, is_new = await state.session(ctx, session.strip() or None, "make")
+    info, is_new = await state.session(ctx, None, "make")
     done = await compactor.pin(info, text, by="user", channel="prompt")
-    said = answers.pinned(done, state.mode(ctx, info))
+    state.own_pins.add(done.pin.number)
+    said = answers.pinned(done, state.mode(ctx, info), info.traits.pins_put_back)
     told = f"I have pinned a rule, please keep to it.\n{said}"
     return f"{told}\n{await state.begun(ctx, info)}" if is_new else told

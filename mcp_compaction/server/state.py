@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Context
 from mcp_compaction.commands import complete, typed_command
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
-from mcp_compaction.model import Mode, SessionInfo
+from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.server import answers
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
@@ -33,6 +33,7 @@ class State:
     settings: Settings
     environ: Mapping[str, str]
     whose: Whose
+    own_pins: set[int] = field(default_factory=set[int])  # made through this process
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -49,6 +50,16 @@ class State:
         """The session a call means, and whether it was made just now."""
         return await self.whose.find(await self.compactor(), self.host(ctx), name, purpose)
 
+    async def announced(self, info: SessionInfo | None) -> tuple[Pin, ...]:
+        """The pins that bind this project's sessions and are new to it, each once.
+
+        Not those made through this very process: who plants a rule may not swallow its news.
+        """
+        is_ours = info is not None and info.project == self.whose.project
+        compactor = await self.compactor()
+        session = info if is_ours else None
+        return await compactor.announce(self.whose.project, session, self.own_pins)
+
     async def begun(self, ctx: Context[State], info: SessionInfo) -> str:
         """That a session is new, and what it has from earlier ones of its project."""
         pins = await (await self.compactor()).project_pins(info.project)
@@ -60,6 +71,11 @@ class State:
         params = ctx.request_context.session.client_params
         client = params.client_info.name if params is not None else ""
         return host_of(ctx.request_context.meta, self.environ, client)
+
+    def is_of_another_chat(self, ctx: Context[State], info: SessionInfo) -> bool:
+        """Whether the host says which chat is calling, and it is not that session's."""
+        host = self.host(ctx)
+        return host.tells and info.host_session != host.session
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""

@@ -28,7 +28,7 @@ from mcp_compaction.core.receipt import outcome_text, receipt_text
 from mcp_compaction.core.redact import masked_line
 from mcp_compaction.core.refs import parse_span
 from mcp_compaction.core.render import pinned_block
-from mcp_compaction.errors import CompactionError, InputError, NothingRecorded
+from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownSession
 from mcp_compaction.formats import incoming
 from mcp_compaction.model import (
     Ask,
@@ -56,7 +56,7 @@ _LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 class Sure(BaseModel):
     """A user's yes or no."""
 
-    sure: bool = Field(description="Really do this?")
+    sure: bool = Field(default=True, description="Really do this?")  # to accept is to agree
 
 
 def _add(
@@ -208,6 +208,7 @@ async def pin_constraint(
             expires=until,
             channel="dialog" if by == "user" else None,
         )
+    state.own_pins.add(done.pin.number)
     said = answers.pinned(done, state.mode(ctx, info), info.traits.pins_put_back)
     if is_new:
         said = f"{said}\n{await state.begun(ctx, info)}"
@@ -251,13 +252,14 @@ async def recall_archived(
         hits = await compactor.recall(
             info, query or "", scope=scope, project=project, max_tokens=max_tokens, skip=skip
         )
-        text = answers.recalled(hits, _place(project, info), query or "", nonce, skip)
+        text = answers.recalled(hits, _place(state, info), query or "", nonce, skip)
     else:
         info = await _looked_up(ctx, session, scope)
         # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
         is_new = not skip and info.project == project
         found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
-        text = answers.quoted(found, info, nonce, _page(compactor, found, max_tokens, skip), skip)
+        size = _page(compactor, found, max_tokens, skip)
+        text = answers.quoted(found, info, project, nonce, size, skip)
     return await _answer(ctx, info, text, asked=session, shows_pins=not skip)
 
 
@@ -272,7 +274,9 @@ async def context_stats(
     compactor = await state.compactor()
     try:
         info, _ = await state.session(ctx, session, "look")
-    except NothingRecorded as nothing:
+    except (NothingRecorded, UnknownSession) as nothing:
+        if session is not None:
+            raise
         return await _without_session(ctx, str(nothing))
     found = await compactor.stats(info)
     loaded = await compactor.load(info)
@@ -355,7 +359,7 @@ async def record_messages(
     if is_new:
         lines.append(await state.begun(ctx, info))
         session = info.name
-    relief = await compactor.relieve(info)
+    relief = await compactor.relieve(info) if state.mode(ctx, info) == "own" else None
     if not isinstance(relief, Compaction):
         return await _answer(ctx, info, "\n".join(lines), asked=session)
     lines.append(f"the window was full:\n{receipt_text(relief.receipt)}")
@@ -367,11 +371,15 @@ async def record_messages(
 async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
     """The session a recall means; across projects only when that was asked for."""
     state = state_of(ctx)
-    if scope == "all" and name is not None:
-        found = await (await state.compactor()).find_anywhere(name.strip())
-        if found is not None:
-            return found
-    return (await state.session(ctx, name, "look"))[0]
+    try:
+        return (await state.session(ctx, name, "look"))[0]
+    except UnknownSession:
+        found = None
+        if scope == "all" and name is not None:
+            found = await (await state.compactor()).find_anywhere(name.strip())
+        if found is None:
+            raise
+        return found
 
 
 async def _searched_from(ctx: Ctx, name: str | None, scope: str) -> SessionInfo | None:
@@ -382,10 +390,11 @@ async def _searched_from(ctx: Ctx, name: str | None, scope: str) -> SessionInfo 
     return await _session_if_any(ctx, None)
 
 
-def _place(project: str, info: SessionInfo | None) -> answers.Place:
+def _place(state: State, info: SessionInfo | None) -> answers.Place:
     if info is None:
-        return answers.Place(project)
-    return answers.Place(info.project, info.name, info.updated.year)
+        return answers.Place(state.whose.project)
+    name = info.name if info.project == state.whose.project else ""
+    return answers.Place(state.whose.project, name, info.updated.year)
 
 
 async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToolResult:
@@ -403,7 +412,10 @@ async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToo
         if not await compactor.project_pins(whose.project):
             raise
         return await _without_session(ctx, str(nothing))
-    text = answers.brief(await compactor.brief(info), nonce)
+    whose.remember(info)
+    brief = await compactor.brief(info)
+    is_elsewhere = state.is_of_another_chat(ctx, info)
+    text = answers.brief(brief, nonce, whose.project, must_name=is_elsewhere)
     return await _answer(ctx, info, text, asked=name)
 
 
@@ -413,7 +425,7 @@ async def _without_session(ctx: Ctx, text: str) -> CallToolResult:
     compactor = await state.compactor()
     left = await compactor.project_pins(state.whose.project)
     told = f"{pinned_block(left)}\n{text}" if left else text
-    news = answers.announced(await compactor.announce(state.whose.project), told)
+    news = answers.announced(await state.announced(None), told)
     return CallToolResult(content=[TextContent(type="text", text="\n".join([told, *news]))])
 
 
@@ -429,18 +441,16 @@ async def _answer(
 ) -> CallToolResult:
     """A text with what belongs around it; its last line the fill where that is known.
 
-    `asked`: the session as it was named. `shows_pins`: where nothing else puts them back, the
-    pins come first. `has_fill`: the text says it already.
+    `asked`: the session as it was named. `shows_pins`: where the window is not the caller's own,
+    the pins come first. `has_fill`: the text says it already.
     """
     state = state_of(ctx)
     compactor = await state.compactor()
     lines: list[str] = []
-    if shows_pins and (info is None or state.mode(ctx, info) == "plain"):
+    if shows_pins and (info is None or state.mode(ctx, info) != "own"):
         lines += await _pins_first(state, compactor, info)
     lines.append(text)
-    is_ours = info is not None and info.project == state.whose.project
-    news = await compactor.announce(state.whose.project, info if is_ours else None)
-    lines += answers.announced(news, "\n".join(lines))
+    lines += answers.announced(await state.announced(info), "\n".join(lines))
     if asked is None and info is not None and not state.host(ctx).tells:
         lines.append(answers.only_session(info))
     if not has_fill and info is not None and state.mode(ctx, info) == "own":
@@ -451,7 +461,7 @@ async def _answer(
 
 
 async def _pins_first(state: State, compactor: Compactor, info: SessionInfo | None) -> list[str]:
-    if info is None:
+    if info is None or info.project != state.whose.project:
         pins = await compactor.project_pins(state.whose.project)
     else:
         pins = await compactor.pins(info)

@@ -65,7 +65,7 @@ def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: 
 
 @dataclass(slots=True)
 class Whose:
-    """Finds the session a call means; remembers the ones this process has made or used."""
+    """Finds the session a call means; remembers those this process has made or gone on with."""
 
     project: str
     must_name: bool = False  # over HTTP nobody's session is the default
@@ -81,8 +81,8 @@ class Whose:
             raise InputError('pass session="NAME": over HTTP every call names its session.')
         if host.tells:
             return await self._told(compactor, host, purpose)
-        if len(self.known) == 1:
-            return await compactor.find(self.project, next(iter(self.known))), False
+        if (only := await self._only_known(compactor)) is not None:
+            return only, False
         if self.known or purpose == "look":
             raise UnknownSession(await self._which(compactor))
         return self._remember(
@@ -93,10 +93,12 @@ class Whose:
         self, compactor: Compactor, name: str, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         tidy = name.strip()
-        if not tidy or len(tidy) > _MOST_NAME or not tidy.isprintable():
+        is_name = tidy.isprintable() and len(tidy) <= _MOST_NAME and not tidy.startswith("-")
+        if not tidy or not is_name:
             raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
         try:
-            return self._remember(await compactor.find(self.project, tidy), False)
+            found = await compactor.find(self.project, tidy)
+            return self._remember(found, False) if purpose == "make" else (found, False)
         except UnknownSession as unknown:
             await self._offer_elsewhere(compactor, tidy)
             if purpose == "look":
@@ -128,8 +130,9 @@ class Whose:
         if info is not None:
             return info
         raise NothingRecorded(
-            "nothing of this chat is kept yet, so its fill is unknown; pin_constraint or "
-            "compress_context with a digest starts it."
+            "nothing of this chat is kept yet; pin_constraint or compress_context with a digest "
+            'starts it. What other chats kept: recall_archived with scope="project", or by '
+            "session=NAME."
         )
 
     async def _which(self, compactor: Compactor) -> str:
@@ -145,6 +148,22 @@ class Whose:
             f'{names}. Pass session="NAME": one of these, or a new name for a new chat.'
         )
 
+    def remember(self, info: SessionInfo) -> None:
+        """Take a session of this project for one that this process goes on with."""
+        if info.project == self.project:
+            self.known[info.name] = None
+
+    async def _only_known(self, compactor: Compactor) -> SessionInfo | None:
+        """The one session this process has made or gone on with, if it is still there."""
+        if len(self.known) != 1:
+            return None
+        (name,) = self.known
+        try:
+            return await compactor.find(self.project, name)
+        except UnknownSession:  # its owner has forgotten it
+            self.known.clear()
+            return None
+
     def _remember(self, info: SessionInfo, is_new: bool) -> tuple[SessionInfo, bool]:
-        self.known[info.name] = None
+        self.remember(info)
         return info, is_new

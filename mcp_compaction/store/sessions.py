@@ -51,6 +51,18 @@ def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> Ses
     return None if row is None else _info(row)
 
 
+def find_host_session(
+    connection: sqlite3.Connection, project: str, host_session: str, host: str | None = None
+) -> SessionInfo | None:
+    """The session that a host knows by this id of its own; its main agent's before others."""
+    row = connection.execute(
+        "SELECT * FROM session WHERE project = ? AND host_session = ? AND (? IS NULL OR host = ?)"
+        " ORDER BY agent = '' DESC, updated DESC LIMIT 1",
+        (encodable(project), encodable(host_session), host, host),
+    ).fetchone()
+    return None if row is None else _info(row)
+
+
 def list_sessions(
     connection: sqlite3.Connection, scope: Scope, limit: int
 ) -> tuple[SessionInfo, ...]:

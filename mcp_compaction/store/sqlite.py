@@ -125,6 +125,14 @@ class SqliteStore:
         """The session of that name in the scope."""
         return await self._read(lambda c: sessions.find_session(c, scope, name))
 
+    async def find_host_session(
+        self, project: str, host_session: str, host: str | None = None
+    ) -> SessionInfo | None:
+        """The session that a host knows by this id of its own."""
+        return await self._read(
+            lambda c: sessions.find_host_session(c, project, host_session, host)
+        )
+
     async def sessions(self, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
         """The sessions of the scope, the newest first."""
         return await self._read(lambda c: sessions.list_sessions(c, scope, limit))

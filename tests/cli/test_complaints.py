@@ -117,7 +117,7 @@ def test_messages_of_another_shape_are_refused(shell: Shell) -> None:
     assert not shell.home.exists()
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in STARTING])
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in (*STARTING, "pins")])
 def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     words = {
         "restore": ["c1"],
@@ -131,6 +131,11 @@ def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     assert ran.code == 2
     assert f"yet; first run: mcp-compaction record --home {shell.home} " in ran.err
     assert ran.err.endswith(" FILE\n")
+    assert not shell.home.exists()
+
+
+def test_without_a_store_there_are_no_pins_and_none_is_made(shell: Shell) -> None:
+    assert shell.done("pins").startswith("no pins in force; add one: mcp-compaction pin ")
     assert not shell.home.exists()
 
 

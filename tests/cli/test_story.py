@@ -47,7 +47,7 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert "\nboundary: m" in shown
 
     assert "[m1 user " in shell.done("recall", "staging", "key", "role:user")
-    assert shell.done("recall", "--refs", "m1").startswith("[m1 user]\n")
+    assert shell.done("recall", "--refs", "m1").startswith("[m1 user, as the agent told it]\n")
     first = CHAT.splitlines()[0].decode()
     assert shell.done("recall", "--refs", "m1", "--raw") == first + "\n"
 

@@ -278,3 +278,11 @@ def test_a_decision_without_a_ref_is_as_new_as_its_digest() -> None:
             ("We use Postgres instead of SQLite.", False),
             ("We use SQLite instead of Postgres.", True),
         ]
+
+
+def test_headings_of_other_words_find_their_section_and_are_never_items() -> None:
+    text = "## Decisions\n- form A\n## Open tasks\n- ask the bank\n## Odds and ends, really\n- x"
+    draft = parse_digest(text, "agent")
+    assert [item.text for item in draft.items("DECISIONS")] == ["form A"]
+    assert [item.text for item in draft.items("OPEN")] == ["ask the bank"]
+    assert [item.text for item in draft.items("PROGRESS")] == ["x"]

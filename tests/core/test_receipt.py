@@ -154,7 +154,8 @@ def test_a_model_that_wrote_is_named() -> None:
 def test_a_digest_alone_is_told_as_unchecked() -> None:
     told = receipt(kind="digest", replaced=(Replaced(first=0, last=0, digest=1),))
     assert receipt_text(told) == (
-        "c4 saved: your digest is kept as d1. Nothing was recorded, so it is unchecked."
+        "c4 saved: your digest is kept as d1. It stands for nothing that was recorded, so it is "
+        "unchecked."
     )
 
 

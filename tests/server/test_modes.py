@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.render import PINNED_LABEL
 from mcp_compaction.formats import incoming
-from mcp_compaction.ports import SessionKey
+from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
@@ -62,7 +63,7 @@ def test_in_a_closed_host_no_answer_says_that_pins_survive(
             await chat.say("compress_context", reason="x", target_percent=30, session="a"),
             await chat.say("context_stats", session="a"),
             await chat.say("recall_archived", session="a"),
-            await chat.prompt("pin", text="Be brief.", session="a"),
+            await chat.prompt("pin", text="Be brief."),
             *(tool.description or "" for tool in (await chat.client.list_tools()).tools),
             INSTRUCTIONS,
         ]
@@ -122,9 +123,13 @@ def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) 
 
     async def after(chat: Talk) -> None:
         pinned = await chat.say("pin_constraint", text="Ask before a deploy.")
-        assert "a hook shows it again after the host's own compaction" in pinned
-        assert "a hook puts the pins back, as it last did" in await chat.say("context_stats")
-        assert PINNED_LABEL not in await chat.say("recall_archived", query="deploy")
+        assert re.search(
+            r"a hook last put the pins back after the host's own .* \d\d:\d\d;", pinned
+        )
+        assert "a hook last put the pins back " in await chat.say("context_stats")
+        assert (await chat.say("recall_archived", query="deploy")).startswith(PINNED_LABEL)
+        by_prompt = await chat.prompt("pin", text="Be brief.")
+        assert re.search(r"a hook last put the pins back after .* \d\d:\d\d;", by_prompt)
 
     host = named("claude-code")
     talk(tmp_path, before, era, environ=CHAT, **host)
@@ -268,20 +273,147 @@ def _ask() -> Any:
     return Ask(reason="x", target_percent=30)
 
 
+@both_eras
+def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_named(
+    tmp_path: Path, era: Era
+) -> None:
+    async def both(compactor: Compactor) -> None:
+        own, _ = await compactor.open(SessionKey(project="/p", name="a"))
+        said = incoming([{"role": "user", "content": "The tiger is 43."}])
+        await compactor.record(own, said, via="tool")
+        info, _ = await compactor.open(SessionKey(project="/q", name="a"))
+        await compactor.record(info, incoming([{"role": "user", "content": "The zebra is 41."}]))
+        await compactor.pin(info, "Only in q.", by="user")
+        other, _ = await compactor.open(SessionKey(project="/q", name="b"))
+        await compactor.record(other, incoming([{"role": "user", "content": "A lion is 42."}]))
+
+    async def story(chat: Talk) -> None:
+        own = await chat.say("recall_archived", refs="m1", session="a", scope="all")
+        assert "[m1 user, as the agent told it" in own
+        assert "The tiger is 43." in own
+        by_ref = await chat.say("recall_archived", refs="m1", session="b", scope="all")
+        assert "in session b of another project, /q" in by_ref
+        brief = await chat.say("recall_archived", session="b", scope="all")
+        assert 'session "b" of another project, /q' in brief
+        assert PINNED_LABEL not in brief
+        assert "its pins hold there; what must hold here is pinned here" in brief
+
+    compactor_of(tmp_path, both)
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_a_forgotten_session_is_not_meant_any_more(tmp_path: Path, era: Era) -> None:
+    async def forget(compactor: Compactor) -> None:
+        info = await compactor.find("/p", "p-1")
+        await compactor.forget(Scope(project="/p", session=info.id))
+
+    async def story(chat: Talk) -> None:
+        await chat.say("pin_constraint", text=RULE)
+        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(tmp_path / "store")})
+        compactor = await open_compactor(settings)
+        await forget(compactor)
+        await compactor.close()
+        assert "new session" in await chat.say("pin_constraint", text=RULE)
+
+    talk(tmp_path, story, era)
+
+
+@both_eras
+def test_looking_at_a_session_does_not_make_it_the_one_that_is_meant(
+    tmp_path: Path, era: Era
+) -> None:
+    async def before(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG[:2], session="old")
+
+    async def looks(chat: Talk) -> None:
+        await chat.say("recall_archived", query="limiter", session="old")
+        assert 'new session "p-2"' in await chat.say("pin_constraint", text=RULE)
+
+    async def goes_on(chat: Talk) -> None:
+        await chat.say("recall_archived", session="old")
+        pinned = await chat.say("pin_constraint", text=RULE)
+        assert 'session "old": the only one this server has used' in pinned
+
+    talk(tmp_path, before, era)
+    talk(tmp_path, looks, era)
+    talk(tmp_path, goes_on, era)
+
+
+@both_eras
+def test_where_no_session_is_meant_stats_still_show_the_projects_pins(
+    tmp_path: Path, era: Era
+) -> None:
+    async def before(chat: Talk) -> None:
+        await chat.prompt("pin", text=RULE)
+        await chat.say("pin_constraint", text="mine", session="second")
+
+    async def after(chat: Talk) -> None:
+        stats = await chat.say("context_stats")
+        assert stats.startswith(PINNED_LABEL)
+        assert RULE in stats
+        assert "which session?" in stats
+
+    talk(tmp_path, before, era)
+    talk(tmp_path, after, era)
+
+
+@both_eras
+def test_a_full_session_of_a_program_is_not_relieved_for_a_closed_host(
+    tmp_path: Path, era: Era
+) -> None:
+    async def program(compactor: Compactor) -> None:
+        info, _ = await compactor.open(SessionKey(project="/p", name="a"))
+        await compactor.record(info, incoming(coding_session(60, 300)))
+
+    async def story(chat: Talk) -> None:
+        more = [{"role": "user", "content": "One more thing."}]
+        said = await chat.say("record_messages", messages=more, session="a")
+        assert "window" not in said
+
+    compactor_of(tmp_path, program)
+    talk(tmp_path, story, era, **named("claude-ai"))
+
+
+@both_eras
+def test_a_digest_is_kept_where_the_window_is_the_hosts(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG[:2], session="a")
+        for force in (False, True):
+            kept = await chat.say(
+                "compress_context", reason="x", digest="OPEN\n- a task", session="a", force=force
+            )
+            assert 'saved as "a": your digest is kept' in kept
+            assert "continue a" in kept
+        assert "a task" in await chat.say("recall_archived", session="a")
+
+    talk(tmp_path, story, era, **named("claude-ai"))
+
+
+def test_a_session_is_not_called_like_an_option(tmp_path: Path) -> None:
+    async def story(chat: Talk) -> None:
+        assert "is no name" in await chat.fail("pin_constraint", text=RULE, session="-x")
+
+    talk(tmp_path, story)
+
+
 # Pins that bind others
 
 
 @both_eras
 def test_a_pin_for_others_is_announced_once_with_who_when_and_how(tmp_path: Path, era: Era) -> None:
     async def monday(chat: Talk) -> None:
-        await chat.prompt("pin", text=RULE, session="monday")
-        assert "since the last session" not in await chat.say("context_stats", session="monday")
+        assert 'new session "p-1"' in await chat.prompt("pin", text=RULE)
+        for name in ("p-1", "decoy"):  # who plants a rule cannot swallow its announcement
+            pinned = await chat.say("pin_constraint", text="mine", kind="note", session=name)
+            assert "since the last session" not in pinned
+        await chat.say("recall_archived", query="push", scope="all")
 
     async def tuesday(chat: Talk) -> None:
         first = await chat.say("pin_constraint", text="Be brief.", session="tuesday")
         assert "pinned for others since the last session here; tell the user:" in first
         assert re.search(
-            r"\np1 for this project, by user by a prompt in session monday, \w{3} \d\d \d\d:\d\d",
+            r"\np1 for this project, by user by a prompt in session p-1, \w{3} \d\d \d\d:\d\d",
             first,
         )
         assert "since the last session" not in await chat.say("context_stats", session="tuesday")
@@ -324,8 +456,8 @@ def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: 
         return ElicitResult(action="decline")
 
     async def story(chat: Talk) -> None:
-        await chat.prompt("pin", text=RULE, session="a")
-        block = await chat.read("a/pinned")
+        await chat.prompt("pin", text=RULE)
+        block = await chat.read("p-1/pinned")
         for changed in (
             {"scope": "global", "expires": "2999-01-01T00:00:00+00:00"},
             {"scope": "global"},
@@ -333,12 +465,22 @@ def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: 
             {"supersedes": "p1"},
         ):
             text = "Push." if "supersedes" in changed else RULE
-            refused = await chat.fail("pin_constraint", text=text, session="a", **changed)
+            refused = await chat.fail("pin_constraint", text=text, session="p-1", **changed)
             assert "p1 is the user's" in refused
-            assert await chat.read("a/pinned") == block
+            assert await chat.read("p-1/pinned") == block
 
     talk(tmp_path / "cannot ask", story, era)
     talk(tmp_path / "says no", story, era, elicitation_callback=declines)
     assert len(asked) == 4
     assert "until 2999-01-01" in asked[0]
     assert "to hold everywhere" in asked[1]
+
+
+@both_eras
+def test_a_rule_of_which_a_host_hands_over_one_word_is_not_pinned(tmp_path: Path, era: Era) -> None:
+    async def story(chat: Talk) -> None:
+        with pytest.raises(MCPError, match="one word of what was typed, and nothing was pinned"):
+            await chat.prompt("pin", text="Only")
+        assert json.loads(await chat.read("sessions")) == []
+
+    talk(tmp_path, story, era)
