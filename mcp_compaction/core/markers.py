@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from mcp_compaction.core.patterns import FENCED, INLINE_CODE, QUOTED
+
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "interjection": re.compile(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
     "reversal": re.compile(r"\b(?:let me reconsider|on second thought|I was wrong)\b", re.I),
@@ -15,9 +17,6 @@ MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "halt": re.compile(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
 }
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.S)
-_INLINE_CODE = re.compile(r"`[^`\n]*`")
-_QUOTED = re.compile(r"\"[^\"\n]{0,200}\"|(?<!\w)'[^'\n]{0,200}'(?!\w)")
 _STOP = r"(?<=[.!?。！？])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!^\d\.)(?<!^\d\d\.)"
 _SENTENCE = re.compile(rf"{_STOP}\s+|(?<=[。！？])|\n+", re.M)
 _LIST_SIGN = re.compile(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
@@ -58,9 +57,9 @@ class Sentence(NamedTuple):
 
 def speech(text: str) -> tuple[Sentence, ...]:
     """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
-    open_text = _FENCED.sub(_as_lines, text) if "```" in text else text
-    bare = _INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
-    bare = _QUOTED.sub(_blank, bare)
+    open_text = FENCED.sub(_as_lines, text)
+    bare = INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
+    bare = QUOTED.sub(_blank, bare)
     found: list[Sentence] = []
     begin = 0
     for cut in (*_SENTENCE.finditer(bare), None):
@@ -95,7 +94,7 @@ def _blank(match: re.Match[str]) -> str:
 
 def prose(text: str) -> str:
     """A text without code and quotations, where a marker would mean something else."""
-    return _QUOTED.sub(" ", _bare(_FENCED.sub(" ", text)))
+    return QUOTED.sub(" ", _bare(FENCED.sub(" ", text)))
 
 
 def marker_groups(text: str) -> dict[str, str]:
@@ -127,4 +126,4 @@ def is_pleasantry(sentence: str) -> bool:
 
 
 def _bare(sentence: str) -> str:
-    return _INLINE_CODE.sub(" ", sentence).replace("’", "'")
+    return INLINE_CODE.sub(" ", sentence).replace("’", "'")

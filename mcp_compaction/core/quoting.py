@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 
 from mcp_compaction.model import SECTION_NAMES
 
@@ -20,6 +21,7 @@ _INVISIBLE = re.compile(
     UNSEEN.pattern[:-1] + "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164"
     "\ufe00-\ufe0f\uffa0\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
 )
+_MOST_ROUNDS = 8  # two are common; whatever a line does to the patterns, there is an end
 _BRACKETS = str.maketrans("[]<>", "‹›‹›")
 
 _SPEAKER = r"(?:system|human|assistant|user|developer)"
@@ -103,30 +105,39 @@ def defuse_lines(text: str) -> str:
 
 
 def _defused(line: str) -> str:
-    while True:
-        seen, places = _as_seen(line)
-        bars, brackets = _marks(seen, places)
-        if not bars and not brackets:
-            return line
-        signs = (
-            (BAR if place in bars else "") + brackets.get(place, sign)
-            for place, sign in enumerate(line)
-            if not _INVISIBLE.match(sign)
-        )
-        line = " ".join("".join(signs).split())
+    rounds = 0
+    while rounds < _MOST_ROUNDS and (marked := _marked(line)) != line:
+        line, rounds = marked, rounds + 1
+    return line
 
 
-def _marks(seen: str, places: Sequence[int]) -> tuple[set[int], dict[int, str]]:
-    """Where a line needs a bar, and which brackets it loses."""
+def _marked(line: str) -> str:
+    """A line with its bars and other brackets; what these make of it may need more of them."""
+    seen, places = _as_seen(line)
+    bars, brackets = _marks(seen)
+    if not bars and not brackets:
+        return line
+    shown: list[str] = []
+    for place, run in groupby(range(len(seen)), key=places.__getitem__):
+        first, *others = run
+        # A sign that stands for several is written out where a mark falls inside it.
+        is_whole = first not in brackets and bars.union(brackets).isdisjoint(others)
+        signs = {first: line[place]} if is_whole else {n: seen[n] for n in (first, *others)}
+        shown += ((BAR if n in bars else "") + brackets.get(n, sign) for n, sign in signs.items())
+    return " ".join("".join(shown).split())
+
+
+def _marks(seen: str) -> tuple[set[int], dict[int, str]]:
+    """Where a line as it is seen needs a bar, and which brackets it loses."""
     if not _HINT.search(seen):
         return set(), {}
     bars = {
-        places[match.start(match.lastindex or 0)]
+        match.start(match.lastindex or 0)
         for pattern in (_OURS, _VOICE, _SHAPE)
         for match in pattern.finditer(seen)
     }
     brackets = {
-        places[place]: seen[place].translate(_BRACKETS)
+        place: seen[place].translate(_BRACKETS)
         for match in _BRACKETED.finditer(seen)
         for place in range(*match.span())
         if seen[place] in "[]<>"

@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
+MONTH = (
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b)"
+)
+"""A month by its name, as a pattern."""
+
 
 class Stretch(NamedTuple):
     """A stretch of time, `end` exclusive, and the exact words that name it."""
@@ -369,10 +375,7 @@ _TURN = (
     r"(?=before|after))?\b(?P<turn>since|after|before|until|till) (?:the )?)?"
 )
 _BEFORE_NUMBER = r"(?<![\w.,:/#$€£+-])"
-_MONTH = (
-    r"\b(?P<month>january|february|march|april|may|june|july|august|september|october|november"
-    r"|december|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b)"
-)
+_MONTH = rf"\b(?P<month>{MONTH})"
 _DAY_NAME = (
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b"
 )

@@ -19,7 +19,9 @@ class Mark(NamedTuple):
 
     def is_on(self, obj: JsonObject) -> bool:
         """Whether the object has these keys, and one of the types where types are named."""
-        return self.keys <= obj.keys() and (not self.types or obj.get("type") in self.types)
+        kind = obj.get("type")
+        is_known = not self.types or (isinstance(kind, str) and kind in self.types)
+        return is_known and self.keys <= obj.keys()
 
 
 class Foreign(NamedTuple):

@@ -48,6 +48,8 @@ def test_each_group_of_doubt_counts_once(text: str, groups: list[str]) -> None:
         "```\nan open fence: hold on",
         "run `git check` and `wait`",
         "print('hmm, wait')",
+        "~~~\nperhaps check\n~~~",
+        "the page says “wait, hold on”, «perhaps» and 「actually」",
         "git checkout main",
         "git check-ignore -v x",
         "see check.py, check/all, check_all and check()",
@@ -86,6 +88,8 @@ def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
         "Then stop here.",
         "the `maybe` flag stays",
     ]
+    assert not speech("~~~\nwe went with Redis here\n~~~")
+    assert speech("it says “maybe so” there")[0].bare == "it says __________ there"
     assert speech("the `maybe` flag stays")[0].bare == "the _______ flag stays"
 
 
