@@ -669,6 +669,7 @@ class Hit(Value):
     score: float = 0.0
     is_beside: bool = False  # it holds no word of the query, and stands beside what does
     ordinal: int = 0  # which passage of its message, digest or pin
+    is_told: bool = False  # a user's words that only an agent recorded
     also: tuple[str, ...] = ()  # where the same stands once more
     note: str = ""
 

@@ -25,7 +25,7 @@ def test_the_first_session_runs_and_keeps_the_rule() -> None:
 
 def test_the_desktop_entry_starts_what_the_package_installs() -> None:
     entry = json.loads((EXAMPLES / "claude_desktop" / "claude_desktop_config.json").read_text())
-    server = entry["mcpServers"]["mcp-compaction"]
+    server = entry["mcpServers"]["compaction"]
     script = Path(server["command"])
     assert script.is_absolute()
     installed = Path(sys.executable).with_name(script.name)

@@ -31,7 +31,7 @@ DESCRIPTION = """\
 Look over the store, the token counter and the settings, start the server as a host would, and say
 in words what is wrong. With --summarizer: make a few real calls to the model that is to write
 digests, and say what works.
-Changes: nothing; ends with code 1 when a problem is found."""
+Changes: nothing without --fix; ends with code 1 when a problem is found."""
 EXAMPLES = (
     "doctor",
     "doctor --summarizer",

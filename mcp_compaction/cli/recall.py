@@ -230,4 +230,5 @@ def _hit_label(hit: Hit, with_session: bool) -> str:
     session = f"{hit.session} " if with_session else ""
     notes = [hit.note] if hit.note else []
     notes += [f"also {', '.join(hit.also)}"] if hit.also else []
+    notes = ["as the agent told it", *notes] if hit.is_told else notes
     return f"[{session}{hit.ref} {hit.role} {'; '.join([moment(hit.at), *notes])}]"

@@ -179,6 +179,7 @@ def _label(hit: Hit, here: Place) -> str:
     day = _day(hit.at)
     if hit.at is not None and hit.at.year != here.year:
         day = f"{hit.at.year} {day}"
+    notes = ["as the agent told it", *notes] if hit.is_told else notes
     return f"{where}{hit.ref} {hit.role} {'; '.join([day, *notes])}".strip()
 
 

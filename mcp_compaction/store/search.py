@@ -103,12 +103,14 @@ def listed(
 
 _HIT_COLUMNS = (
     "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
-    " passage.text, passage.ordinal"
+    " passage.text, passage.ordinal,"
+    " passage.role = 'user' AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM message WHERE"
+    " message.session = passage.session AND message.seq = passage.number AND via = 'tool')"
 )
 
 
 def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
-    name, project, ref, role, at, text, ordinal = columns
+    name, project, ref, role, at, text, ordinal, is_told = columns
     return Hit(
         session=name or "",
         project=project or "",
@@ -119,6 +121,7 @@ def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
         score=worth.score if worth else 0.0,
         is_beside=worth is not None and worth.row is None,
         ordinal=ordinal,
+        is_told=bool(is_told),
     )
 
 

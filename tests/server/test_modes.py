@@ -291,6 +291,8 @@ def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_name
         own = await chat.say("recall_archived", refs="m1", session="a", scope="all")
         assert "[m1 user, as the agent told it" in own
         assert "The tiger is 43." in own
+        found = await chat.say("recall_archived", query="tiger", session="a")
+        assert re.search(r"\[m1 user \w{3} \d\d \d\d:\d\d; as the agent told it\]", found)
         by_ref = await chat.say("recall_archived", refs="m1", session="b", scope="all")
         assert "in session b of another project, /q" in by_ref
         brief = await chat.say("recall_archived", session="b", scope="all")
