@@ -76,7 +76,9 @@ def test_to_look_into_something_decides_nothing(text: str, refs: tuple[str, ...]
         assistant("I looked: delete on prod scans the table."),
         user("Please keep prod as it is."),
     ]
-    assert not Statements(messages_of(said)).holds_decision(Item(text=text, refs=refs))
+    statements = Statements(messages_of(said))
+    assert not statements.holds_decision(Item(text=text, refs=refs))
+    assert not statements.holds_decision(Item(text=f"Then: {text}", refs=refs))
 
 
 LOOKS = [
