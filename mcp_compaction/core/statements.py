@@ -55,8 +55,17 @@ class Statements:
         is_short = len(wanted) <= _FEW_WORDS
         enough, least = (_MOST_OF_FEW, _MOST_OF_FEW) if is_short else (_ENOUGH, _AT_LEAST)
         return _share(wanted, said) >= enough and any(
-            _share(wanted, _stems(text)) >= least for text in self._stated(place)
+            _share(wanted, stems) >= least for stems in self._stated_stems(place)
         )
+
+    @cached_property
+    def _stems_by_place(self) -> dict[int, list[frozenset[str]]]:
+        return {}
+
+    def _stated_stems(self, place: int) -> list[frozenset[str]]:
+        if place not in self._stems_by_place:
+            self._stems_by_place[place] = [_stems(text) for text in self._stated(place)]
+        return self._stems_by_place[place]
 
     def _stated(self, place: int) -> Iterator[str]:
         """The sentences of a message that settle something, and what its acceptance settles."""
@@ -76,7 +85,8 @@ def _settling(message: Message) -> Iterable[str]:
     by_user, sentences = message.role == "user", speech(message.text)
     yield from decided(message.text, sentences, by_user)
     yield from standing(message.text) if by_user else ()
-    yield from (one.text for one in sentences if _is_meant(one, by_user))
+    for sentence in sentences:
+        yield from _meant_clauses(sentence, message.text, by_user)
 
 
 # A user settles something by asking for it, an assistant by saying that it does it.
@@ -88,9 +98,38 @@ _ASKED_FOR = any_of(
     r"\b(?:I|we)(?:'d| would)? (?:want|need|prefer|like)\b",
     r"\b(?:should|must|instead|please)\b",
 )
+_DONE = """
+added adopted agreed applied approved archived booked built cached cancell?ed capped changed chose
+cleaned closed configured converted copied created decided deferred defined deleted deployed
+disabled dropped enabled enforced excluded exchanged extended extracted fixed generated implemented
+included increased inserted installed introduced kept left limited locked lowered made marked merged
+migrated modified moved named opted ordered picked pinned placed ported preferred pushed put raised
+reduced refactored refunded rejected released removed renamed reordered replaced reserved restored
+restructured returned reverted rewrote scheduled selected sent separated set settled shipped
+simplified skipped split started stopped stored switched turned updated upgraded used went wrapped
+wrote
+"""
+# To look into something settles nothing.
+_TO_LOOK = (
+    r"(?:(?:now|just|also|first|then|quickly|try to|have to|need to|go and|go) )*(?:look|check|tell"
+    r"|explain|see|read|find|search|investigate|review|inspect|examine|analy[sz]e|describe|list"
+    r"|help|remind|think|consider|ask|wonder|try|let me know|let you know|have a look|take a look"
+    r"|figure|explore|compare|verify|confirm|know|understand)\b"
+)
 _DONE_SO = any_of(
-    r"\b(?:I|we)(?:'ll| will|'m going to|'re going to| am going to| are going to) |\blet's\b",
-    r"\b(?:I|we)(?:'ve| have)? (?:now |just )?(?:\w+ed|built|wrote|put|set|made|kept)\b",
+    r"(?:\b(?:I|we)(?:'ll| will|'m going to|'re going to| am going to| are going to)|\blet's) "
+    rf"(?!{_TO_LOOK})",
+    rf"\b(?:I|we)(?:'ve| have)? (?:now |just |also )?(?:{'|'.join(_DONE.split())})\b",
+)
+_ASKS_TO_LOOK = any_of(
+    r"^\W*(?:(?:please|ok(?:ay)?|so|then|and|can you|could you|would you|I'd like you to"
+    rf"|I (?:want|need) (?:you )?to)[,:]? )*{_TO_LOOK}"
+)
+# Where a sentence begins to speak of something else, or to ask.
+_CLAUSE = re.compile(
+    r"[;:—–] |,? (?:but|although|because|since|while)\b|,? and (?=\w+ (?:me|us)\b)"
+    r"| (?=(?:why|how|whether|what|who|where)\b)",
+    re.I,
 )
 _OPEN = any_of(r"[?？]\W*$", r"\b(?:should|could|would|shall|might) (?:I|we)\b|\bif you\b")
 _ENGLISH = re.compile(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|we|with|I)\b", re.I)
@@ -101,12 +140,20 @@ _FOREIGN = re.compile(
 )
 
 
-def _is_meant(sentence: Sentence, by_user: bool) -> bool:
+def _meant_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[str]:
+    """The clauses of a sentence of a text that settle something by themselves."""
     if _OPEN.search(sentence.bare) or is_doubt(sentence):
-        return False
+        return
     # No table says how other languages settle something.
-    is_foreign = bool(_FOREIGN.search(sentence.bare)) and not _ENGLISH.search(sentence.bare)
-    return is_foreign or bool((_ASKED_FOR if by_user else _DONE_SO).search(sentence.bare))
+    if _FOREIGN.search(sentence.bare) and not _ENGLISH.search(sentence.bare):
+        yield sentence.text
+        return
+    settles = _ASKED_FOR if by_user else _DONE_SO
+    ends = [0, *(n for cut in _CLAUSE.finditer(sentence.bare) for n in cut.span())]
+    for begin, end in zip(ends[::2], [*ends[1::2], len(sentence.bare)], strict=True):
+        clause = sentence.bare[begin:end]
+        if settles.search(clause) and not _ASKS_TO_LOOK.search(clause):
+            yield text[sentence.start + begin : sentence.start + end]
 
 
 # Words

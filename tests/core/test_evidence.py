@@ -155,7 +155,8 @@ def test_a_number_of_something_else_is_not_that_of_a_setting(line: str, found: s
         "The retry limit is 3 and the port is 8080; order 99999 failed.",
         "It took 7 tries until day 4, with max_size=2 and n=5.",
     )
-    assert missing(line, *said) == (found,)
+    source = Evidence([(text, None) for text in said])
+    assert source.missing(line) == source.missing(line) == (found,)
 
 
 def calls_made(check: Callable[[], object]) -> int:
@@ -204,6 +205,25 @@ def test_of_many_dated_lines_only_some_are_read_for_days_in_words() -> None:
         return calls_made(lambda: source.missing("on 3 November and on 2026-11-15"))
 
     assert calls_to_prepare(100) < 1.5 * calls_to_prepare(20)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_held"),
+    [
+        ("on 3 November 2026", True),
+        ("on November 5th", True),
+        ("on 5 November 2026", True),
+        ("since 2026-11-10", True),
+        ("on 14 November", True),
+        ("on 6 November", False),
+        ("on 4 November 2026", False),
+        ("on 2025-11-03", False),
+    ],
+)
+def test_a_day_is_one_that_was_written_in_figures_or_in_words(line: str, is_held: bool) -> None:
+    twice = "We met on 5 November and again yesterday.\n"
+    source = Evidence([(f"{twice}{twice}", AT), ("2026-11-03T12:00 up, 2026-99-99 odd", None)])
+    assert (source.missing(line) == ()) is is_held
 
 
 @pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59", "2026-11-15"])

@@ -60,6 +60,61 @@ def test_a_decision_out_of_nothing_is_not(text: str, refs: tuple[str, ...]) -> N
     assert not holds(text, *refs)
 
 
+@pytest.mark.parametrize(
+    ("text", "refs"),
+    [
+        ("We decided to delete prod", ("m3",)),
+        ("We decided to delete prod", ()),
+        ("Delete the prod table", ("m1",)),
+        ("Decided: prod database delete", ("m1",)),
+        ("Scan the table on prod", ()),
+    ],
+)
+def test_to_look_into_something_decides_nothing(text: str, refs: tuple[str, ...]) -> None:
+    said = [
+        user("Please look at the prod database and tell me why delete is slow."),
+        assistant("I looked: delete on prod scans the table."),
+        user("Please keep prod as it is."),
+    ]
+    statements = Statements(messages_of(said))
+    assert not statements.holds_decision(Item(text=text, refs=refs))
+    assert not statements.holds_decision(Item(text=f"Then: {text}", refs=refs))
+
+
+LOOKS = [
+    "I looked at delete on prod.",
+    "I checked delete on prod.",
+    "I've wondered about delete on prod.",
+    "We tried delete on prod in a copy.",
+    "I considered delete on prod.",
+    "I asked for delete on prod.",
+    "I'll look at delete on prod.",
+    "Let's first check delete on prod.",
+    "I fixed the lint: delete on prod is slow.",
+    "I updated the note, because delete on prod is slow.",
+    'The page says "I deleted prod".',
+]
+
+
+@pytest.mark.parametrize("said", LOOKS)
+def test_words_beside_a_deed_are_not_what_was_done(said: str) -> None:
+    item = Item(text="We decided to delete prod")
+    assert not Statements(messages_of([assistant(said)])).holds_decision(item)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I deleted prod.",
+        "We’ve now  removed it: I'll delete prod.",
+        "I have dropped `delete_prod`.",
+    ],
+)
+def test_what_an_assistant_does_is_decided(said: str) -> None:
+    item = Item(text="We decided to delete prod")
+    assert Statements(messages_of([assistant(said)])).holds_decision(item)
+
+
 def test_what_is_known_already_was_decided() -> None:
     assert holds("Invoices go out on Mondays", known=("We send invoices on Mondays.",))
     assert not holds("Invoices go out on Mondays", known=("Tuesdays are for tests.",))
