@@ -31,7 +31,7 @@ _WORTH: tuple[SectionName, ...] = (
     "UNCERTAIN",
 )
 _HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
-_TITLE = re.compile(r"^\s{0,3}#{1,6}\s")  # as Markdown has it
+_TITLE = re.compile(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
 _HEADINGS: dict[str, SectionName] = {  # ours, and those agents write of themselves
     **{name: name for name in SECTION_NAMES},
     "DONE": "PROGRESS",
