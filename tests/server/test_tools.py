@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp.types import ElicitRequestParams, ElicitResult, Tool
+from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction.core.render import PINNED_LABEL
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import incoming, validate
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
+from mcp_compaction.server.prompts import check_request
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
@@ -634,6 +635,49 @@ def test_a_prompt_that_cannot_be_answered_says_why(tmp_path: Path, era: Era) -> 
             await chat.prompt("pin", text="  ", session="mine")
 
     talk(tmp_path, story, era)
+
+
+@both_eras
+def test_a_prompt_asked_for_without_arguments_says_what_to_ask_with(
+    tmp_path: Path, era: Era, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refusal(chat: Talk, name: str, arguments: dict[str, str] | None) -> str:
+        with pytest.raises(MCPError) as caught:
+            await chat.client.get_prompt(name, arguments)
+        assert caught.value.error.code == INVALID_PARAMS
+        return caught.value.error.message
+
+    async def story(chat: Talk) -> None:
+        assert "no session is recorded here yet" in await refusal(chat, "resume", None)
+        for name in ("tax-2026", "garden"):
+            await chat.say("pin_constraint", text="Be exact.", session=name)
+        for arguments in (None, {}, {"session": " "}):
+            said = await refusal(chat, "resume", arguments)
+            assert "Known here: garden, tax-2026." in said
+            assert 'Pass session="NAME"' in said
+        for arguments in (None, {}, {"session": "garden"}):
+            assert await refusal(chat, "pin", arguments) == (
+                'pin: text is required. Nothing was done; ask again with "arguments": {"text": …}.'
+            )
+        said = await refusal(chat, "compact", {"about": "tests"})
+        assert said.startswith("compact: no argument 'about'; it takes focus.")
+        said = await refusal(chat, "nonsense", None)
+        assert said == "no prompt 'nonsense'; ask for one of compact, pin, resume."
+        assert "compress_context" in await chat.prompt("compact")
+
+    talk(tmp_path, story, era)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"name": 7}, {"name": "pin", "arguments": [1]}, {"name": "pin", "arguments": {"text": 5}}],
+)
+def test_a_prompt_asked_for_in_another_shape_is_refused_with_the_right_one(
+    params: dict[str, Any],
+) -> None:
+    with pytest.raises(MCPError, match=r'ask for a prompt as .*"name": "resume"'):
+        check_request(params, {"pin": {"text": True}})
 
 
 @both_eras
