@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,6 @@ class Played(NamedTuple):
     code: int
     out: str
     err: str
-    seconds: float
 
 
 def play(folder: Path, *argv: str) -> Played:
@@ -40,9 +38,8 @@ def play(folder: Path, *argv: str) -> Played:
         "PATH": f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}",
     }
     words = [str(SCRIPT), "demo", *argv]
-    began = time.monotonic()
     ran = subprocess.run(words, capture_output=True, text=True, env=environ, check=False)
-    return Played(ran.returncode, ran.stdout, ran.stderr, time.monotonic() - began)
+    return Played(ran.returncode, ran.stdout, ran.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +55,9 @@ def figures(kept: tuple[Played, Path]) -> dict[str, Any]:
     return json.loads(kept[0].out)
 
 
-def test_it_ends_well_and_soon(kept: tuple[Played, Path]) -> None:
+def test_it_ends_well(kept: tuple[Played, Path]) -> None:
     played, _ = kept
     assert (played.code, played.err) == (0, "")
-    assert played.seconds < 20
 
 
 def test_the_readme_shows_what_it_prints(tmp_path: Path) -> None:

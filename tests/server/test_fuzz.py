@@ -70,9 +70,7 @@ def any_call(random: Random, id: int, tools: list[dict[str, Any]]) -> dict[str, 
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
-def test_every_call_is_answered_in_time_and_no_exception_is_unhandled(
-    era: str, tmp_path: Path
-) -> None:
+def test_every_call_is_answered_and_no_exception_is_unhandled(era: str, tmp_path: Path) -> None:
     random = Random(f"fuzz {era}")
     log = tmp_path / "stderr"
     env = {
@@ -85,7 +83,7 @@ def test_every_call_is_answered_in_time_and_no_exception_is_unhandled(
         if era == "handshake":
             host.greet()
         host.send(wrap(request("tools", "tools/list")))
-        tools = host.reply_to("tools", 20.0)["result"]["tools"]
+        tools = host.reply_to("tools")["result"]["tools"]
         for start in range(0, CASES, AT_ONCE):
             calls = [any_call(random, start + n, tools) for n in range(AT_ONCE)]
             host.send(*(wrap(message) for message in calls))
@@ -100,9 +98,9 @@ def as_it_is(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_replies(host: Host, waiting: dict[Any, dict[str, Any]]) -> None:
-    """Each call is answered within two seconds of the one before, by a result or by words."""
+    """Each call is answered, by a result or by words."""
     while waiting:
-        reply = host.receive(2.0)
+        reply = host.receive()
         if "id" not in reply:
             continue
         message = waiting.pop(reply["id"])
