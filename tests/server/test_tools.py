@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction.core.render import PINNED_LABEL
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import incoming, validate
 from mcp_compaction.ports import SessionKey
@@ -635,6 +636,47 @@ def test_a_prompt_that_cannot_be_answered_says_why(tmp_path: Path, era: Era) -> 
             await chat.prompt("pin", text="  ", session="mine")
 
     talk(tmp_path, story, era)
+
+
+DENSE = " ".join(f"{n * 7919:x}-{n * 104729:x}" for n in range(3_000))
+
+
+@pytest.mark.parametrize("most", [300, 1_000, 4_000])
+def test_an_answer_to_a_recall_is_no_larger_than_asked_for(tmp_path: Path, most: int) -> None:
+    async def story(chat: Talk) -> None:
+        said = [
+            {"role": "user", "content": f"limiter {n} {DENSE[n * 400 :][:900]}"} for n in range(20)
+        ]
+        said.append({"role": "user", "content": DENSE})
+        await chat.say("record_messages", messages=said, session="loop")
+        for asked in ({"query": "limiter"}, {"refs": "m21"}, {"refs": "m1..m20"}):
+            text = await chat.say("recall_archived", **asked, max_tokens=most, session="loop")
+            assert most / 2 < estimate(text) <= most, asked
+
+    talk(tmp_path, story)
+
+
+def test_turning_a_page_is_no_new_recall(tmp_path: Path) -> None:
+    async def story(chat: Talk) -> None:
+        long = {"role": "assistant", "content": "one more line of the list " * 300}
+        await chat.say("record_messages", messages=[*LONG[:3], long, *LONG[3:]], session="loop")
+        await chat.say("compress_context", reason="x", session="loop", target_percent=25)
+        asked = {"refs": "m4", "max_tokens": 300, "session": "loop"}
+        more = re.search(r'cursor="(\d+)"', await chat.say("recall_archived", **asked))
+        assert more
+        await chat.say("recall_archived", **asked, cursor=more.group(1))
+
+    async def recalls() -> int:
+        home = str(tmp_path / "store")
+        compactor = await open_compactor(load_settings({**SMALL, "MCP_COMPACTION_HOME": home}))
+        try:
+            info = await compactor.find("/p", "loop")
+            return (await compactor.stats(info)).regret.recalls
+        finally:
+            await compactor.close()
+
+    talk(tmp_path, story)
+    assert asyncio.run(recalls()) == 1
 
 
 @both_eras
