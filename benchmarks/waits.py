@@ -1,4 +1,4 @@
-"""How long others wait: a host for the server to leave, a client for each answer, a user's demo.
+"""How long others wait: a host for the end, a client for an answer, a user for the demo.
 
     python benchmarks/waits.py
     python benchmarks/waits.py --rounds 20 --calls 2500
@@ -25,8 +25,9 @@ from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the host and the calls live with the tests
 
+from tests.server.fuzzing import any_call
 from tests.server.host import Host, call, request, toy, wait_for
-from tests.server.test_fuzz import AT_ONCE, SERVER, any_call
+from tests.server.test_fuzz import AT_ONCE, SERVER
 
 STATES = {"idle": None, "async tool": "nap", "thread tool": "block", "busy loop": "hog"}
 WAYS = ("EOF", "SIGTERM", "SIGINT", "SIGHUP")

@@ -21,6 +21,7 @@ from mcp.types import TextContent
 
 from mcp_compaction.server.stdio import serve_stdio
 from mcp_compaction.server.wire import Wire
+from tests.server.fuzzing import mangled
 from tests.server.host import (
     PATIENCE,
     ROOT,
@@ -283,36 +284,6 @@ def _resident(pid: int) -> int:
     return int(line.split()[1])
 
 
-def _mangled(rng: random.Random, id: int, line: bytes) -> tuple[int | None, bytes]:
-    """A line with something wrong after its id, and the id its answer must have."""
-    plain = line[:-3]
-    digits, deep = (
-        b"9" * rng.choice([20, 4_300, 5_000]),
-        rng.choice([150, 190, 210, 1_000, 100_000]),
-    )
-    hopeless: list[tuple[int | None, bytes]] = [
-        (None, rng.randbytes(40).replace(b"\n", b"")),
-        (None, b'{"jsonrpc":"2.0","id":null,"method":"ping"}'),
-        (None, b'{"jsonrpc":"2.0","id":{},"method":"ping"}'),
-        (None, rng.choice([b"[]", b"7", b'"x"', b"nul", b"[[[", b"}"])),
-        (id, b"[" + line + b"]"),
-        (id, b'{"jsonrpc":"2.0","id":%d}' % id),
-        (id, b'{"jsonrpc":"2.0","id":%d,"method":7}' % id),
-        (id, b'{"jsonrpc":"2.0","id":%d,"method":"ping","params":[1]}' % id),
-        (id, b'{"id":%d,"method":"ping"}' % id),
-    ]
-    damaged: list[tuple[int | None, bytes]] = [
-        (id, line[: rng.randrange(40, len(line))]),
-        (id, plain + b"," + b'"x":"' + rng.randbytes(20).replace(b"\n", b"") + b'"}}}'),
-        (id, plain + b',"x":"' + b"\\ud83d" * rng.randrange(1, 4) + b'"}}}'),
-        (id, plain + b',"x":' + digits + b"}}}"),
-        (id, plain + b',"x":' + b"[" * deep + b"]" * deep + b"}}}"),
-        (id, plain + b',"x":' + rng.choice([b"NaN", b"-Infinity", b"1e999", b"01"]) + b"}}}"),
-        (id, plain + b',"x":"\\u0000\\u2028\xe2\x80\xa8\x00"}}}'),
-    ]
-    return rng.choice(hopeless + damaged * 2)
-
-
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 def test_every_line_is_answered_and_the_server_lives(era: str) -> None:
     rng = random.Random(f"lines of the {era} era")
@@ -330,7 +301,7 @@ def test_every_line_is_answered_and_the_server_lives(era: str) -> None:
                 "arguments": {"text": "t"},
             }
             fields = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
-            expected, line = _mangled(rng, id, json.dumps(fields).encode())
+            expected, line = mangled(rng, id, json.dumps(fields).encode())
             host.write(line + b"\n")
             reply = host.receive()
             assert reply["id"] == expected, line[:200]
