@@ -60,14 +60,6 @@ def test_it_ends_well(kept: tuple[Played, Path]) -> None:
     assert (played.code, played.err) == (0, "")
 
 
-def test_the_readme_shows_what_it_prints(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
-    # Each installation prints its own path; the README has what stands for all of them.
-    printed = play(tmp_path).out.replace(f"-- {SCRIPT}", '-- "$(command -v mcp-compaction)"')
-    assert printed.rstrip("\n") == shown
-
-
 def test_every_promise_holds(figures: dict[str, Any]) -> None:
     assert len(figures["promises"]) == 6
     assert all(figures["promises"].values())
@@ -109,7 +101,7 @@ def test_a_folder_with_a_store_is_not_played_into(kept: tuple[Played, Path], she
     assert (home / "store.db").read_bytes() == before
 
 
-def test_piped_it_is_plain_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_path: Path) -> None:
     played = play(tmp_path)
     assert (played.code, played.err) == (0, "")
     assert "\x1b" not in played.out
@@ -117,6 +109,11 @@ def test_piped_it_is_plain_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert "before [####" in played.out
     assert "all 6 promises held" in played.out
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["mcp-compaction"]
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
+    # Each installation prints its own path; the README has what stands for all of them.
+    printed = played.out.replace(f"-- {SCRIPT}", '-- "$(command -v mcp-compaction)"')
+    assert printed.rstrip("\n") == shown
 
 
 def tells(figures: Figures, patch: pytest.MonkeyPatch) -> None:
