@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def test_the_first_session_runs_and_keeps_the_rule() -> None:
     script = EXAMPLES / "first_session" / "first_session.py"
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "p1 by user: Never run migrations against prod; only staging." in done.stdout

@@ -6,6 +6,7 @@ another address the SDK would check neither Host nor Origin, so both lists are a
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hmac
 import ipaddress
@@ -21,6 +22,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,9 +35,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.server.app import build_server
+from mcp_compaction.server.connections import Admission, Connection, Limits, Lobby
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import make_folder, store_errors
 
@@ -45,7 +49,9 @@ MOST_CHARS = 2**16
 SHORTEST_TOKEN = 16
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_MOST_CONNECTIONS = 100
+_MOST_SESSIONS = 100
+_MOST_HEADERS = 2**14
+_MOST_ACCEPTED_AT_ONCE = 128  # below the usual number of open files, whoever knocks
 _FINISHING = 3  # seconds for what was asked before the end
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::(?:\d+|\*))?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
@@ -113,7 +119,8 @@ def serve_http(
         door = replace(door, port=listener.getsockname()[1])
         app = build_app(settings, project, environ, door, token, only_core=only_core)
         _announce(door, token_path(settings.home))
-        _run(app, listener)
+        with _ending_on_signals():
+            uvicorn_server(app).run(sockets=[listener])
     return 0
 
 
@@ -140,13 +147,15 @@ def build_app(
         auth=AuthSettings(issuer_url=AnyHttpUrl(door.url), resource_server_url=None),
     )
     server.middleware.append(_refuse_long)
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=PATH,
         host=door.host,
         transport_security=transport_security(door),
         max_request_body_size=MOST_BODY,
-        max_sessions=_MOST_CONNECTIONS,
+        max_sessions=_MOST_SESSIONS,
     )
+    app.user_middleware.append(Middleware(Admission))  # last, so that the token is checked
+    return app
 
 
 # Who may call
@@ -315,10 +324,13 @@ def _announce(door: Door, path: Path) -> None:
     sys.stderr.flush()
 
 
-def _run(app: Starlette, listener: socket.socket) -> None:
+def uvicorn_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Server:
+    """The HTTP server that holds connections within the limits and serves the application."""
+    lobby = Lobby[Connection](limits or Limits())
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=cast("type[asyncio.Protocol]", partial(Connection, lobby)),
+        loop="asyncio",
         ws="none",
         lifespan="on",
         log_config=None,
@@ -326,11 +338,11 @@ def _run(app: Starlette, listener: socket.socket) -> None:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        backlog=_MOST_ACCEPTED_AT_ONCE,
+        h11_max_incomplete_event_size=_MOST_HEADERS,
         timeout_graceful_shutdown=_FINISHING,
     )
-    with _ending_on_signals():
-        uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)
 
 
 @contextmanager

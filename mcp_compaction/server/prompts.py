@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard, cast
 
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
@@ -26,6 +27,18 @@ def register(server: MCPServer[State], state: State) -> None:
     server.prompt(title="Resume a session")(resume)
     server.prompt(title="Pin a rule")(pin)
 
+    async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        # The SDK answers these with an internal error and a traceback.
+        if ctx.method == "prompts/get":
+            known = {
+                prompt.name: {a.name: bool(a.required) for a in prompt.arguments or ()}
+                for prompt in await server.list_prompts()
+            }
+            check_request(cast("dict[str, Any]", ctx.params or {}), known)
+        return await call_next(ctx)
+
+    server.middleware.append(check)
+
     @server.completion()
     async def complete(ref: Any, argument: Any, _: Any) -> Completion | None:  # pyright: ignore[reportUnusedFunction]
         """Names of sessions, wherever one is asked for."""
@@ -37,6 +50,42 @@ def register(server: MCPServer[State], state: State) -> None:
         found = await compactor.sessions(state.whose.project, _MOST_NAMES)
         names = [info.name for info in found if info.name.startswith(argument.value)]
         return Completion(values=names, total=len(names), has_more=False)
+
+
+def check_request(params: dict[str, Any], known: dict[str, dict[str, bool]]) -> None:
+    """Refuse an unknown prompt, an unknown argument or a missing one, and name what there is.
+
+    `known` says of each argument of each prompt whether it is required.
+    """
+    name = params.get("name")
+    given: object = params.get("arguments") or {}
+    if not isinstance(name, str) or not _is_text_map(given):
+        raise _refused(
+            'ask for a prompt as {"name": "resume", "arguments": {"session": "NAME"}}: all strings.'
+        )
+    if name not in known:
+        raise _refused(f"no prompt {name[:80]!r}; ask for one of {', '.join(sorted(known))}.")
+    takes = ", ".join(known[name])
+    strange = sorted(given.keys() - known[name].keys())
+    if strange:
+        raise _refused(
+            f"{name}: no argument {strange[0][:80]!r}; it takes {takes}. "
+            "Nothing was done; ask again with these."
+        )
+    missing = [
+        wanted for wanted, required in known[name].items() if required and wanted not in given
+    ]
+    if missing:
+        raise _refused(
+            f"{name}: {missing[0]} is required. Nothing was done; "
+            f'ask again with "arguments": {{"{missing[0]}": …}}.'
+        )
+
+
+def _is_text_map(given: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(given, dict) and all(
+        isinstance(value, str) for value in cast("dict[str, object]", given).values()
+    )
 
 
 def _refused(text: str) -> MCPError:
@@ -58,12 +107,15 @@ async def compact(
 
 @telling(_refused)
 async def resume(
-    ctx: Ctx, session: Annotated[str, Field(description="The session to go on with.")]
+    ctx: Ctx,
+    session: Annotated[
+        str, Field(description="The session to go on with; blank: asks which.")
+    ] = "",
 ) -> str:
     """Go on with a session in this chat."""
     state = state_of(ctx)
     compactor = await state.compactor()
-    info, _ = await state.whose.find(compactor, state.host(ctx), session, "look")
+    info, _ = await state.whose.find(compactor, state.host(ctx), session.strip() or None, "look")
     state.whose.remember(info)
     nonce = secrets.token_hex(3)
     is_elsewhere = state.is_of_another_chat(ctx, info)

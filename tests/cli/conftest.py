@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcp_compaction.cli.main import main
+from mcp_compaction.server import probe
 from tests.strategies import coding_session
 
 
@@ -147,3 +148,9 @@ def recorded(template: Path, shell: Shell) -> Shell:
     """A shell whose store holds the session tax-2026, once compressed."""
     shutil.copytree(template, shell.home)
     return shell.with_environ({"MCP_COMPACTION_PROJECT": "/test/project"})
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a server as long as a busy machine needs to start it."""
+    monkeypatch.setattr(probe, "PATIENCE_SECONDS", 300.0)

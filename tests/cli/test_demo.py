@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,6 @@ class Played(NamedTuple):
     code: int
     out: str
     err: str
-    seconds: float
 
 
 def play(folder: Path, *argv: str) -> Played:
@@ -40,9 +38,8 @@ def play(folder: Path, *argv: str) -> Played:
         "PATH": f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}",
     }
     words = [str(SCRIPT), "demo", *argv]
-    began = time.monotonic()
     ran = subprocess.run(words, capture_output=True, text=True, env=environ, check=False)
-    return Played(ran.returncode, ran.stdout, ran.stderr, time.monotonic() - began)
+    return Played(ran.returncode, ran.stdout, ran.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -58,18 +55,9 @@ def figures(kept: tuple[Played, Path]) -> dict[str, Any]:
     return json.loads(kept[0].out)
 
 
-def test_it_ends_well_and_soon(kept: tuple[Played, Path]) -> None:
+def test_it_ends_well(kept: tuple[Played, Path]) -> None:
     played, _ = kept
     assert (played.code, played.err) == (0, "")
-    assert played.seconds < 20
-
-
-def test_the_readme_shows_what_it_prints(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
-    # Each installation prints its own path; the README has what stands for all of them.
-    printed = play(tmp_path).out.replace(f"-- {SCRIPT}", '-- "$(command -v mcp-compaction)"')
-    assert printed.rstrip("\n") == shown
 
 
 def test_every_promise_holds(figures: dict[str, Any]) -> None:
@@ -113,7 +101,7 @@ def test_a_folder_with_a_store_is_not_played_into(kept: tuple[Played, Path], she
     assert (home / "store.db").read_bytes() == before
 
 
-def test_piped_it_is_plain_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_path: Path) -> None:
     played = play(tmp_path)
     assert (played.code, played.err) == (0, "")
     assert "\x1b" not in played.out
@@ -121,6 +109,11 @@ def test_piped_it_is_plain_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert "before [####" in played.out
     assert "all 6 promises held" in played.out
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["mcp-compaction"]
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
+    # Each installation prints its own path; the README has what stands for all of them.
+    printed = played.out.replace(f"-- {SCRIPT}", '-- "$(command -v mcp-compaction)"')
+    assert printed.rstrip("\n") == shown
 
 
 def tells(figures: Figures, patch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def spoken(
         process.stdin.write("\n".join(lines) + "\n")
         process.stdin.flush()
         answers = [process.stdout.readline(), process.stdout.readline()]
-        rest, errors = process.communicate(timeout=60)
+        rest, errors = process.communicate(timeout=3000)
     said = [*answers, *rest.splitlines()]
     return process.returncode, [json.loads(line) for line in said if line], errors
 
@@ -223,7 +223,7 @@ def at_terminal(shell: Shell, *argv: str, typed: bytes = b"") -> tuple[int, str,
             text=True,
         ) as process:
             os.write(ours, typed)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=3000)
     finally:
         os.close(ours)
         os.close(theirs)
@@ -257,11 +257,11 @@ def test_over_http_a_token_is_asked_for(shell: Shell) -> None:
             said += line
         url = next(word for word in said.split() if word.startswith("http://127.0.0.1:"))
         with pytest.raises(HTTPError) as refused:
-            urlopen(url.rstrip(".,;"), timeout=30)
+            urlopen(url.rstrip(".,;"), timeout=300)
         assert refused.value.code == 401
         refused.value.close()
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=300)
     assert (process.returncode, out) == (0, "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -154,9 +154,9 @@ def test_an_error_line_is_given_once_and_not_endless() -> None:
 
 
 def test_a_long_line_of_errors_takes_linear_time() -> None:
-    began = perf_counter()
+    began = process_time()
     find("error: x " * 100_000)
-    assert perf_counter() - began < 5
+    assert process_time() - began < 60  # quadratic: hours
 
 
 def test_arguments_of_several_lines_give_whole_paths() -> None:

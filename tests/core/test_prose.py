@@ -133,6 +133,20 @@ def test_prose_that_the_target_has_no_room_for_is_left_out_and_said() -> None:
     assert after(session, outcome).view == after(session, plainly).view
 
 
+def test_prose_that_would_lift_the_window_over_its_goal_is_left_out_and_said() -> None:
+    talk = [
+        assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(40)
+    ]
+    session = session_of([user("go"), *talk])
+    lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(10))
+    outside = Drafted(session.messages, Draft(author="model-x", sections=(("FACTS", lines),)))
+    outcome = compress(session, SMALL, outside)
+    assert isinstance(outcome, Compaction)
+    assert outcome.receipt.after <= SMALL.window_tokens * SMALL.release_percent / 100
+    assert outcome.receipt.author == "extractive"
+    assert "had no room" in outcome.receipt.notes[0]
+
+
 def test_prose_that_only_repeats_is_not_shown_twice() -> None:
     talk = [
         assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(40)

@@ -349,7 +349,7 @@ def test_a_megabyte_of_a_hostile_pattern_takes_linear_time(unit: str):
     text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
     began = process_time()
     redacted = redact(text)
-    assert process_time() - began < 4  # alone it takes under 1; a loaded machine counts more
+    assert process_time() - began < 60  # alone it takes under 1, quadratic hours
     assert redact(redacted.text).text == redacted.text
 
 

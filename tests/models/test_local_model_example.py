@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "local_model" / "run.py"
 def _run(url: str, speaks: str) -> str:
     command = [sys.executable, str(SCRIPT), "--base-url", url, "--model", "tiny"]
     done = subprocess.run(
-        [*command, "--speaks", speaks], capture_output=True, text=True, timeout=120, check=False
+        [*command, "--speaks", speaks], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -26,7 +26,7 @@ def main(way: str, life: int, lines: list[str]) -> None:
         pipes = (server.stdin.fileno(), server.stdout.fileno())
         # The shell outlives its parent, so that only a broken stdout can tell of the host's end.
         pipes = pipes[:1] if way.startswith("sh") else pipes
-        sibling = subprocess.Popen(["sleep", "20"], stdout=2, pass_fds=pipes).pid
+        sibling = subprocess.Popen(["sleep", "600"], stdout=2, pass_fds=pipes).pid
     for line in lines:
         server.stdin.write(line.encode() + b"\n")
     server.stdin.flush()

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +21,10 @@ from mcp.types import TextContent
 
 from mcp_compaction.server.stdio import serve_stdio
 from mcp_compaction.server.wire import Wire
+from tests.server.fuzzing import mangled
 from tests.server.host import (
+    PATIENCE,
     ROOT,
-    START,
     TOY,
     Host,
     call,
@@ -37,11 +37,15 @@ from tests.server.host import (
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX")
 
-GONE = 2.0
-
 STATES = {"idle": None, "async tool": "nap", "thread tool": "block"}
 ASKED = ["EOF", "SIGTERM", "SIGINT", "SIGHUP"]
 LEFT_ALONE = ["host SIGKILL", "leaked pipe", "sh wrapper"]
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a toy finish its cleaning up; how soon it does is for benchmarks/waits.py to tell."""
+    monkeypatch.setenv("TOY_CLEANUP", str(PATIENCE))
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def test_it_cleans_up_and_leaves_when_asked(way: str, state: str, marks: dict[st
             host.send(call(1, tool))
             wait_for(marks["TOY_STARTED"])
         end(host, way)
-        assert host.process.wait(GONE) == 0
+        assert host.process.wait(PATIENCE) == 0
     assert marks["TOY_CLOSED"].exists()
 
 
@@ -111,7 +115,7 @@ def test_it_cleans_up_and_leaves_when_its_host_is_killed(
             wait_for(marks["TOY_STARTED"])
         host.kill()
         # Whoever holds the other end of this pipe is a server that is still there.
-        assert select.select([life], [], [], GONE)[0]
+        assert select.select([life], [], [], PATIENCE)[0]
         assert os.read(life, 1) == b""
     assert marks["TOY_CLOSED"].exists()
 
@@ -119,18 +123,21 @@ def test_it_cleans_up_and_leaves_when_its_host_is_killed(
 def test_it_leaves_when_only_its_broken_stdout_tells_of_the_end(marks: dict[str, Path]) -> None:
     with doomed("sh wrapper, leaked pipe", None) as (host, life):
         host.kill()
-        assert select.select([life], [], [], GONE)[0]
+        assert select.select([life], [], [], PATIENCE)[0]
     assert marks["TOY_CLOSED"].exists()
 
 
 @pytest.mark.parametrize("way", ["EOF", "SIGTERM"])
-def test_it_leaves_even_when_a_tool_holds_the_event_loop(way: str, marks: dict[str, Path]) -> None:
+def test_it_leaves_even_when_a_tool_holds_the_event_loop(
+    way: str, marks: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOY_CLEANUP")  # nothing can be cleaned up: its time is all there is
     with toy() as host:
         host.greet()
         host.send(call(1, "hog"))
         wait_for(marks["TOY_STARTED"])
         end(host, way)
-        assert host.process.wait(GONE) == 0
+        assert host.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("way", ["EOF", "SIGTERM"])
@@ -139,7 +146,7 @@ def test_it_leaves_while_it_is_still_starting(way: str) -> None:
         assert host.process.stderr
         assert b"at import" in host.process.stderr.readline()
         end(host, way)
-        assert host.process.wait(GONE) == 0
+        assert host.process.wait(PATIENCE) == 0
 
 
 def test_it_leaves_a_host_that_no_longer_listens(marks: dict[str, Path]) -> None:
@@ -147,15 +154,24 @@ def test_it_leaves_a_host_that_no_longer_listens(marks: dict[str, Path]) -> None
         host.greet()
         host.close_stdout()
         host.send(call(1, "echo", text="anyone?"))
-        assert host.process.wait(GONE) == 0
+        assert host.process.wait(PATIENCE) == 0
     assert marks["TOY_CLOSED"].exists()
 
 
-def test_a_host_that_sends_all_and_closes_gets_all_its_answers() -> None:
+def test_a_host_that_sends_all_and_closes_gets_all_its_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOY_FINISHING", str(PATIENCE))
     messages = [*opening(), call(1, "echo", text="one"), call(2, "chatter"), request(3, "ping")]
     sent = "\n".join(map(json.dumps, messages))
     done = subprocess.run(
-        TOY, input=sent, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=START, check=True
+        TOY,
+        input=sent,
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        check=True,
     )
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert sorted(str(reply["id"]) for reply in replies) == ["1", "2", "3", "hello"]
@@ -223,7 +239,7 @@ def test_cancelling_a_call_ends_the_call_alone(marks: dict[str, Path]) -> None:
         host.send(cancel(2))
         host.is_well()
         host.close_stdin()
-        assert host.process.wait(GONE) == 0
+        assert host.process.wait(PATIENCE) == 0
     assert marks["TOY_CLOSED"].exists()
 
 
@@ -232,7 +248,7 @@ def test_stdout_carries_the_protocol_alone() -> None:
         host.send(*opening(), call(1, "chatter"), call(2, "chatter"), call(3, "no such tool"))
         host.write(b"not json\n")
         host.send(call(4, "broken"), request(5, "tools/list"))
-        replies = [host.receive(START) for _ in range(7)]
+        replies = [host.receive() for _ in range(7)]
         host.close_stdin()
         assert host.process.stdout
         assert host.process.stderr
@@ -268,36 +284,6 @@ def _resident(pid: int) -> int:
     return int(line.split()[1])
 
 
-def _mangled(rng: random.Random, id: int, line: bytes) -> tuple[int | None, bytes]:
-    """A line with something wrong after its id, and the id its answer must have."""
-    plain = line[:-3]
-    digits, deep = (
-        b"9" * rng.choice([20, 4_300, 5_000]),
-        rng.choice([150, 190, 210, 1_000, 100_000]),
-    )
-    hopeless: list[tuple[int | None, bytes]] = [
-        (None, rng.randbytes(40).replace(b"\n", b"")),
-        (None, b'{"jsonrpc":"2.0","id":null,"method":"ping"}'),
-        (None, b'{"jsonrpc":"2.0","id":{},"method":"ping"}'),
-        (None, rng.choice([b"[]", b"7", b'"x"', b"nul", b"[[[", b"}"])),
-        (id, b"[" + line + b"]"),
-        (id, b'{"jsonrpc":"2.0","id":%d}' % id),
-        (id, b'{"jsonrpc":"2.0","id":%d,"method":7}' % id),
-        (id, b'{"jsonrpc":"2.0","id":%d,"method":"ping","params":[1]}' % id),
-        (id, b'{"id":%d,"method":"ping"}' % id),
-    ]
-    damaged: list[tuple[int | None, bytes]] = [
-        (id, line[: rng.randrange(40, len(line))]),
-        (id, plain + b"," + b'"x":"' + rng.randbytes(20).replace(b"\n", b"") + b'"}}}'),
-        (id, plain + b',"x":"' + b"\\ud83d" * rng.randrange(1, 4) + b'"}}}'),
-        (id, plain + b',"x":' + digits + b"}}}"),
-        (id, plain + b',"x":' + b"[" * deep + b"]" * deep + b"}}}"),
-        (id, plain + b',"x":' + rng.choice([b"NaN", b"-Infinity", b"1e999", b"01"]) + b"}}}"),
-        (id, plain + b',"x":"\\u0000\\u2028\xe2\x80\xa8\x00"}}}'),
-    ]
-    return rng.choice(hopeless + damaged * 2)
-
-
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 def test_every_line_is_answered_and_the_server_lives(era: str) -> None:
     rng = random.Random(f"lines of the {era} era")
@@ -307,7 +293,7 @@ def test_every_line_is_answered_and_the_server_lives(era: str) -> None:
             host.greet()
         else:
             host.send(modern(request("hello", "server/discover")))
-            assert "2026-07-28" in host.reply_to("hello", START)["result"]["supportedVersions"]
+            assert "2026-07-28" in host.reply_to("hello")["result"]["supportedVersions"]
         for id in range(1, 201):
             params = {
                 **dress(request(0, "x"))["params"],
@@ -315,7 +301,7 @@ def test_every_line_is_answered_and_the_server_lives(era: str) -> None:
                 "arguments": {"text": "t"},
             }
             fields = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
-            expected, line = _mangled(rng, id, json.dumps(fields).encode())
+            expected, line = mangled(rng, id, json.dumps(fields).encode())
             host.write(line + b"\n")
             reply = host.receive()
             assert reply["id"] == expected, line[:200]
@@ -347,7 +333,5 @@ def test_the_sdk_client_is_served_in_both_eras(mode: Any, version: str) -> None:
             assert client.protocol_version == version
             result = await client.call_tool("echo", {"text": "hello"})
             assert result.content == [TextContent(type="text", text="hello")]
-            left = time.monotonic()
-        assert time.monotonic() - left < GONE
 
     anyio.run(talk)

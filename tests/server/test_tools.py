@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp.types import ElicitRequestParams, ElicitResult, Tool
+from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction.core.render import PINNED_LABEL
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import incoming, validate
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
+from mcp_compaction.server.prompts import check_request
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
@@ -634,6 +636,90 @@ def test_a_prompt_that_cannot_be_answered_says_why(tmp_path: Path, era: Era) -> 
             await chat.prompt("pin", text="  ")
 
     talk(tmp_path, story, era)
+
+
+DENSE = " ".join(f"{n * 7919:x}-{n * 104729:x}" for n in range(3_000))
+
+
+@pytest.mark.parametrize("most", [300, 1_000, 4_000])
+def test_an_answer_to_a_recall_is_no_larger_than_asked_for(tmp_path: Path, most: int) -> None:
+    async def story(chat: Talk) -> None:
+        said = [
+            {"role": "user", "content": f"limiter {n} {DENSE[n * 400 :][:900]}"} for n in range(20)
+        ]
+        said.append({"role": "user", "content": DENSE})
+        await chat.say("record_messages", messages=said, session="loop")
+        for asked in ({"query": "limiter"}, {"refs": "m21"}, {"refs": "m1..m20"}):
+            text = await chat.say("recall_archived", **asked, max_tokens=most, session="loop")
+            assert most / 2 < estimate(text) <= most, asked
+
+    talk(tmp_path, story)
+
+
+def test_turning_a_page_is_no_new_recall(tmp_path: Path) -> None:
+    async def story(chat: Talk) -> None:
+        long = {"role": "assistant", "content": "one more line of the list " * 300}
+        await chat.say("record_messages", messages=[*LONG[:3], long, *LONG[3:]], session="loop")
+        await chat.say("compress_context", reason="x", session="loop", target_percent=25)
+        asked = {"refs": "m4", "max_tokens": 300, "session": "loop"}
+        more = re.search(r'cursor="(\d+)"', await chat.say("recall_archived", **asked))
+        assert more
+        await chat.say("recall_archived", **asked, cursor=more.group(1))
+
+    async def recalls() -> int:
+        home = str(tmp_path / "store")
+        compactor = await open_compactor(load_settings({**SMALL, "MCP_COMPACTION_HOME": home}))
+        try:
+            info = await compactor.find("/p", "loop")
+            return (await compactor.stats(info)).regret.recalls
+        finally:
+            await compactor.close()
+
+    talk(tmp_path, story)
+    assert asyncio.run(recalls()) == 1
+
+
+@both_eras
+def test_a_prompt_asked_for_without_arguments_says_what_to_ask_with(
+    tmp_path: Path, era: Era, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refusal(chat: Talk, name: str, arguments: dict[str, str] | None) -> str:
+        with pytest.raises(MCPError) as caught:
+            await chat.client.get_prompt(name, arguments)
+        assert caught.value.error.code == INVALID_PARAMS
+        return caught.value.error.message
+
+    async def story(chat: Talk) -> None:
+        assert "no session is recorded here yet" in await refusal(chat, "resume", None)
+        for name in ("tax-2026", "garden"):
+            await chat.say("pin_constraint", text="Be exact.", session=name)
+        for arguments in (None, {}, {"session": " "}):
+            said = await refusal(chat, "resume", arguments)
+            assert "Known here: garden, tax-2026." in said
+            assert 'Pass session="NAME"' in said
+        for arguments in (None, {}, {"session": "garden"}):
+            assert await refusal(chat, "pin", arguments) == (
+                'pin: text is required. Nothing was done; ask again with "arguments": {"text": …}.'
+            )
+        said = await refusal(chat, "compact", {"about": "tests"})
+        assert said.startswith("compact: no argument 'about'; it takes focus.")
+        said = await refusal(chat, "nonsense", None)
+        assert said == "no prompt 'nonsense'; ask for one of compact, pin, resume."
+        assert "compress_context" in await chat.prompt("compact")
+
+    talk(tmp_path, story, era)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"name": 7}, {"name": "pin", "arguments": [1]}, {"name": "pin", "arguments": {"text": 5}}],
+)
+def test_a_prompt_asked_for_in_another_shape_is_refused_with_the_right_one(
+    params: dict[str, Any],
+) -> None:
+    with pytest.raises(MCPError, match=r'ask for a prompt as .*"name": "resume"'):
+        check_request(params, {"pin": {"text": True}})
 
 
 @both_eras

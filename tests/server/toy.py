@@ -1,20 +1,27 @@
-"""The smallest program that serves over stdio as the real one does: claim first, then import."""
+"""The smallest program that serves over stdio as the real one does: claim first, then import.
+
+How long it may take to finish and to clean up can be set, since a busy machine needs longer.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
+from mcp_compaction.server import lifeline
 from mcp_compaction.server.wire import claim
 
 
 def main() -> int:
     """Serve the toy."""
+    lifeline.CLEANUP = float(os.environ.get("TOY_CLEANUP", lifeline.CLEANUP))
     wire = claim()
 
-    from mcp_compaction.server.stdio import serve_stdio
+    from mcp_compaction.server import stdio
     from tests.server.toy_tools import build
 
-    return serve_stdio(wire, build)
+    stdio.FINISHING = float(os.environ.get("TOY_FINISHING", stdio.FINISHING))
+    return stdio.serve_stdio(wire, build)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from mcp.server import MCPServer
 
 print("noise: at import")  # noqa: T201
 
-BUSY_SECONDS = 5
+LONG = 600  # seconds, longer than any test waits for the end
 
 
 @asynccontextmanager
@@ -52,21 +52,21 @@ def broken() -> str:
 async def nap() -> str:
     """Wait where it can be cancelled."""
     _mark("TOY_STARTED")
-    await anyio.sleep(60)
+    await anyio.sleep(LONG)
     return "rested"
 
 
 def block() -> str:
     """Wait in a thread, where it cannot be cancelled."""
     _mark("TOY_STARTED")
-    time.sleep(BUSY_SECONDS)
+    time.sleep(LONG)
     return "done"
 
 
 async def hog() -> str:
     """Keep the event loop from all else, in C code that no signal interrupts."""
     _mark("TOY_STARTED")
-    return hashlib.pbkdf2_hmac("sha256", b"", b"", 50_000_000).hex()
+    return hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1).hex()
 
 
 def chatter() -> str:

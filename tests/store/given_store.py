@@ -145,7 +145,7 @@ def compaction(base: int = 0, number: int = 1, upto: int = 6) -> Compaction:
 
 
 @asynccontextmanager
-async def opened(path: Path, deadline: float = 10.0) -> AsyncGenerator[SqliteStore]:
+async def opened(path: Path, deadline: float = 120.0) -> AsyncGenerator[SqliteStore]:
     """A store that is closed afterwards."""
     store = await open_store(path, deadline)
     try:

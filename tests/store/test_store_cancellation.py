@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +34,8 @@ from mcp_compaction.store.database import Database, Writer
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.schema import open_migrated
 from mcp_compaction.store.sqlite import SqliteStore, open_store
+
+PATIENCE = 60  # seconds; only a net against hanging
 
 
 async def steps(number: int) -> None:
@@ -139,24 +140,21 @@ def test_a_long_statement_stops_when_its_caller_is_cancelled(tmp_path: Path) -> 
         running.set()
         connection.execute(endless).fetchone()
 
-    async def main() -> float:
+    async def main() -> None:
         path = tmp_path / "store.db"
         database = Database(path, lambda: open_migrated(path, deadline=1))
         await database.open()
         writer = Writer(database, LockFile(path), 1)
         task = asyncio.create_task(writer.transaction(work))
         await asyncio.to_thread(running.wait)
-        began = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        took = time.monotonic() - began
         assert not await database.run(lambda c: c.in_transaction)
         await database.close()
         writer.let_go()
-        return took
 
-    assert asyncio.run(main()) < 1
+    asyncio.run(main())
 
 
 def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> None:
@@ -166,7 +164,7 @@ def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> No
     def pause_at_commit(statement: str) -> None:
         if statement == "COMMIT":
             committing.set()
-            go_on.wait(5)
+            go_on.wait(PATIENCE)
 
     async def main() -> None:
         database = Database(path, lambda: open_migrated(path, deadline=1))
@@ -180,7 +178,7 @@ def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> No
                 )
             )
         )
-        await asyncio.to_thread(committing.wait, 5)
+        await asyncio.to_thread(committing.wait, PATIENCE)
         task.cancel()
         await steps(3)
         assert not task.done()
@@ -267,19 +265,19 @@ def test_a_store_nobody_closed_does_not_keep_the_process_alive(tmp_path: Path) -
         "from mcp_compaction.store.sqlite import open_store\n"
         "store = asyncio.run(open_store(pathlib.Path(sys.argv[1])))\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "store.db")], check=True, timeout=20)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "store.db")], check=True, timeout=300
+    )
 
 
 def test_closing_does_not_wait_for_ever_for_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
-    async def main() -> float:
+    async def main() -> None:
         store = await open_store(path)
         lock = LockFile(path)
         assert lock.try_acquire()
-        began = time.monotonic()
-        await store.close()
+        await asyncio.wait_for(store.close(), PATIENCE)
         lock.close()
-        return time.monotonic() - began
 
-    assert asyncio.run(main()) < 2
+    asyncio.run(main())

@@ -62,6 +62,26 @@ def test_a_second_continue_is_not_dropped(path: Path) -> None:
     assert last == Recorded(seqs=(4,), new=1)
 
 
+def test_one_repeated_message_before_new_ones_is_no_overlap(path: Path) -> None:
+    *_, last = record(
+        path,
+        batch(*history("do it", "done")),
+        batch(said("continue")),
+        batch(said("continue"), said("and then stop")),
+    )
+    assert last == Recorded(seqs=(4, 5), new=2)
+
+
+def test_two_repeated_messages_before_a_new_one_are_an_overlap(path: Path) -> None:
+    *_, last = record(
+        path,
+        batch(*history("do it", "done")),
+        batch(said("continue"), said("with the tests")),
+        batch(said("continue"), said("with the tests"), said("and then stop")),
+    )
+    assert last == Recorded(seqs=(3, 4, 5), new=1)
+
+
 def test_the_same_host_id_is_the_same_message(path: Path) -> None:
     first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
     again = batch(said("hello", host_id="u1"), said("new", host_id="u3"))

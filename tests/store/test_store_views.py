@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from given_store import (
@@ -22,7 +23,8 @@ from given_store import (
 )
 
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Compaction, Event, IndexItem, Item, View
+from mcp_compaction.model import Compaction, Event, IndexItem, Item, Session, View
+from mcp_compaction.store.database import Database
 from mcp_compaction.store.sqlite import SqliteStore
 
 SIX = history("one", "two", "three", "four", "five", "six")
@@ -177,3 +179,41 @@ def test_only_an_item_too_long_for_a_piece_is_cut_and_between_words(tmp_path: Pa
 
 def test_a_digest_that_says_nothing_is_no_passage(tmp_path: Path) -> None:
     assert digest_passages(tmp_path / "store.db", with_long_digest([], [])) == []
+
+
+def test_what_is_loaded_is_of_one_moment_although_another_writes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.db"
+    plain_open = Database.open
+    selects: list[str] = []
+
+    def write_before_the_second_select(statement: str) -> None:
+        if statement.lstrip().startswith("SELECT"):
+            selects.append(statement)
+            if len(selects) == 2:
+                writer = Thread(target=with_store, args=(path, say_more))
+                writer.start()
+                writer.join()
+
+    async def say_more(store: SqliteStore) -> None:
+        await store.append(await new_session(store), batch(said("meanwhile")), NOW)
+
+    async def load_while_another_writes(store: SqliteStore) -> tuple[Session, Session]:
+        session = await new_session(store)
+        await store.append(session, batch(*history("a", "b")), NOW)
+        for database in databases:
+            await database.run(lambda c: c.set_trace_callback(write_before_the_second_select))
+        loaded = await store.load(session, NOW)
+        return loaded, await store.load(session, NOW)
+
+    databases: list[Database] = []
+
+    async def open_and_note(self: Database) -> None:
+        await plain_open(self)
+        databases.append(self)
+
+    monkeypatch.setattr(Database, "open", open_and_note)
+    first, second = with_store(path, load_while_another_writes)
+    assert (first.info.messages, len(first.messages)) == (2, 2)
+    assert (second.info.messages, len(second.messages)) == (3, 3)
