@@ -14,7 +14,7 @@ from mcp_compaction.core.redact import kinds_of_secrets
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
 from mcp_compaction.store.connect import pragma
-from mcp_compaction.store.forget import is_purge_due
+from mcp_compaction.store.purge import is_purge_due
 
 _MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
 
@@ -57,8 +57,8 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
     yield from _mode_problems(path)
     if is_purge_due(connection):
         yield (
-            "Forgotten text may still be in the files; "
-            "close all programs that use the store, then open it once."
+            "Forgotten bytes are still in the log: a reader holds it. "
+            "Close the program that reads the store; the next write or start removes them."
         )
 
 

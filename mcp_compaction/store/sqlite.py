@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import anyio
 
-from mcp_compaction.errors import InputError, StoreBusy
+from mcp_compaction.errors import InputError, StoreBusy, StoreError
 from mcp_compaction.model import (
     Compaction,
     Digest,
@@ -56,11 +56,13 @@ from mcp_compaction.store.database import (
 from mcp_compaction.store.health import health
 from mcp_compaction.store.load import load, not_shown, window_tokens
 from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.purge import is_purge_due, purge
 from mcp_compaction.store.schema import open_migrated
 
 T = TypeVar("T")
 
 _CLOSE_DEADLINE = 1.0  # a host gives its server two seconds to go
+_PAUSE_BETWEEN_PURGES = 0.05
 _BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
 
 
@@ -249,7 +251,7 @@ class SqliteStore:
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""
-        forgotten = await self._write(lambda c: forget.forget(c, scope, seq, now))
+        forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seq, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
@@ -258,10 +260,9 @@ class SqliteStore:
         return forgotten
 
     async def finish_purge(self) -> None:
-        """Empty the log file if a forget was interrupted before it could."""
-        if await self._read(forget.is_purge_due):
-            with suppress(StoreBusy):
-                await self._purge(tries=1)
+        """Remove what an earlier forget could not, if that is possible by now."""
+        if await self._read(is_purge_due):
+            await self._purge_if_possible()
 
     async def backup(self, target: Path) -> None:
         """Write a sound copy of the store to a new file."""
@@ -300,18 +301,25 @@ class SqliteStore:
         return await self._reading.run(lambda c: read_transaction(c, work))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._writer.transaction(work)
+        result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
+        if is_due:
+            await self._purge_if_possible()
+        return result
+
+    async def _purge_if_possible(self) -> None:
+        # Whatever keeps it from being done keeps nobody from using the store; doctor tells.
+        with suppress(StoreError):
+            await self._purge(tries=1)
 
     async def _purge(self, tries: int) -> bool:
-        """Rewrite the file and empty its log; False if a reader kept the log all the time."""
-        async with self._writer.alone() as database:
+        """Remove forgotten bytes; False if a reader kept the log at every try."""
+        for number in range(tries):
+            if number:
+                await anyio.sleep(_PAUSE_BETWEEN_PURGES)
             stop = Stop()
-            upto = await finished(database.begin(lambda c: forget.rewrite(c, stop)), stop.wish)
-        for _ in range(tries):
             async with self._writer.alone() as database:
-                if await finished(database.begin(lambda c: forget.empty_log(c, upto))):
+                if await finished(database.begin(lambda c, s=stop: purge(c, s)), stop.wish):
                     return True
-            await anyio.sleep(0.05)
         return False
 
 
