@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 
-from mcp_compaction.errors import InputError, StoreBusy, StoreError
+from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved
 from mcp_compaction.model import (
     Compaction,
     Digest,
@@ -44,49 +42,26 @@ from mcp_compaction.ports import (
 )
 from mcp_compaction.store import calls as model_calls
 from mcp_compaction.store import forget, log, passages, pins, search, sessions, twins, views
-from mcp_compaction.store.connect import make_folder, open_file, store_errors
-from mcp_compaction.store.database import (
-    Database,
-    Stop,
-    Writer,
-    finished,
-    read_transaction,
-    take,
-)
+from mcp_compaction.store.connect import open_file, store_errors
+from mcp_compaction.store.connections import Connections
+from mcp_compaction.store.database import Stop, Writer, finished, read_transaction
 from mcp_compaction.store.health import health
 from mcp_compaction.store.load import load, not_shown, window_tokens
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
-from mcp_compaction.store.schema import open_migrated
 
 T = TypeVar("T")
 
 _CLOSE_DEADLINE = 1.0  # a host gives its server two seconds to go
 _PAUSE_BETWEEN_PURGES = 0.05
-_BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
 
 
 async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
     """The store in that file, made or migrated if need be."""
-    with store_errors(path):
-        make_folder(path.parent)
-    lock_file = LockFile(path)
-    opened: list[Database] = []
+    connections = Connections(path, LockFile(path), deadline)
+    store = SqliteStore(connections, deadline)
     try:
-        await take(lock_file, time.monotonic() + deadline, deadline)
-        for connector in (_writing, _reading):
-            database = Database(path, partial(connector, path, deadline, lock_file))
-            opened.append(database)
-            await database.open()
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            for database in opened:
-                await database.close()
-        lock_file.close()
-        raise
-    lock_file.release()
-    store = SqliteStore(path, opened[0], opened[1], Writer(opened[0], lock_file, deadline))
-    try:
+        await connections.open()
         await store.finish_purge()
     except BaseException:
         await store.close()
@@ -94,26 +69,15 @@ async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
     return store
 
 
-def _writing(path: Path, deadline: float, lock: LockFile) -> sqlite3.Connection:
-    connection = open_migrated(path, deadline=deadline, lock=lock)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-    return connection
-
-
-def _reading(path: Path, deadline: float, lock: LockFile) -> sqlite3.Connection:
-    connection = open_migrated(path, deadline=deadline, lock=lock)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
 class SqliteStore:
     """Sessions in one SQLite file that several processes may use at once."""
 
-    def __init__(self, path: Path, writing: Database, reading: Database, writer: Writer) -> None:
-        self.path = path
-        self._writing = writing
-        self._reading = reading
-        self._writer = writer
+    def __init__(self, connections: Connections, deadline: float) -> None:
+        self.path = connections.path
+        self._connections = connections
+        self._writer = Writer(
+            lambda: connections.writing, connections.lock_file, deadline, connections.check
+        )
         self._closing = anyio.Lock()
         self._is_open = True
 
@@ -251,7 +215,8 @@ class SqliteStore:
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""
-        forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seq, now))
+        async with self._recovering():
+            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seq, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
@@ -261,12 +226,12 @@ class SqliteStore:
 
     async def finish_purge(self) -> None:
         """Remove what an earlier forget could not, if that is possible by now."""
-        if await self._read(is_purge_due):
+        if not self._connections.is_read_only and await self._read(is_purge_due):
             await self._purge_if_possible()
 
     async def backup(self, target: Path) -> None:
         """Write a sound copy of the store to a new file."""
-        await self._reading.run(lambda c: _back_up(c, target))
+        await self._connections.reading.run(lambda c: _back_up(c, target))
 
     async def repair(self) -> None:
         """Build the search index anew from its texts."""
@@ -286,25 +251,39 @@ class SqliteStore:
                     self._is_open = False
 
     async def _close(self) -> None:
+        connections = self._connections
         try:
-            await self._reading.close()
-        finally:
             # The last to close a store checkpoints it, which is done under the lock.
             with suppress(StoreBusy):
-                async with self._writer.alone(_CLOSE_DEADLINE):
-                    await self._writing.close()
+                if connections.needs_lock:
+                    async with self._writer.alone(_CLOSE_DEADLINE):
+                        await connections.close()
             # Late would be worse than without the lock: the host is about to kill us.
-            await self._writing.close()
-            self._writer.let_go()
+            await connections.close()
+        finally:
+            connections.let_go()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._reading.run(lambda c: read_transaction(c, work))
+        check = self._connections.check_to_read
+        async with self._recovering():
+            return await self._connections.reading.run(lambda c: read_transaction(c, work, check))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
+        async with self._recovering():
+            result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
         if is_due:
             await self._purge_if_possible()
         return result
+
+    @asynccontextmanager
+    async def _recovering(self) -> AsyncGenerator[None]:
+        """Have the next call work on the files that lie there now; this one still fails."""
+        try:
+            yield
+        except StoreMoved:
+            async with self._writer.alone():
+                await self._connections.recover()
+            raise
 
     async def _purge_if_possible(self) -> None:
         # Whatever keeps it from being done keeps nobody from using the store; doctor tells.
@@ -316,11 +295,17 @@ class SqliteStore:
         for number in range(tries):
             if number:
                 await anyio.sleep(_PAUSE_BETWEEN_PURGES)
-            stop = Stop()
-            async with self._writer.alone() as database:
-                if await finished(database.begin(lambda c, s=stop: purge(c, s)), stop.wish):
-                    return True
+            if await self._purge_once(Stop()):
+                return True
         return False
+
+    async def _purge_once(self, stop: Stop) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            self._connections.check()
+            return purge(connection, stop)
+
+        async with self._writer.alone():
+            return await finished(self._connections.writing.begin(work), stop.wish)
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
