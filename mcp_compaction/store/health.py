@@ -14,6 +14,7 @@ from mcp_compaction.core.redact import kinds_of_secrets
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
 from mcp_compaction.store.connect import pragma
+from mcp_compaction.store.identity import RESTORE
 from mcp_compaction.store.purge import is_purge_due
 
 _MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
@@ -51,7 +52,9 @@ def sqlite_note(version: tuple[int, ...]) -> str | None:
 
 
 def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
-    yield from (f"{line}; restore a backup." for line in _page_problems(connection))
+    yield from (
+        f"{line}; put a backup in its place: {RESTORE}" for line in _page_problems(connection)
+    )
     yield from _index_problems(connection)
     yield from _chain_problems(connection)
     yield from _mode_problems(path)
@@ -99,7 +102,7 @@ def _chain_problems(connection: sqlite3.Connection) -> Iterator[str]:
         found[session] = (seq, chain)
     broken |= {number for number, end in ends.items() if found.get(number, (0, "")) != end}
     for number in sorted(broken):
-        yield f"The chain of session {number} is broken; restore a backup."
+        yield f"The chain of session {number} is broken; put a backup in its place: {RESTORE}"
 
 
 def _mode_problems(path: Path) -> Iterator[str]:
