@@ -118,8 +118,9 @@ def _make_ready(path: Path, deadline: float, lock: LockFile | None) -> None:
     if path.exists():
         return
     make_folder(path.parent)
-    with _locked(path, deadline, lock):
+    with _locked(path, deadline, lock) as held:
         if not path.exists():
+            held.mark(b"")  # the store that was made here was moved away
             # Made under another name: no descriptor of the live file is ever ours to close.
             fresh = path.with_name(f"{path.name}.new-{os.getpid()}")
             fresh.unlink(missing_ok=True)
@@ -140,14 +141,14 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, deadline: float, lock: LockFile | None) -> Generator[None]:
+def _locked(path: Path, deadline: float, lock: LockFile | None) -> Generator[LockFile]:
     if lock is not None:
-        yield
+        yield lock
         return
     own = LockFile(path)
     try:
         with own.holding(deadline):
-            yield
+            yield own
     finally:
         own.close()
 
@@ -171,7 +172,7 @@ def _reading_mode(path: Path, deadline: float) -> str:
     try:
         pragma(probe, "user_version")
     except sqlite3.OperationalError as error:
-        if _primary(error) != sqlite3.SQLITE_CANTOPEN or size_of(log_path(path)):
+        if _primary(error) not in _UNWRITABLE or size_of(log_path(path)):
             raise
         return _UNSHARED
     finally:
@@ -180,6 +181,7 @@ def _reading_mode(path: Path, deadline: float) -> str:
 
 
 _UNSHARED: Final = "ro&immutable=1"
+_UNWRITABLE: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def check_origin(path: Path, deadline: float, newest: int, mode: str = "ro") -> None:

@@ -62,9 +62,9 @@ class Connections:
         return self._writing is not None
 
     @property
-    def is_read_only(self) -> bool:
-        """Whether nothing can be written."""
-        return self._why_read_only is not None
+    def why_read_only(self) -> str | None:
+        """Why nothing can be written, where that is so."""
+        return None if self._why_read_only is None else str(self._why_read_only)
 
     async def open(self) -> None:
         """Open the file, made or migrated if need be; read-only where it cannot be written."""
@@ -79,7 +79,7 @@ class Connections:
         except StoreReadOnly as error:
             if not self.path.exists():
                 raise
-            await self._open_read_only(error)
+            await self.open_read_only(error)
 
     async def open_locked(self) -> None:
         """Open the file while the caller holds the lock file."""
@@ -99,10 +99,23 @@ class Connections:
                 await self.close()
             raise
 
-    async def _open_read_only(self, why: StoreReadOnly) -> None:
-        self._why_read_only = StoreReadOnly(f"Reading works, but nothing can be kept. {why}")
+    async def open_read_only(self, why: StoreReadOnly) -> None:
+        """Open the file to be read alone."""
+        cause = why.__cause__
+        reason = cause.strerror if isinstance(cause, OSError) else str(cause or why)
+        self._why_read_only = StoreReadOnly(
+            f"{self.path} can be read but not written ({reason}); nothing was kept. Make its "
+            "folder writable, or set MCP_COMPACTION_HOME to a folder of yours."
+        )
         self._reading = Database(self.path, self._connect_to_read)
         await self._reading.open()
+        self._identity = identity_of(self.path)
+
+    async def reopen(self) -> None:
+        """Open anew what could only be read; by now it may be writable."""
+        await self.close()
+        self._why_read_only = None
+        await self.open()
 
     def check(self) -> None:
         """Refuse to write where the files are no longer those that were opened."""
@@ -152,7 +165,7 @@ class Connections:
         raise StoreMoved(f"{self.path} is being opened anew; try again.")
 
     def _change(self) -> Change | None:
-        if self._identity is None or self.is_read_only:
+        if self._identity is None:
             return None
         return change_since(self._identity, identity_of(self.path))
 

@@ -20,8 +20,10 @@ from mcp_compaction.store.purge import is_purge_due
 _MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
 
 
-def health(connection: sqlite3.Connection, path: Path) -> Health:
+def health(connection: sqlite3.Connection, path: Path, why_read_only: str | None = None) -> Health:
     """What there is to know about the store's state; nothing is changed."""
+    problems = _problems(connection, path, is_writable=why_read_only is None)
+    notes = (sqlite_note(sqlite3.sqlite_version_info), why_read_only)
     version = pragma(connection, "user_version")
     (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
     (messages,) = connection.execute("SELECT count(*) FROM message").fetchone()
@@ -32,8 +34,8 @@ def health(connection: sqlite3.Connection, path: Path) -> Health:
         size_bytes=sum(file.stat().st_size for file in _files(path)),
         sessions=sessions,
         messages=messages,
-        problems=tuple(_problems(connection, path)),
-        notes=tuple(note for note in [sqlite_note(sqlite3.sqlite_version_info)] if note),
+        problems=tuple(problems),
+        notes=tuple(note for note in notes if note),
         masked=_masks(connection),
     )
 
@@ -51,11 +53,12 @@ def sqlite_note(version: tuple[int, ...]) -> str | None:
     )
 
 
-def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
+def _problems(connection: sqlite3.Connection, path: Path, *, is_writable: bool) -> Iterator[str]:
     yield from (
         f"{line}; put a backup in its place: {RESTORE}" for line in _page_problems(connection)
     )
-    yield from _index_problems(connection)
+    if is_writable:
+        yield from _index_problems(connection)
     yield from _chain_problems(connection)
     yield from _mode_problems(path)
     if is_purge_due(connection):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import anyio
 
-from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved
+from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
 from mcp_compaction.model import (
     Compaction,
     Digest,
@@ -191,7 +191,9 @@ class SqliteStore:
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
         """Note that the project's sessions were told of these pins."""
-        await self._write(lambda c: pins.mark_announced(c, project, numbers))
+        # Where nothing can be written they are told again, which is better than not at all.
+        with suppress(StoreReadOnly):
+            await self._write(lambda c: pins.mark_announced(c, project, numbers))
 
     async def add_event(self, session: int, event: Event) -> None:
         """Note that something happened."""
@@ -226,7 +228,7 @@ class SqliteStore:
 
     async def finish_purge(self) -> None:
         """Remove what an earlier forget could not, if that is possible by now."""
-        if not self._connections.is_read_only and await self._read(is_purge_due):
+        if self._connections.why_read_only is None and await self._read(is_purge_due):
             await self._purge_if_possible()
 
     async def backup(self, target: Path) -> None:
@@ -239,6 +241,9 @@ class SqliteStore:
 
     async def health(self) -> Health:
         """Look the store over without changing it."""
+        why = self._connections.why_read_only
+        if why is not None:
+            return await self._read(lambda c: health(c, self.path, why))
         # The check of the search index is an INSERT, so it needs the writing connection.
         return await self._write(lambda c: health(c, self.path))
 
@@ -281,8 +286,11 @@ class SqliteStore:
         try:
             yield
         except StoreMoved:
-            async with self._writer.alone():
-                await self._connections.recover()
+            if self._connections.why_read_only is not None:
+                await self._connections.reopen()
+            else:
+                async with self._writer.alone():
+                    await self._connections.recover()
             raise
 
     async def _purge_if_possible(self) -> None:

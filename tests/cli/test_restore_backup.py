@@ -1,4 +1,4 @@
-"""`mcp-compaction restore-backup`: asks a person, wants --yes from a program, names what it kept."""
+"""The command `restore-backup` asks a person, wants --yes from a program, names what it kept."""
 
 from __future__ import annotations
 
