@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import anyio
 
+from mcp_compaction.core.paths import without_surrogates
 from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
 from mcp_compaction.model import (
     Compaction,
@@ -187,13 +188,17 @@ class SqliteStore:
         self, project: str, session: int | None, now: datetime
     ) -> tuple[Pin, ...]:
         """The pins for the project or for everywhere that no other session was told of yet."""
-        return await self._read(lambda c: pins.unannounced(c, project, session, now))
+        return await self._read(
+            lambda c: pins.unannounced(c, without_surrogates(project), session, now)
+        )
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
         """Note that the project's sessions were told of these pins."""
         # Where nothing can be written they are told again, which is better than not at all.
         with suppress(StoreReadOnly):
-            await self._write(lambda c: pins.mark_announced(c, project, numbers))
+            await self._write(
+                lambda c: pins.mark_announced(c, without_surrogates(project), numbers)
+            )
 
     async def add_event(self, session: int, event: Event) -> None:
         """Note that something happened."""
