@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -92,7 +93,7 @@ class Connections:
             self._identity = identity_of(self.path)
             if self._identity != first:
                 raise StoreMoved(words_for("replaced", self.path))
-            with store_errors(self.path):
+            with suppress(OSError):  # a full disk keeps nobody from reading
                 self.lock_file.mark(mark_of(self._identity))
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -143,7 +144,7 @@ class Connections:
     async def close(self, *, keeps_log: bool | None = None) -> None:
         """Close both; the last to close empties the log into the file, unless it is kept out."""
         if keeps_log is None:
-            keeps_log = self._change() not in (None, "log removed")
+            keeps_log = not self._may_empty_log()
         writing, reading = self._writing, self._reading
         self._writing = self._reading = None
         # A connection that only reads never empties the log: of files that were replaced, an old
@@ -152,10 +153,15 @@ class Connections:
             if database is not None:
                 await database.close()
 
-    def let_go(self) -> None:
-        """Let go of the lock file for good."""
+    async def close_reading(self) -> None:
+        """Wait for the reads under way, so that nobody has to wait for them under the lock."""
         self._is_closed = True
-        self.lock_file.close()
+        if self._reading is not None and self._may_empty_log():
+            await self._reading.close()
+            self._reading = None
+
+    def _may_empty_log(self) -> bool:
+        return self._change() in (None, "log removed")
 
     def _there(self, database: Database | None) -> Database:
         if database is not None:

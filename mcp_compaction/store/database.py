@@ -203,8 +203,9 @@ class Writer:
     async def transaction(self, work: Work[T]) -> T:
         """What a function gives that runs in one transaction."""
         stop = Stop()
-        database = self._database()  # before the lock: a store that only reads has none
+        self._database()  # asked before the lock, which a store that is only read does not have
         async with self.alone():
+            database = self._database()
             running = database.begin(lambda c: write_transaction(c, work, stop, self._check))
             return await finished(running, stop.wish)
 

@@ -263,6 +263,7 @@ class SqliteStore:
     async def _close(self) -> None:
         connections = self._connections
         try:
+            await connections.close_reading()
             # The last to close a store checkpoints it, which is done under the lock.
             with suppress(StoreBusy):
                 if connections.needs_lock:
@@ -271,7 +272,7 @@ class SqliteStore:
             # Late would be worse than without the lock: the host is about to kill us.
             await connections.close()
         finally:
-            connections.let_go()
+            connections.lock_file.close()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         check = self._connections.check_to_read
