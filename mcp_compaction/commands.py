@@ -17,7 +17,7 @@ _WITH_SESSION = frozenset(
     ("record", "stats", "show", "compress", "restore", "recall", "pin", "unpin", "pins", "export")
 )
 _WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget"}
-_WITH_HOME = _WITH_PROJECT | {"backup"}
+_WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup"}
 # The options that say where a command works, and the commands that take them.
 TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {
     "--home": _WITH_HOME,
@@ -25,7 +25,9 @@ TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {
     "--session": _WITH_SESSION,
 }
 # In every text a command to type stands after a colon; "the mcp-compaction process" is none.
-_COMMAND = re.compile(rf"(?<=: ){PROGRAM} (?P<verb>[a-z]+|COMMAND|--help)\b(?P<asks_help> --help)?")
+_COMMAND = re.compile(
+    rf"(?<=: ){PROGRAM} (?P<verb>[a-z]+(?:-[a-z]+)*|COMMAND|--help)\b(?P<asks_help> --help)?"
+)
 # Where uv keeps what `uvx` runs, until its cache is cleaned.
 _UV_CACHE = re.compile(r"(?:archive|environments|builds)-v\d+")
 

@@ -12,6 +12,7 @@ CompactionError
 │   ├── StoreBusy              another process held the store past the deadline
 │   ├── StoreNewer             written by a newer version; left untouched
 │   ├── StoreDamaged           not a sound store; left untouched
+│   ├── StoreMoved             its file was removed or replaced while it was open
 │   ├── StoreFull              no room on the disk
 │   └── StoreReadOnly          the folder or file cannot be written
 ├── SummarizerError            a summarizer gave no usable draft
@@ -72,6 +73,10 @@ class StoreNewer(StoreError):
 
 class StoreDamaged(StoreError):
     """The file is not a sound store and was left untouched."""
+
+
+class StoreMoved(StoreError):
+    """The store's file was removed or replaced while it was open; nothing was written."""
 
 
 class StoreFull(StoreError):

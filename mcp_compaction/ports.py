@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from mcp_compaction.core.paths import without_surrogates
 from mcp_compaction.model import (
     Author,
     Channel,
@@ -38,18 +39,21 @@ from mcp_compaction.model import (
     Worth,
 )
 
+# A folder's name may hold bytes that are no text.
+Project = Annotated[str, AfterValidator(without_surrogates)]
+
 
 class Scope(Value):
     """How far a query may see; every query of a store goes through one."""
 
-    project: str | None  # None: every project, and only when that was asked for
+    project: Project | None  # None: every project, and only when that was asked for
     session: int | None = None
 
 
 class SessionKey(Value):
     """What makes a session the same session: its name, or the host's own id for it."""
 
-    project: str
+    project: Project
     name: str | None = None  # None: one is made up
     agent: str = ""
     host: str = ""

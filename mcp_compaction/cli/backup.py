@@ -8,6 +8,7 @@ from pathlib import Path
 from mcp_compaction.cli.arguments import add_store
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import opened
+from mcp_compaction.commands import as_typed
 
 DESCRIPTION = """\
 Copy the whole store, with every session of every project, to a new file while it is in use.
@@ -26,11 +27,11 @@ async def run(call: Invocation) -> int:
     target = Path(call.args.file).expanduser()
     async with opened(call) as place:
         await place.compactor.backup(target)
-        store = (await place.compactor.health()).path
     size = target.stat().st_size
     if call.args.json:
         call.screen.write_json({"file": str(target), "bytes": size})
     else:
         call.screen.say(f"backed up to {target}: {size:,} bytes")
-        call.screen.say(f"to use it, close all programs and put it in the place of {store}")
+        typed = as_typed([str(target.absolute())])
+        call.screen.say(call.complete(f"to use it: mcp-compaction restore-backup {typed}"))
     return 0

@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 
 from mcp_compaction.cli.arguments import add_store
+from mcp_compaction.cli.asking import is_person, says_yes
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.cli.opening import Place, opened
-from mcp_compaction.cli.reading import read_answer
 from mcp_compaction.cli.twins import as_document, find_twins, refs_by_session, where_twins_stand
 from mcp_compaction.cli.wording import counted
 from mcp_compaction.commands import as_typed
@@ -93,17 +93,17 @@ async def _forget(place: Place, scope: Scope, refs: Sequence[str]) -> Forgotten:
 
 
 def _confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bool:
-    if not _is_person(call):
+    if not is_person(call):
         raise InputError(f"forgetting {what} cannot be undone; pass --yes to do it.")
     also = f"; {where_twins_stand(twins, project)}" if twins.found else ""
-    return _says_yes(call, f"Forget {what}? This cannot be undone{also}. Type yes: ")
+    return says_yes(call, f"Forget {what}? This cannot be undone{also}. Type yes: ")
 
 
 async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
     """Say where the same text still stands; a person who is asked can have it forgotten there."""
     call.screen.say(where_twins_stand(twins, place.project))
     refs = refs_by_session(twins, place.project)
-    if refs and not call.args.yes and _says_yes(call, "Forget these too? Type yes: "):
+    if refs and not call.args.yes and says_yes(call, "Forget these too? Type yes: "):
         for session, numbers in refs.items():
             info = await place.compactor.find(place.project, session)
             scope = Scope(project=info.project, session=info.id)
@@ -115,16 +115,6 @@ async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
         typed = as_typed(["forget", session, *numbers])
         hint = f"to forget them there: mcp-compaction {typed}"
         call.screen.say(call.complete(hint))
-
-
-def _is_person(call: Invocation) -> bool:
-    return call.stdin.isatty() and call.screen.is_terminal
-
-
-def _says_yes(call: Invocation, question: str) -> bool:
-    call.screen.say(question)
-    call.screen.flush()
-    return read_answer(call.stdin).lower() == "yes"
 
 
 def _lines(what: str, forgotten: Forgotten) -> Iterator[str]:

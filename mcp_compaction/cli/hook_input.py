@@ -26,7 +26,8 @@ def read_hook_input(stdin: TextIO) -> HookInput | None:
     if stdin.isatty():
         return None
     try:
-        given: object = json.loads(_read(stdin))
+        # A folder's name may hold bytes that are no text, and a host may write them as they are.
+        given: object = json.loads(_read(stdin).decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(given, dict):

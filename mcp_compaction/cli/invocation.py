@@ -13,6 +13,7 @@ from typing import NoReturn, Protocol, TextIO
 from mcp_compaction.cli.screen import Screen
 from mcp_compaction.cli.wording import for_person
 from mcp_compaction.commands import PROGRAM, TAKEN_BY, complete, typed_command
+from mcp_compaction.core.paths import without_surrogates
 from mcp_compaction.errors import CompactionError, InputError
 
 
@@ -42,7 +43,8 @@ class Invocation:
             typed: str | None = getattr(self.args, option.removeprefix("--"), None)
             if typed:
                 is_name = option == "--session"
-                yield option, typed if is_name else str(Path(typed).expanduser().absolute())
+                value = typed if is_name else str(Path(typed).expanduser().absolute())
+                yield option, without_surrogates(value) if option == "--project" else value
 
 
 class Command(Protocol):

@@ -47,6 +47,9 @@ COMMANDS: Mapping[str, Listed] = {
     "forget": Listed("mcp_compaction.cli.forget", "remove a message, session or project for good"),
     "export": Listed("mcp_compaction.cli.export", "write a session as JSON lines"),
     "backup": Listed("mcp_compaction.cli.backup", "copy the whole store to a new file"),
+    "restore-backup": Listed(
+        "mcp_compaction.cli.restore_backup", "put a backup in the store's place"
+    ),
     "doctor": Listed(
         "mcp_compaction.cli.doctor", "look the store, the settings and the server over"
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mcp_compaction.cli.invocation import Invocation
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.paths import path_of, readable_path
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
@@ -88,12 +89,21 @@ def project_of(call: Invocation, settings: Settings) -> str:
     """The project that is meant: as typed, as set, else the git top of the working directory."""
     asked: str | None = getattr(call.args, "project", None) or settings.project
     if asked:
-        return os.path.realpath(Path(asked).expanduser())
+        folder = Path(asked).expanduser()
+        if os.name != "nt" and not folder.exists():
+            # As it was shown: its name may stand for bytes that are no text.
+            folder = Path(path_of(str(folder)))
+        return _shown(os.path.realpath(folder))
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise InputError("the working directory is gone; pass --project PATH.") from None
-    return git_top(str(here))
+    return _shown(git_top(str(here)))
+
+
+def _shown(folder: str) -> str:
+    # Windows has no such names, and there a backslash parts folders.
+    return folder if os.name == "nt" else readable_path(folder)
 
 
 def git_top(folder: str) -> str:

@@ -24,6 +24,14 @@ from mcp_compaction.errors import (
     StoreNewer,
     StoreReadOnly,
 )
+from mcp_compaction.store.identity import (
+    advice,
+    emptied,
+    has_mark,
+    log_path,
+    refuse_leftovers,
+    size_of,
+)
 from mcp_compaction.store.lockfile import LockFile
 
 APPLICATION_ID: Final = 0x6D637063  # "mcpc"
@@ -75,15 +83,17 @@ def connect(
 ) -> sqlite3.Connection:
     """A connection with every setting made and read back; its schema may still have to be migrated.
 
-    A missing or empty file is made ready; a foreign, damaged or newer one is left untouched.
-    `lock` is the lock file if the caller already holds it.
+    A missing or empty file is made ready; a foreign, damaged or newer one is left untouched, and so
+    is one that has been emptied. `lock` is the lock file if the caller already holds it.
     """
     with store_errors(path):
+        refuse_leftovers(path)
         if not readonly:
             refuse_remote(path)
             _make_ready(path, deadline, lock)
-        _check_identity(path, deadline, newest)
-        connection = _open(path, "ro" if readonly else "rw", deadline)
+        mode = _reading_mode(path, deadline) if readonly else "rw"
+        check_origin(path, deadline, newest, mode if readonly else "ro")
+        connection = open_as(path, mode, deadline)
         try:
             if not readonly:
                 _ensure_wal(connection, path, deadline, lock)
@@ -108,8 +118,9 @@ def _make_ready(path: Path, deadline: float, lock: LockFile | None) -> None:
     if path.exists():
         return
     make_folder(path.parent)
-    with _locked(path, deadline, lock):
+    with _locked(path, deadline, lock) as held:
         if not path.exists():
+            held.mark(b"")  # the store that was made here was moved away
             # Made under another name: no descriptor of the live file is ever ours to close.
             fresh = path.with_name(f"{path.name}.new-{os.getpid()}")
             fresh.unlink(missing_ok=True)
@@ -130,19 +141,20 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, deadline: float, lock: LockFile | None) -> Generator[None]:
+def _locked(path: Path, deadline: float, lock: LockFile | None) -> Generator[LockFile]:
     if lock is not None:
-        yield
+        yield lock
         return
     own = LockFile(path)
     try:
         with own.holding(deadline):
-            yield
+            yield own
     finally:
         own.close()
 
 
-def _open(path: Path, mode: str, deadline: float) -> sqlite3.Connection:
+def open_as(path: Path, mode: str, deadline: float) -> sqlite3.Connection:
+    """A bare connection in one of SQLite's modes."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -154,9 +166,28 @@ def _open(path: Path, mode: str, deadline: float) -> sqlite3.Connection:
     return connection
 
 
-def _check_identity(path: Path, deadline: float, newest: int) -> None:
+def _reading_mode(path: Path, deadline: float) -> str:
+    """How a file can be read: where nothing can be written, SQLite cannot share it with others."""
+    probe = open_as(path, "ro", deadline)
+    try:
+        pragma(probe, "user_version")
+    except sqlite3.OperationalError as error:
+        if _primary(error) not in _UNWRITABLE or size_of(log_path(path)):
+            raise
+        return _UNSHARED
+    finally:
+        probe.close()
+    return "ro"
+
+
+_UNSHARED: Final = "ro&immutable=1"
+_UNWRITABLE: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def check_origin(path: Path, deadline: float, newest: int, mode: str = "ro") -> None:
+    """Refuse a file that another program made, or a newer version of this one."""
     # A read-only connection: closing it never checkpoints, so what is not ours stays as it is.
-    probe = _open(path, "ro", deadline)
+    probe = open_as(path, mode, deadline)
     try:
         application = pragma(probe, "application_id")
         version = pragma(probe, "user_version")
@@ -164,6 +195,8 @@ def _check_identity(path: Path, deadline: float, newest: int) -> None:
     finally:
         probe.close()
     if application == 0 and version == 0 and tables == 0:
+        if has_mark(path):
+            raise emptied(path)
         return
     if application != APPLICATION_ID:
         raise StoreDamaged(
@@ -274,8 +307,7 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreError:
             return _read_only(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreDamaged(
-                f"{path} is not a sound store ({error}) and was left untouched; "
-                "put a backup in its place, or move it away to start anew."
+                f"{path} is not a sound store ({error}) and was left untouched. {advice(path)}"
             )
         case _:
             return StoreError(f"SQLite refused: {error}. Run: mcp-compaction doctor")

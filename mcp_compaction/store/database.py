@@ -102,10 +102,16 @@ async def finished(future: asyncio.Future[T], stop: Callable[[], None] | None = 
     return future.result()
 
 
-def read_transaction(connection: sqlite3.Connection, work: Work[T]) -> T:
-    """What a function reads, all from one moment."""
+def _nothing() -> None: ...
+
+
+def read_transaction(
+    connection: sqlite3.Connection, work: Work[T], check: Callable[[], None] = _nothing
+) -> T:
+    """What a function reads, all from one moment; `check` refuses files that were replaced."""
     connection.execute("BEGIN")
     try:
+        check()
         return work(connection)
     finally:
         if connection.in_transaction:
@@ -152,14 +158,25 @@ def stoppable(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
         connection.set_progress_handler(None, 0)
 
 
-def write_transaction(connection: sqlite3.Connection, work: Work[T], stop: Stop) -> T:
-    """What a function gives in one transaction that is committed whole or not at all."""
+def write_transaction(
+    connection: sqlite3.Connection,
+    work: Work[T],
+    stop: Stop,
+    check: Callable[[], None] = _nothing,
+) -> T:
+    """What a function gives in one transaction that is committed whole or not at all.
+
+    `check` refuses files that were replaced: before the work, so that nothing is written to them,
+    and after the commit, so that nothing is acknowledged that went to them after all.
+    """
     try:
         with stoppable(connection, stop):
             connection.execute("BEGIN IMMEDIATE")
+            check()
             result = work(connection)
             stop.commit_or_raise()
             connection.execute("COMMIT")
+        check()
         return result
     except BaseException:
         if connection.in_transaction:
@@ -170,22 +187,31 @@ def write_transaction(connection: sqlite3.Connection, work: Work[T], stop: Stop)
 class Writer:
     """The one way to write: in turn within the process, then under the lock file."""
 
-    def __init__(self, database: Database, lock_file: LockFile, deadline: float) -> None:
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        lock_file: LockFile,
+        deadline: float,
+        check: Callable[[], None] = _nothing,
+    ) -> None:
         self._database = database
         self._lock_file = lock_file
         self._deadline = deadline
+        self._check = check
         self._turn = anyio.Lock()
 
     async def transaction(self, work: Work[T]) -> T:
         """What a function gives that runs in one transaction."""
         stop = Stop()
+        self._database()  # asked before the lock, which a store that is only read does not have
         async with self.alone():
-            running = self._database.begin(lambda c: write_transaction(c, work, stop))
+            database = self._database()
+            running = database.begin(lambda c: write_transaction(c, work, stop, self._check))
             return await finished(running, stop.wish)
 
     @asynccontextmanager
-    async def alone(self, deadline: float | None = None) -> AsyncGenerator[Database]:
-        """The database while nobody else writes it."""
+    async def alone(self, deadline: float | None = None) -> AsyncGenerator[None]:
+        """A while in which nobody else writes."""
         limit = self._deadline if deadline is None else deadline
         end = time.monotonic() + limit
         with anyio.move_on_after(limit) as waiting:
@@ -195,15 +221,11 @@ class Writer:
         try:
             await take(self._lock_file, end, limit)
             try:
-                yield self._database
+                yield
             finally:
                 self._lock_file.release()
         finally:
             self._turn.release()
-
-    def let_go(self) -> None:
-        """Let go of the lock file for good."""
-        self._lock_file.close()
 
 
 async def take(lock_file: LockFile, end: float, limit: float) -> None:

@@ -14,7 +14,6 @@ from mcp_compaction.model import Digest, Kept, Offer, Receipt, Trimmed, View
 from mcp_compaction.ports import Forgotten, Scope
 from mcp_compaction.store import passages, views
 from mcp_compaction.store.columns import from_json, stamp, to_json
-from mcp_compaction.store.database import Stop, stoppable
 from mcp_compaction.store.scope import one_session, sessions_in
 from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.stub import FORGOTTEN, stub
@@ -38,37 +37,6 @@ def forget(
         forgotten = _forget_project(connection, scope, stamp(now))
     passages.optimize(connection)
     return forgotten
-
-
-def is_purge_due(connection: sqlite3.Connection) -> bool:
-    """Whether forgotten bytes may still lie in the file or its write-ahead log."""
-    query = "SELECT EXISTS (SELECT 1 FROM tombstone WHERE NOT purged)"
-    return bool(connection.execute(query).fetchone()[0])
-
-
-def rewrite(connection: sqlite3.Connection, stop: Stop) -> int:
-    """Write the file anew without what was forgotten; the newest tombstone that holds for.
-
-    secure_delete is not enough: when SQLite moves rows between pages it leaves old copies in
-    the gaps (found in 3 of 40 random stores), and only VACUUM builds every page afresh.
-    """
-    (newest,) = connection.execute("SELECT coalesce(max(id), 0) FROM tombstone").fetchone()
-    # The copy holds only what stays, and may be too large for memory.
-    connection.execute("PRAGMA temp_store = FILE")
-    try:
-        with stoppable(connection, stop):
-            connection.execute("VACUUM")
-    finally:
-        connection.execute("PRAGMA temp_store = MEMORY")
-    return newest
-
-
-def empty_log(connection: sqlite3.Connection, upto: int) -> bool:
-    """Empty the write-ahead log and note it in the tombstones; False if a reader needs it."""
-    if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-        return False
-    connection.execute("UPDATE tombstone SET purged = 1 WHERE id <= ? AND NOT purged", (upto,))
-    return True
 
 
 # One message

@@ -14,13 +14,16 @@ from mcp_compaction.core.redact import kinds_of_secrets
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
 from mcp_compaction.store.connect import pragma
-from mcp_compaction.store.forget import is_purge_due
+from mcp_compaction.store.identity import RESTORE
+from mcp_compaction.store.purge import is_purge_due
 
 _MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
 
 
-def health(connection: sqlite3.Connection, path: Path) -> Health:
+def health(connection: sqlite3.Connection, path: Path, why_read_only: str | None = None) -> Health:
     """What there is to know about the store's state; nothing is changed."""
+    problems = _problems(connection, path, is_writable=why_read_only is None)
+    notes = (sqlite_note(sqlite3.sqlite_version_info), why_read_only)
     version = pragma(connection, "user_version")
     (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
     (messages,) = connection.execute("SELECT count(*) FROM message").fetchone()
@@ -31,8 +34,8 @@ def health(connection: sqlite3.Connection, path: Path) -> Health:
         size_bytes=sum(file.stat().st_size for file in _files(path)),
         sessions=sessions,
         messages=messages,
-        problems=tuple(_problems(connection, path)),
-        notes=tuple(note for note in [sqlite_note(sqlite3.sqlite_version_info)] if note),
+        problems=tuple(problems),
+        notes=tuple(note for note in notes if note),
         masked=_masks(connection),
     )
 
@@ -50,15 +53,18 @@ def sqlite_note(version: tuple[int, ...]) -> str | None:
     )
 
 
-def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
-    yield from (f"{line}; restore a backup." for line in _page_problems(connection))
-    yield from _index_problems(connection)
+def _problems(connection: sqlite3.Connection, path: Path, *, is_writable: bool) -> Iterator[str]:
+    yield from (
+        f"{line}; put a backup in its place: {RESTORE}" for line in _page_problems(connection)
+    )
+    if is_writable:
+        yield from _index_problems(connection)
     yield from _chain_problems(connection)
     yield from _mode_problems(path)
     if is_purge_due(connection):
         yield (
-            "Forgotten text may still be in the files; "
-            "close all programs that use the store, then open it once."
+            "Forgotten bytes are still in the log: a reader holds it. "
+            "Close the program that reads the store; the next write or start removes them."
         )
 
 
@@ -99,7 +105,7 @@ def _chain_problems(connection: sqlite3.Connection) -> Iterator[str]:
         found[session] = (seq, chain)
     broken |= {number for number, end in ends.items() if found.get(number, (0, "")) != end}
     for number in sorted(broken):
-        yield f"The chain of session {number} is broken; restore a backup."
+        yield f"The chain of session {number} is broken; put a backup in its place: {RESTORE}"
 
 
 def _mode_problems(path: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ its WAL-reset bug needs; one advisory lock around both makes waits short and tha
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sys
@@ -48,11 +49,16 @@ def pauses() -> Iterator[float]:
         pause = max(pause * 0.85, _SHORTEST_PAUSE)
 
 
+def lock_path(database: Path) -> Path:
+    """The lock file of a store."""
+    return database.with_name(database.name + ".lock")
+
+
 class LockFile:
     """An exclusive lock between processes, and between stores of one process."""
 
     def __init__(self, database: Path) -> None:
-        self.path = database.with_name(database.name + ".lock")
+        self.path = lock_path(database)
         self._fd: int | None = None
         self._held = False
         self._closed = False
@@ -92,6 +98,13 @@ class LockFile:
             _unlock(self._fd)
         self._held = False
 
+    def mark(self, text: bytes) -> None:
+        """Leave a text in the file for later starts; the caller holds the lock."""
+        fd = self._open()
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, text)
+        os.ftruncate(fd, len(text))
+
     def close(self) -> None:
         """Give the lock back for good."""
         self._closed = True
@@ -118,7 +131,9 @@ class LockFile:
         if self._fd is None:
             try:
                 self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _CLOEXEC, 0o600)
-            except PermissionError as error:
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
                 raise StoreReadOnly(
                     f"{self.path} cannot be written; correct the folder's permissions "
                     "or set MCP_COMPACTION_HOME to a folder of yours."

@@ -11,6 +11,7 @@ from mcp_compaction.model import Pin
 from mcp_compaction.ports import NewPin, Scope
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import encodable, stamp
+from mcp_compaction.store.identity import RESTORE
 from mcp_compaction.store.passages import Passage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
@@ -119,7 +120,7 @@ def _pin(row: sqlite3.Row) -> Pin:
     )
     if pin.checksum != row["checksum"]:
         raise StoreDamaged(
-            f"The text of {pin.ref} is not what was pinned; "
-            "put a backup in the store's place, or release it and pin it anew."
+            f"The text of {pin.ref} is not what was pinned; release it and pin it anew, or put a "
+            f"backup in the store's place: {RESTORE}"
         )
     return pin

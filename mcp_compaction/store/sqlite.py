@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 
-from mcp_compaction.errors import InputError, StoreBusy
+from mcp_compaction.core.paths import without_surrogates
+from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
 from mcp_compaction.model import (
     Compaction,
     Digest,
@@ -44,47 +43,26 @@ from mcp_compaction.ports import (
 )
 from mcp_compaction.store import calls as model_calls
 from mcp_compaction.store import forget, log, passages, pins, search, sessions, twins, views
-from mcp_compaction.store.connect import make_folder, open_file, store_errors
-from mcp_compaction.store.database import (
-    Database,
-    Stop,
-    Writer,
-    finished,
-    read_transaction,
-    take,
-)
+from mcp_compaction.store.connect import open_file, store_errors
+from mcp_compaction.store.connections import Connections
+from mcp_compaction.store.database import Stop, Writer, finished, read_transaction
 from mcp_compaction.store.health import health
 from mcp_compaction.store.load import load, not_shown, window_tokens
 from mcp_compaction.store.lockfile import LockFile
-from mcp_compaction.store.schema import open_migrated
+from mcp_compaction.store.purge import is_purge_due, purge
 
 T = TypeVar("T")
 
 _CLOSE_DEADLINE = 1.0  # a host gives its server two seconds to go
-_BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
+_PAUSE_BETWEEN_PURGES = 0.05
 
 
 async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
     """The store in that file, made or migrated if need be."""
-    with store_errors(path):
-        make_folder(path.parent)
-    lock_file = LockFile(path)
-    opened: list[Database] = []
+    connections = Connections(path, LockFile(path), deadline)
+    store = SqliteStore(connections, deadline)
     try:
-        await take(lock_file, time.monotonic() + deadline, deadline)
-        for connector in (_writing, _reading):
-            database = Database(path, partial(connector, path, deadline, lock_file))
-            opened.append(database)
-            await database.open()
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            for database in opened:
-                await database.close()
-        lock_file.close()
-        raise
-    lock_file.release()
-    store = SqliteStore(path, opened[0], opened[1], Writer(opened[0], lock_file, deadline))
-    try:
+        await connections.open()
         await store.finish_purge()
     except BaseException:
         await store.close()
@@ -92,26 +70,15 @@ async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
     return store
 
 
-def _writing(path: Path, deadline: float, lock: LockFile) -> sqlite3.Connection:
-    connection = open_migrated(path, deadline=deadline, lock=lock)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-    return connection
-
-
-def _reading(path: Path, deadline: float, lock: LockFile) -> sqlite3.Connection:
-    connection = open_migrated(path, deadline=deadline, lock=lock)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
 class SqliteStore:
     """Sessions in one SQLite file that several processes may use at once."""
 
-    def __init__(self, path: Path, writing: Database, reading: Database, writer: Writer) -> None:
-        self.path = path
-        self._writing = writing
-        self._reading = reading
-        self._writer = writer
+    def __init__(self, connections: Connections, deadline: float) -> None:
+        self.path = connections.path
+        self._connections = connections
+        self._writer = Writer(
+            lambda: connections.writing, connections.lock_file, deadline, connections.check
+        )
         self._closing = anyio.Lock()
         self._is_open = True
 
@@ -229,11 +196,17 @@ class SqliteStore:
         self, project: str, session: int | None, now: datetime
     ) -> tuple[Pin, ...]:
         """The pins for the project or for everywhere that no other session was told of yet."""
-        return await self._read(lambda c: pins.unannounced(c, project, session, now))
+        return await self._read(
+            lambda c: pins.unannounced(c, without_surrogates(project), session, now)
+        )
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
         """Note that the project's sessions were told of these pins."""
-        await self._write(lambda c: pins.mark_announced(c, project, numbers))
+        # Where nothing can be written they are told again, which is better than not at all.
+        with suppress(StoreReadOnly):
+            await self._write(
+                lambda c: pins.mark_announced(c, without_surrogates(project), numbers)
+            )
 
     async def add_event(self, session: int, event: Event) -> None:
         """Note that something happened."""
@@ -257,7 +230,8 @@ class SqliteStore:
 
     async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
         """Remove a message, a session or a project so that no byte of it is left."""
-        forgotten = await self._write(lambda c: forget.forget(c, scope, seq, now))
+        async with self._recovering():
+            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seq, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
@@ -266,14 +240,13 @@ class SqliteStore:
         return forgotten
 
     async def finish_purge(self) -> None:
-        """Empty the log file if a forget was interrupted before it could."""
-        if await self._read(forget.is_purge_due):
-            with suppress(StoreBusy):
-                await self._purge(tries=1)
+        """Remove what an earlier forget could not, if that is possible by now."""
+        if self._connections.why_read_only is None and await self._read(is_purge_due):
+            await self._purge_if_possible()
 
     async def backup(self, target: Path) -> None:
         """Write a sound copy of the store to a new file."""
-        await self._reading.run(lambda c: _back_up(c, target))
+        await self._connections.reading.run(lambda c: _back_up(c, target))
 
     async def repair(self) -> None:
         """Build the search index anew from its texts."""
@@ -281,6 +254,9 @@ class SqliteStore:
 
     async def health(self) -> Health:
         """Look the store over without changing it."""
+        why = self._connections.why_read_only
+        if why is not None:
+            return await self._read(lambda c: health(c, self.path, why))
         # The check of the search index is an INSERT, so it needs the writing connection.
         return await self._write(lambda c: health(c, self.path))
 
@@ -293,34 +269,65 @@ class SqliteStore:
                     self._is_open = False
 
     async def _close(self) -> None:
+        connections = self._connections
         try:
-            await self._reading.close()
-        finally:
+            await connections.close_reading()
             # The last to close a store checkpoints it, which is done under the lock.
             with suppress(StoreBusy):
-                async with self._writer.alone(_CLOSE_DEADLINE):
-                    await self._writing.close()
+                if connections.needs_lock:
+                    async with self._writer.alone(_CLOSE_DEADLINE):
+                        await connections.close()
             # Late would be worse than without the lock: the host is about to kill us.
-            await self._writing.close()
-            self._writer.let_go()
+            await connections.close()
+        finally:
+            connections.lock_file.close()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._reading.run(lambda c: read_transaction(c, work))
+        check = self._connections.check_to_read
+        async with self._recovering():
+            return await self._connections.reading.run(lambda c: read_transaction(c, work, check))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._writer.transaction(work)
+        async with self._recovering():
+            result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
+        if is_due:
+            await self._purge_if_possible()
+        return result
+
+    @asynccontextmanager
+    async def _recovering(self) -> AsyncGenerator[None]:
+        """Have the next call work on the files that lie there now; this one still fails."""
+        try:
+            yield
+        except StoreMoved:
+            if self._connections.why_read_only is not None:
+                await self._connections.reopen()
+            else:
+                async with self._writer.alone():
+                    await self._connections.recover()
+            raise
+
+    async def _purge_if_possible(self) -> None:
+        # Whatever keeps it from being done keeps nobody from using the store; doctor tells.
+        with suppress(StoreError):
+            await self._purge(tries=1)
 
     async def _purge(self, tries: int) -> bool:
-        """Rewrite the file and empty its log; False if a reader kept the log all the time."""
-        async with self._writer.alone() as database:
-            stop = Stop()
-            upto = await finished(database.begin(lambda c: forget.rewrite(c, stop)), stop.wish)
-        for _ in range(tries):
-            async with self._writer.alone() as database:
-                if await finished(database.begin(lambda c: forget.empty_log(c, upto))):
-                    return True
-            await anyio.sleep(0.05)
+        """Remove forgotten bytes; False if a reader kept the log at every try."""
+        for number in range(tries):
+            if number:
+                await anyio.sleep(_PAUSE_BETWEEN_PURGES)
+            if await self._purge_once(Stop()):
+                return True
         return False
+
+    async def _purge_once(self, stop: Stop) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            self._connections.check()
+            return purge(connection, stop)
+
+        async with self._writer.alone():
+            return await finished(self._connections.writing.begin(work), stop.wish)
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:

@@ -16,7 +16,8 @@ from mcp_compaction.cli.reading import read_text
 from mcp_compaction.errors import InputError, SummarizerError
 from tests.cli.conftest import CHAT, Shell, Stream
 
-STARTING = ("record", "sessions", "doctor", "serve", "demo", "eval")  # these need no store
+# These need no store.
+STARTING = ("record", "sessions", "doctor", "serve", "demo", "eval", "restore-backup")
 HELLO = b'{"role":"user","content":"Hello"}\n'
 
 BAD_ARGUMENTS = [

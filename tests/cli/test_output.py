@@ -53,6 +53,7 @@ def test_json_of_what_changes_is_one_document(recorded: Shell) -> None:
         ["restore", "c1"],
         ["export", "--output", out],
         ["backup", f"{out}.db"],
+        ["restore-backup", f"{out}.db", "--yes"],
         ["forget", "tax-2026", "m1", "--yes"],
     ]
     for argv in changes:

@@ -44,6 +44,7 @@ T = TypeVar("T")
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 PROJECT = "/home/ann/shop"
 KEY = SessionKey(project=PROJECT, name="checkout")
+CANARY = "Xq7canaryZk9"
 
 
 def said(text: str, role: Role = "user", host_id: str | None = None) -> NewMessage:
@@ -209,6 +210,16 @@ def rows(path: Path, sql: str, *parameters: str | int) -> list[tuple[object, ...
     with closing(connect(path, deadline=5, newest=99)) as connection:
         connection.row_factory = None
         return connection.execute(sql, parameters).fetchall()
+
+
+def bytes_left(folder: Path, canary: str = CANARY) -> list[str]:
+    """The files that still hold a canary; read only while no store is open."""
+    needles = (canary.encode(), canary.lower().encode())
+    return [
+        file.name
+        for file in folder.rglob("*")
+        if file.is_file() and any(needle in file.read_bytes() for needle in needles)
+    ]
 
 
 def is_writable_now(path: Path) -> bool:

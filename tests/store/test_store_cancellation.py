@@ -144,7 +144,8 @@ def test_a_long_statement_stops_when_its_caller_is_cancelled(tmp_path: Path) -> 
         path = tmp_path / "store.db"
         database = Database(path, lambda: open_migrated(path, deadline=1))
         await database.open()
-        writer = Writer(database, LockFile(path), 1)
+        lock_file = LockFile(path)
+        writer = Writer(lambda: database, lock_file, 1)
         task = asyncio.create_task(writer.transaction(work))
         await asyncio.to_thread(running.wait)
         task.cancel()
@@ -152,7 +153,7 @@ def test_a_long_statement_stops_when_its_caller_is_cancelled(tmp_path: Path) -> 
             await task
         assert not await database.run(lambda c: c.in_transaction)
         await database.close()
-        writer.let_go()
+        lock_file.close()
 
     asyncio.run(main())
 
@@ -169,7 +170,8 @@ def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> No
     async def main() -> None:
         database = Database(path, lambda: open_migrated(path, deadline=1))
         await database.open()
-        writer = Writer(database, LockFile(path), 1)
+        lock_file = LockFile(path)
+        writer = Writer(lambda: database, lock_file, 1)
         await database.run(lambda c: c.set_trace_callback(pause_at_commit))
         task = asyncio.create_task(
             writer.transaction(
@@ -186,7 +188,7 @@ def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> No
         with pytest.raises(asyncio.CancelledError):
             await task
         await database.close()
-        writer.let_go()
+        lock_file.close()
 
     asyncio.run(main())
     assert rows(path, "SELECT count(*) FROM tombstone") == [(1,)]

@@ -145,6 +145,60 @@ def test_a_zero_byte_file_becomes_a_store(tmp_path: Path) -> None:
     assert rows(path, "SELECT count(*) FROM message") == [(40,)]
 
 
+def emptied_file(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def emptied_beside_its_log(path: Path) -> None:
+    path.write_bytes(b"")
+    path.with_name("store.db-wal").write_bytes(b"the newest messages")
+    path.with_name("store.db.lock").unlink()
+
+
+def removed_beside_its_log(path: Path) -> None:
+    emptied_beside_its_log(path)
+    path.unlink()
+
+
+def without_its_tables(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+@pytest.mark.parametrize(
+    "empty", [emptied_file, emptied_beside_its_log, removed_beside_its_log, without_its_tables]
+)
+def test_an_emptied_store_is_not_taken_for_a_new_one(
+    tmp_path: Path, empty: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "own" / "store.db"
+    filled(path)
+    empty(path)
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    with pytest.raises(StoreDamaged, match="mcp-compaction restore-backup FILE"):
+        with_store(path, fill)
+    assert before.items() <= {f.name: f.read_bytes() for f in path.parent.iterdir()}.items()
+
+
+def test_a_store_that_was_moved_away_makes_room_for_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    path.rename(tmp_path / "old.db")
+    with_store(path, fill)
+    assert rows(path, "SELECT count(*) FROM message") == [(40,)]
+
+
+def test_a_first_start_that_was_killed_before_the_tables_can_be_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    lock = LockFile(path)
+    lock.acquire(1)
+    lock.close()
+    path.touch(0o600)
+    with_store(path, fill)
+    assert rows(path, "SELECT count(*) FROM message") == [(40,)]
+
+
 def test_a_newer_store_is_left_untouched(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     filled(path)

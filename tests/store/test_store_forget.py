@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
 from given_store import (
+    CANARY,
     NOW,
     PROJECT,
     answered,
     batch,
+    bytes_left,
     called,
     compaction,
     damage,
@@ -21,14 +21,13 @@ from given_store import (
     history,
     matching,
     new_session,
-    opened,
     rows,
     said,
     with_store,
 )
 
 from mcp_compaction import formats
-from mcp_compaction.errors import InputError, StoreBusy, UnknownRef, UnknownSession
+from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.model import (
     Compaction,
     Event,
@@ -42,18 +41,7 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
-CANARY = "Xq7canaryZk9"
 ARGUMENTS = json.dumps({"a": CANARY})
-
-
-def bytes_left(folder: Path, canary: str = CANARY) -> list[str]:
-    """The files that still hold a canary; read only while no store is open."""
-    needles = (canary.encode(), canary.lower().encode())
-    return [
-        file.name
-        for file in folder.rglob("*")
-        if file.is_file() and any(needle in file.read_bytes() for needle in needles)
-    ]
 
 
 def telling_compaction(base: int = 0) -> Compaction:
@@ -323,25 +311,3 @@ def test_forgetting_needs_a_target_in_scope(tmp_path: Path) -> None:
             await store.forget(Scope(project="/other", session=session), None, NOW)
 
     with_store(tmp_path / "store.db", use)
-
-
-def test_a_reader_that_keeps_old_bytes_is_reported_and_they_go_later(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await new_session(store)
-            await fill(store, session)
-            reader = sqlite3.connect(path, isolation_level=None)
-            reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM message").fetchone()
-            with pytest.raises(StoreBusy, match="close the programs"):
-                await store.forget(here(session), 3, NOW)
-            assert any("Forgotten text" in p for p in (await store.health()).problems)
-            reader.close()
-            async with opened(path):
-                pass
-            assert not any("Forgotten text" in p for p in (await store.health()).problems)
-
-    asyncio.run(main())
-    assert bytes_left(tmp_path) == []

@@ -1,0 +1,188 @@
+"""The connections of an open store: one writes, one reads beside it; both know their files.
+
+Where the store's folder cannot be written only the one that reads is there. Where the files were
+replaced under them, both are given up and opened anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from mcp_compaction.errors import StoreError, StoreMoved, StoreReadOnly
+from mcp_compaction.store.connect import connect, make_folder, store_errors
+from mcp_compaction.store.database import Database, take
+from mcp_compaction.store.identity import (
+    Change,
+    Identity,
+    change_since,
+    identity_of,
+    mark_of,
+    words_for,
+)
+from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.schema import SCHEMA_VERSION, open_migrated
+
+_BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
+# What a reader need not mind: it still sees all there was, and nobody has come since.
+_READABLE: frozenset[Change] = frozenset({"removed", "log removed"})
+
+
+class Connections:
+    """Two connections to one file, which is checked to be still the one that was opened."""
+
+    def __init__(self, path: Path, lock_file: LockFile, deadline: float) -> None:
+        self.path = path
+        self.lock_file = lock_file
+        self._deadline = deadline
+        self._writing: Database | None = None
+        self._reading: Database | None = None
+        self._identity: Identity | None = None
+        self._why_read_only: StoreReadOnly | None = None
+        self._is_closed = False
+
+    @property
+    def writing(self) -> Database:
+        """The connection that writes."""
+        if self._why_read_only is not None:
+            raise StoreReadOnly(str(self._why_read_only))
+        return self._there(self._writing)
+
+    @property
+    def reading(self) -> Database:
+        """The connection that reads."""
+        return self._there(self._reading)
+
+    @property
+    def needs_lock(self) -> bool:
+        """Whether closing may write, since a connection that writes is open."""
+        return self._writing is not None
+
+    @property
+    def why_read_only(self) -> str | None:
+        """Why nothing can be written, where that is so."""
+        return None if self._why_read_only is None else str(self._why_read_only)
+
+    async def open(self) -> None:
+        """Open the file, made or migrated if need be; read-only where it cannot be written."""
+        try:
+            with store_errors(self.path):
+                make_folder(self.path.parent)
+            await take(self.lock_file, time.monotonic() + self._deadline, self._deadline)
+            try:
+                await self.open_locked()
+            finally:
+                self.lock_file.release()
+        except StoreReadOnly as error:
+            if not self.path.exists():
+                raise
+            await self.open_read_only(error)
+
+    async def open_locked(self) -> None:
+        """Open the file while the caller holds the lock file."""
+        try:
+            self._writing = Database(self.path, self._connect_to_write)
+            await self._writing.open()
+            first = identity_of(self.path)
+            self._reading = Database(self.path, self._connect_to_read)
+            await self._reading.open()
+            self._identity = identity_of(self.path)
+            if self._identity != first:
+                raise StoreMoved(words_for("replaced", self.path))
+            with suppress(OSError):  # a full disk keeps nobody from reading
+                self.lock_file.mark(mark_of(self._identity))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.close()
+            raise
+
+    async def open_read_only(self, why: StoreReadOnly) -> None:
+        """Open the file to be read alone."""
+        cause = why.__cause__
+        reason = cause.strerror if isinstance(cause, OSError) else str(cause or why)
+        self._why_read_only = StoreReadOnly(
+            f"{self.path} can be read but not written ({reason}); nothing was kept. Make its "
+            "folder writable, or set MCP_COMPACTION_HOME to a folder of yours."
+        )
+        self._reading = Database(self.path, self._connect_to_read)
+        await self._reading.open()
+        self._identity = identity_of(self.path)
+
+    async def reopen(self) -> None:
+        """Open anew what could only be read; by now it may be writable."""
+        await self.close()
+        self._why_read_only = None
+        await self.open()
+
+    def check(self) -> None:
+        """Refuse to write where the files are no longer those that were opened."""
+        change = self._change()
+        if change is not None:
+            raise StoreMoved(words_for(change, self.path))
+
+    def check_to_read(self) -> None:
+        """Refuse to read where other files lie in the place of those that were opened."""
+        change = self._change()
+        if change is not None and change not in _READABLE:
+            raise StoreMoved(words_for(change, self.path))
+
+    async def recover(self) -> None:
+        """Open the files that lie there now; the caller holds the lock file."""
+        change = self._change()
+        if self._writing is not None and change in (None, "removed", "mixed"):
+            return
+        if change == "log removed":
+            # Nobody has opened the file since, so what only the lost log held can be saved.
+            await self.writing.run(_save_log)
+        await self.close(keeps_log=change != "log removed")
+        await self.open_locked()
+
+    async def close(self, *, keeps_log: bool | None = None) -> None:
+        """Close both; the last to close empties the log into the file, unless it is kept out."""
+        if keeps_log is None:
+            keeps_log = not self._may_empty_log()
+        writing, reading = self._writing, self._reading
+        self._writing = self._reading = None
+        # A connection that only reads never empties the log: of files that were replaced, an old
+        # log would spoil the new database.
+        for database in (writing, reading) if keeps_log else (reading, writing):
+            if database is not None:
+                await database.close()
+
+    async def close_reading(self) -> None:
+        """Wait for the reads under way, so that nobody has to wait for them under the lock."""
+        self._is_closed = True
+        if self._reading is not None and self._may_empty_log():
+            await self._reading.close()
+            self._reading = None
+
+    def _may_empty_log(self) -> bool:
+        return self._change() in (None, "log removed")
+
+    def _there(self, database: Database | None) -> Database:
+        if database is not None:
+            return database
+        if self._is_closed:
+            raise StoreError("The store is closed; open it again.")
+        raise StoreMoved(f"{self.path} is being opened anew; try again.")
+
+    def _change(self) -> Change | None:
+        if self._identity is None:
+            return None
+        return change_since(self._identity, identity_of(self.path))
+
+    def _connect_to_write(self) -> sqlite3.Connection:
+        connection = open_migrated(self.path, deadline=self._deadline, lock=self.lock_file)
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        return connection
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        return connect(self.path, deadline=self._deadline, newest=SCHEMA_VERSION, readonly=True)
+
+
+def _save_log(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA wal_checkpoint(FULL)")

@@ -1,0 +1,55 @@
+"""The command `restore-backup` asks a person, wants --yes from a program, names what it kept."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture
+def damaged(recorded: Shell) -> Shell:
+    """A shell whose store is damaged and has a backup."""
+    recorded.done("backup", str(recorded.folder / "copy.db"))
+    with (recorded.home / "store.db").open("r+b") as file:
+        file.write(b"garbage garbage!")
+    return recorded
+
+
+def test_a_damaged_store_names_the_command_that_restores_it(damaged: Shell) -> None:
+    ran = damaged("sessions")
+    assert ran.code == 3
+    assert f": mcp-compaction restore-backup --home {damaged.home} FILE" in ran.err
+    assert damaged.done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
+    assert "81 messages" in damaged.done("sessions")
+
+
+def test_backup_names_the_command_that_uses_it(recorded: Shell) -> None:
+    copy = recorded.folder / "a copy.db"
+    *_, last = recorded.done("backup", str(copy)).splitlines()
+    program, *words = shlex.split(last.removeprefix("to use it: "))
+    assert program == "mcp-compaction"
+    assert words[:2] == ["restore-backup", "--home"]
+    assert recorded.bare(*words, "--yes").code == 0
+
+
+def test_a_program_has_to_say_yes(damaged: Shell) -> None:
+    ran = damaged("restore-backup", str(damaged.folder / "copy.db"))
+    assert ran.code == 2
+    assert ran.err.endswith("pass --yes to do it.\n")
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"yes\n", 0), (b"no\n", 1)])
+def test_a_person_is_asked(damaged: Shell, answer: bytes, code: int) -> None:
+    person = damaged.at_terminal()
+    ran = person("restore-backup", str(damaged.folder / "copy.db"), stdin=answer)
+    assert ran.code == code
+    assert "1 session and 81 messages? Type yes: " in ran.out
+    assert damaged("sessions").code == (0 if answer == b"yes\n" else 3)
+
+
+def test_what_lay_there_is_named(damaged: Shell) -> None:
+    out = damaged.done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
+    assert f"kept aside: {damaged.home / 'store-replaced-'}" in out
