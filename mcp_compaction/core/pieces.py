@@ -14,6 +14,7 @@ from mcp_compaction.core.decisions import decides
 from mcp_compaction.core.deeds import deed
 from mcp_compaction.core.markers import is_pleasantry, marker_groups
 from mcp_compaction.core.parts import Series
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
 _CLAUSE = re.compile(
@@ -143,6 +144,7 @@ def is_talk(messages: Sequence[Message]) -> bool:
     return said > _TALK * sum(message.tokens for message in messages)
 
 
+@read_once
 def telling_words(text: str) -> tuple[str, ...]:
     """The different words of a text that say something, in alphabetical order."""
     return tuple(sorted({_singular(w) for w in _WORD.findall(text.lower()) if _is_telling(w)}))

@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import log
 
 from mcp_compaction.core.decisions import settle
+from mcp_compaction.core.haystack import Haystack
 from mcp_compaction.core.honesty import is_planted
 from mcp_compaction.core.markers import marker_groups
 from mcp_compaction.core.parts import Count, plain
@@ -88,9 +89,9 @@ def promote(
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
     earlier = [one for one in earlier if one.by != "wanted"]
     found, is_talk = pieces(gone, earlier, markers)
-    said = plain(shown)
+    said = Haystack(plain(shown))
     overtaken = _overtaken(found)
-    found = [p for p in found if plain(_told(p)) not in said and id(p) not in overtaken]
+    found = [p for p in found if id(p) not in overtaken and not said.holds(plain(_told(p)))]
     of_user = [] if is_talk else _by(found, *OF_USER)
     chosen, used = _newest(of_user, room * _USER_SHARE // 100, count)
     doubts, cost = _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
