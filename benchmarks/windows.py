@@ -19,9 +19,10 @@ from tests.strategies import coding_session
 
 Json = dict[str, Any]
 
-_WORDS = tuple(
-    "retry limit queue worker index cache schema token upload invoice ledger report tenant webhook "
-    "digest audit export import parser router session billing search mailer planner".split()
+_WORDS = (
+    *("retry", "limit", "queue", "worker", "index", "cache", "schema", "token", "upload"),
+    *("invoice", "ledger", "report", "tenant", "webhook", "digest", "audit", "export", "import"),
+    *("parser", "router", "session", "billing", "search", "mailer", "planner"),
 )
 _RULES = (
     "Never push to main without a review.",
@@ -101,7 +102,9 @@ def _session(random: Random, number: int) -> Iterator[Json]:
     request = f"Fix the {topic} of ticket PROJ-{number + 100}. {random.choice(_RULES)}"
     yield {"role": "user", "content": f"{request} Don't forget to update docs/{topic}_{number}.md."}
     for step in range(random.randrange(4, 14)):
-        yield from _step(random, f"{number}_{step}", f"src/{topic}/{random.choice(_WORDS)}_{number}")
+        yield from _step(
+            random, f"{number}_{step}", f"src/{topic}/{random.choice(_WORDS)}_{number}"
+        )
     done = f"We decided to keep the {topic} in src/{topic}/core_{number}.py because it is simpler."
     figures = f"{random.randrange(90)} passed, latency_ms={random.randrange(5_000)}."
     yield {"role": "assistant", "content": f"{done} I updated docs/{topic}_{number}.md. {figures}"}

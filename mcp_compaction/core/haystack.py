@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 _RUN = re.compile(r"\S+")
-_NOWHERE: Sequence[int] = ()
 
 
 class Haystack:
@@ -25,9 +24,14 @@ class Haystack:
         inner = list(_RUN.finditer(part))[1:-1]
         if not inner:
             return part in self._places or part in self.text
-        rarest = min(inner, key=lambda run: len(self._places.get(run[0], _NOWHERE)))
+        places: Sequence[int] = ()
+        before = 0  # signs of the part before its rarest inner word
+        for run in inner:
+            stands = self._places.get(run[0])
+            if stands is None:
+                return False
+            if not places or len(stands) < len(places):
+                places, before = stands, run.start()
         return any(
-            self.text.startswith(part, place - rarest.start())
-            for place in self._places.get(rarest[0], _NOWHERE)
-            if place >= rarest.start()
+            self.text.startswith(part, place - before) for place in places if place >= before
         )

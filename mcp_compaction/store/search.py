@@ -152,7 +152,9 @@ def _stems(words: Collection[str]) -> dict[str, str]:
         )
         index.execute("CREATE VIRTUAL TABLE stem USING fts5vocab (said, instance)")
         index.executemany("INSERT INTO said (rowid, word) VALUES (?, ?)", enumerate(known))
-        found = {known[number]: stem for number, stem in index.execute("SELECT doc, term FROM stem")}
+        found = {
+            known[number]: stem for number, stem in index.execute("SELECT doc, term FROM stem")
+        }
     return {word: found.get(word, word) for word in words}
 
 

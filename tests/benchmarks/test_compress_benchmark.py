@@ -23,9 +23,7 @@ def test_the_exponent_is_the_power_with_which_times_grow(power: int) -> None:
 
 @pytest.mark.parametrize("kind", list(windows.GENERATED))
 def test_a_window_holds_the_tokens_asked_for_and_is_the_same_each_time(kind: str) -> None:
-    first, again = (
-        windows.window_of(windows.GENERATED[kind](), 5_000, estimate) for _ in range(2)
-    )
+    first, again = (windows.window_of(windows.GENERATED[kind](), 5_000, estimate) for _ in range(2))
     sizes = [sum(map(estimate, windows.texts_of([message]))) for message in first]
     assert first == again
     assert sum(sizes[:-1]) < 5_000 <= sum(sizes)
