@@ -20,6 +20,7 @@ _WORD = re.compile(r"[^\W_]+")
 _OF_KEYS = 0.6  # what a key counts beside a word, as in the store's index
 _SATURATION, _LENGTH = 1.2, 0.75  # BM25's k1 and b
 _LEAST_RARITY = 1e-6
+_TINY = 1e-9  # scores that differ by less are equal
 
 Stem = Callable[[Collection[str]], Mapping[str, str]]
 """Gives for words in small letters what an index knows each of them by."""
@@ -34,6 +35,7 @@ class Passage(NamedTuple):
     number: int  # of the message
     text: str
     keys: str = ""
+    marks: str = ""  # words that only add to its length
 
 
 class _Phrase(NamedTuple):
@@ -58,7 +60,8 @@ def find_holders(
 ) -> tuple[tuple[int, ...], ...]:
     """For each query, given by its terms, the messages among the best that hold all of them.
 
-    The best are so many as the limit says of all that hold any term, ranked by BM25.
+    The best are so many as the limit says of all that hold any term, ranked by BM25. Where no
+    message holds all, those count that hold all but one: a long line's last word may be cut.
     """
     texts = [_words(passage.text) for passage in passages]
     keys = [_words(passage.keys) if passage.keys else () for passage in passages]
@@ -82,7 +85,9 @@ def find_holders(
     places = _Places([passage.number for passage in passages], len(phrases))
     root = _tree(list(phrases), stems.values())
     for place, (text, key) in enumerate(zip(texts, keys, strict=True)):
-        places.add(root, place, [stems[word] for word in text], [stems[word] for word in key])
+        marks = len(passages[place].marks.split())
+        said, found_by = [stems[word] for word in text], [stems[word] for word in key]
+        places.add(root, place, said, found_by, marks)
     return tuple(places.best(terms, limit) for terms in asked)
 
 
@@ -100,9 +105,11 @@ class _Places:
         self._scores: dict[int, dict[int, float]] = {}
         self._highest: dict[int, float] = {}
 
-    def add(self, root: _Node, place: int, text: Sequence[str], keys: Sequence[str]) -> None:
+    def add(
+        self, root: _Node, place: int, text: Sequence[str], keys: Sequence[str], marks: int
+    ) -> None:
         """Note every phrase that stands in a passage."""
-        self._sizes[place] = len(text) + len(keys)
+        self._sizes[place] = len(text) + len(keys) + marks
         self._follow(root, text, place, 1.0)
         if keys:
             self._follow(root, keys, place, _OF_KEYS)
@@ -111,15 +118,17 @@ class _Places:
         """The messages that hold all the terms, without those that too many others outrank."""
         held = sorted((self._holding(term) for term in terms), key=len)
         found = held[0].intersection(*held[1:]) if held else frozenset[int]()
+        if not found and len(held) > 1:
+            found = _all_but_one(held)
         if not found or (len(terms) == 1 and len(found) <= limit):
             return tuple(sorted(found))
         # The rarest first: whoever holds none of them has little to score with.
         phrases = sorted({p for term in terms for p in term}, key=lambda p: len(self._counts[p]))
         own = (place for number in found for place in self._places_of[number])
         scores = self._by_message(own, phrases)
-        lowest = sorted(scores.values(), reverse=True)[:limit][-1]
+        lowest = sorted(scores.values(), reverse=True)[:limit][-1] - _TINY
         scores |= self._by_message(self._rivals(phrases, lowest, found), phrases)
-        ranked = sorted(scores, key=lambda number: (-scores[number], -number))
+        ranked = sorted(scores, key=lambda number: (-round(scores[number], 9), -number))
         return tuple(number for number in ranked[:limit] if number in found)
 
     def _rivals(self, phrases: Sequence[int], lowest: float, found: frozenset[int]) -> set[int]:
@@ -184,6 +193,12 @@ class _Places:
                     count[place] = count.get(place, 0.0) + worth
                 following += 1
                 node = node.following.get(words[following]) if following < last else None
+
+
+def _all_but_one(held: Sequence[frozenset[int]]) -> frozenset[int]:
+    """What is missing in at most one of some sets, which are sorted by size."""
+    likely = held[0] | held[1]  # whatever is in neither is missing in two
+    return frozenset(n for n in likely if sum(n not in numbers for numbers in held) == 1)
 
 
 def _tree(phrases: Sequence[_Phrase], stems: Iterable[str]) -> _Node:

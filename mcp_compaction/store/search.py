@@ -125,16 +125,13 @@ def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
     )
 
 
-_STEMMED = re.compile(r"[^\W\d_]+|\w*[^\x00-\x7f]\w*")  # what holds digits has no endings
-
-
 def search_many(
     connection: sqlite3.Connection, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """For each query the messages of one session that hold all its terms; of many the best."""
+    """For each query the messages of one session that hold its terms and rank among the best."""
     session = one_session(connection, scope)
     rows = connection.execute(
-        "SELECT number, text, keys FROM passage WHERE session = ? AND kind = 'm'"
+        "SELECT number, text, keys, marks FROM passage WHERE session = ? AND kind = 'm'"
         " ORDER BY number DESC, id DESC LIMIT ?",
         (session, _READ_AT_ONCE),
     )
@@ -144,7 +141,7 @@ def search_many(
 
 def _stems(words: Collection[str]) -> dict[str, str]:
     """The words as the index knows them; its tokenizer is only to be had by an index."""
-    known = [word for word in words if _STEMMED.fullmatch(word)]
+    known = [word for word in words if not (word.isascii() and word[-1].isdigit())]  # no ending
     with closing(sqlite3.connect(":memory:")) as index:
         index.execute(
             "CREATE VIRTUAL TABLE said USING fts5 (word, content = '', tokenize ="
@@ -152,9 +149,8 @@ def _stems(words: Collection[str]) -> dict[str, str]:
         )
         index.execute("CREATE VIRTUAL TABLE stem USING fts5vocab (said, instance)")
         index.executemany("INSERT INTO said (rowid, word) VALUES (?, ?)", enumerate(known))
-        found = {
-            known[number]: stem for number, stem in index.execute("SELECT doc, term FROM stem")
-        }
+        rows = index.execute("SELECT doc, term FROM stem").fetchall()
+    found = {known[number]: str(stem) for number, stem in rows}
     return {word: found.get(word, word) for word in words}
 
 
