@@ -149,8 +149,8 @@ def _stems(words: Collection[str]) -> dict[str, str]:
         )
         index.execute("CREATE VIRTUAL TABLE stem USING fts5vocab (said, instance)")
         index.executemany("INSERT INTO said (rowid, word) VALUES (?, ?)", enumerate(known))
-        rows = index.execute("SELECT doc, term FROM stem").fetchall()
-    found = {known[number]: str(stem) for number, stem in rows}
+        rows: list[tuple[int, str]] = index.execute("SELECT doc, term FROM stem").fetchall()
+    found = {known[number]: stem for number, stem in rows}
     return {word: found.get(word, word) for word in words}
 
 

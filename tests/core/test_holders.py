@@ -51,7 +51,7 @@ def best_by_hand(terms: Sequence[str], passages: Sequence[Passage], limit: int) 
             scores[passage.number] = max(score, scores.get(passage.number, 0.0))
     ranked = sorted(scores, key=lambda number: (-round(scores[number], 9), -number))
     holding = [{passages[n].number for n in found} for found in places]
-    return set(ranked[:limit]) & set.intersection(*holding)
+    return {number for number in ranked[:limit] if all(number in held for held in holding)}
 
 
 @given(
