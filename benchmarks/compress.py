@@ -1,51 +1,156 @@
-"""How long a compaction takes beside counting its tokens once, and whether recording stays linear.
+"""How long a compaction takes beside counting its tokens once, and whether its cost stays linear.
 
     python benchmarks/compress.py
+    python benchmarks/compress.py --sizes 50000,200000 --kinds joined,short
+    python benchmarks/compress.py --sessions FILE     JSON lines with a `messages` list, joined
 
-Everything runs on a real store in a temporary folder; speeds are compared within this one run.
+Everything runs on a real store in a temporary folder; CPU times are compared within this one run,
+and the exponent is 1 where they grow with the tokens alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import math
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the generated sessions live with the tests
 
+from benchmarks.windows import GENERATED, endless, read_sessions, texts_of, window_of
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.parts import text_of
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.formats import incoming, read
-from mcp_compaction.model import Ask, Compaction, SessionInfo
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import Ask, Compaction, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
-from tests.strategies import coding_session
 
-OTHERS = 100_000
-WINDOW = 200_000
-ROUNDS = 5
+SIZES = (50_000, 100_000, 200_000, 400_000, 800_000)
+MOST = {"coding": 10, "joined": 20, "short": 10, "sessions": 20}  # compress / count
+STEEPEST = 1.15
+_ROUNDS_OF = 400_000  # tokens; smaller windows are compressed several times, and the best counts
+_MOST_ROUNDS = 4
+
+Source = Callable[[], Iterator[dict[str, Any]]]
 
 
-async def main() -> None:
-    """Print both comparisons."""
+class Measured(NamedTuple):
+    """What one window took, in CPU seconds."""
+
+    tokens: int
+    messages: int
+    counting: float
+    compressing: float
+
+    @property
+    def ratio(self) -> float:
+        """Compressing as a multiple of counting once."""
+        return self.compressing / self.counting
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print how recording and compressing grow."""
+    parser = argparse.ArgumentParser(description="Compressing beside counting, and its growth.")
+    parser.add_argument("--sizes", type=_sizes, default=SIZES, help="tokens, with commas between")
+    parser.add_argument("--kinds", default=",".join(GENERATED), help="which generated sessions")
+    parser.add_argument("--sessions", type=Path, metavar="FILE", help="real ones, joined")
+    parser.add_argument("--no-recording", action="store_true", help="leave out recording")
+    options = parser.parse_args(argv)
+    kinds: dict[str, Source] = {name: GENERATED[name] for name in options.kinds.split(",") if name}
+    if options.sessions:
+        messages = read_sessions(options.sessions)
+        kinds["sessions"] = lambda: endless(messages)
+    asyncio.run(run(kinds, options.sizes, not options.no_recording))
+
+
+async def run(kinds: dict[str, Source], sizes: Sequence[int], with_recording: bool) -> None:
+    """Measure on one store; what recording leaves behind are the others beside each session."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = load_settings({"MCP_COMPACTION_HOME": folder})
-        compactor = await open_compactor(settings)
+        compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": folder}))
         try:
-            await record_throughput(compactor)
-            await compress_ratio(compactor)
+            best_counter().count("the ranks are loaded once, before anything is timed")
+            if with_recording:
+                await record_throughput(compactor)
+            for kind, source in kinds.items():
+                await print_kind(compactor, kind, source, sizes)
         finally:
             await compactor.close()
 
 
+async def print_kind(compactor: Compactor, kind: str, source: Source, sizes: Sequence[int]) -> None:
+    """One line a size, then the exponent over all of them."""
+    print(f"compressing {kind}    tokens  messages   count s  compress s   compress / count")
+    measured: list[Measured] = []
+    for size in sizes:
+        one = await measure(compactor, f"{kind}-{size}", source, size)
+        measured.append(one)
+        print(
+            f"{one.tokens:>{len(kind) + 22},}{one.messages:>10,}{one.counting:>10.3f}"
+            f"{one.compressing:>12.2f}{one.ratio:>19.1f}",
+            flush=True,
+        )
+    highest = max(one.ratio for one in measured)
+    print(f"  highest ratio {highest:.1f} (at most {MOST[kind]})", end="")
+    if len(measured) > 1:
+        steepness = exponent([one.tokens for one in measured], [m.compressing for m in measured])
+        print(f", exponent {steepness:.2f} (at most {STEEPEST})", end="")
+    print()
+
+
+async def measure(compactor: Compactor, name: str, source: Source, size: int) -> Measured:
+    """The best of a few compactions of one window, and of as many counts of it."""
+    counter = best_counter()
+    window = window_of(source(), size, counter.count)
+    texts = texts_of(window)
+    tokens = sum(map(counter.count, texts))
+    rounds = max(1, min(_MOST_ROUNDS, _ROUNDS_OF // size))
+    counts: list[float] = []
+    times: list[float] = []
+    for number in range(rounds):
+        began = time.process_time()
+        for text in texts:
+            counter.count(text)
+        counts.append(time.process_time() - began)
+        times.append(await compress_once(compactor, f"{name}-{number}", window, tokens))
+    return Measured(tokens, len(window), min(counts), min(times))
+
+
+async def compress_once(
+    compactor: Compactor, name: str, window: list[dict[str, Any]], tokens: int
+) -> float:
+    """CPU seconds of one real compaction down to 25 %, digest and verification included."""
+    key = SessionKey(project="/bench", name=name)
+    info, _ = await compactor.open(key, Traits(window_tokens=tokens))
+    await compactor.record(info, incoming(list(window)))
+    began = time.process_time()
+    outcome = await compactor.compress(info, Ask(reason="benchmark", target_percent=25))
+    seconds = time.process_time() - began
+    if not isinstance(outcome, Compaction):
+        raise SystemExit(f"the benchmark did not compress: {outcome}")
+    return seconds
+
+
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """The power of the size that the times grow with, fitted over all of them."""
+    logs = [(math.log(size), math.log(seconds)) for size, seconds in zip(sizes, times, strict=True)]
+    mean_x = sum(x for x, _ in logs) / len(logs)
+    mean_y = sum(y for _, y in logs) / len(logs)
+    spread = sum((x - mean_x) ** 2 for x, _ in logs)
+    return sum((x - mean_x) * (y - mean_y) for x, y in logs) / spread
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(size.replace("_", "")) for size in text.split(","))
+
+
 async def record_throughput(compactor: Compactor) -> None:
     """Messages a second at three sizes; what they leave behind fills the store."""
-    best_counter().count("the ranks are loaded once, before anything is timed")
     first, _ = await compactor.open(SessionKey(project="/others", name="warm-up"))
     await compactor.record(first, incoming([small_message(-n) for n in range(1_000)]))
     print("recording (batches of 1,000, about 200 characters each)")
@@ -65,57 +170,6 @@ async def record_throughput(compactor: Compactor) -> None:
     print(f"  rate at 100,000 / rate at 1,000: {rates[-1] / rates[0]:.2f}  (linear: about 1)")
 
 
-async def compress_ratio(compactor: Compactor) -> None:
-    """The time to compress a full window over the time to count it once."""
-    originals = full_window()
-    counting = min(count_once(originals) for _ in range(ROUNDS))
-    times: list[float] = []
-    for number in range(ROUNDS):
-        info, _ = await compactor.open(SessionKey(project="/bench", name=f"full-{number}"))
-        await compactor.record(info, incoming(list(originals)))
-        times.append(await compress_once(compactor, info))
-    best = min(times)
-    print(
-        f"compressing {WINDOW:,} tokens, {len(originals)} messages, {OTHERS:,} others in the store"
-    )
-    print(f"  count once {counting * 1000:.0f} ms, compress {best * 1000:.0f} ms")
-    print(f"  compress / count: {best / counting:.1f}  (at most 10)")
-
-
-async def compress_once(compactor: Compactor, info: SessionInfo) -> float:
-    """Seconds of one real compaction down to 25 %, digest and verification included."""
-    began = time.perf_counter()
-    outcome = await compactor.compress(info, Ask(reason="benchmark", target_percent=25))
-    seconds = time.perf_counter() - began
-    if not isinstance(outcome, Compaction) or outcome.receipt.shortfall:
-        raise SystemExit(f"the benchmark did not compress: {outcome}")
-    return seconds
-
-
-def count_once(originals: list[dict[str, Any]]) -> float:
-    """Seconds to count every part of every message."""
-    counter = best_counter()
-    parts = [p for m in incoming(list(originals)).messages for p in read(m.shape, m.raw)[1]]
-    texts = [text_of(part) for part in parts]
-    counter.count("warm")
-    began = time.perf_counter()
-    for text in texts:
-        counter.count(text)
-    return time.perf_counter() - began
-
-
-def full_window() -> list[dict[str, Any]]:
-    """A coding session of about a full window."""
-    counter = best_counter()
-    originals = coding_session(900, 400)
-    total = 0
-    for number, message in enumerate(incoming(list(originals)).messages):
-        total += sum(counter.count(text_of(part)) for part in read(message.shape, message.raw)[1])
-        if total >= WINDOW and number % 2 == 0:
-            return originals[: number + 1]
-    raise SystemExit(f"only {total} tokens were generated")
-
-
 def small_message(number: int) -> dict[str, Any]:
     """A message of about 200 characters that no other equals."""
     words = (
@@ -129,4 +183,4 @@ def small_message(number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -23,7 +23,7 @@ from mcp_compaction.core.parts import Count, compact_json, whole_text
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
-from mcp_compaction.core.question import read_query, words_alone
+from mcp_compaction.core.question import read_query, terms_of, words_alone
 from mcp_compaction.core.recall import choose
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.refs import HOW, Ref, Refs, number_of, parse_refs
@@ -105,6 +105,8 @@ REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to 
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest
 
 Progress = Callable[[str], Awaitable[None]]
+Drafts = list[tuple[SummaryRequest, Draft]]
+"""What was asked for in one compaction, and what came: nothing is paid for twice."""
 
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
@@ -388,7 +390,7 @@ class Compactor:
             info=session.info,
             fill=fill,
             pressure=pressure(fill, self._rules(session)),
-            would_free=await self._drive(session, dry, _in_silence),
+            would_free=await self._drive(session, dry, _in_silence, []),
             pins=session.pins,
             digests=len(session.digests),
             events=tuple(sorted(counts.items())),
@@ -785,6 +787,7 @@ class Compactor:
         return allowance(session, await self._store.spent(None, hour_ago), self._limits)
 
     async def _compress(self, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
+        drafts: Drafts = []
         for _ in range(_MOST_TRIES):
             await progress("reading the session")
             session = await self.load(info)
@@ -794,7 +797,7 @@ class Compactor:
                     "first."
                 )
             _check_span(ask, session)
-            outcome = await self._drive(session, ask, progress)
+            outcome = await self._drive(session, ask, progress, drafts)
             if not isinstance(outcome, Compaction):
                 return outcome
             offered = await self._offer(session, _MOST_OFFERED_ON_RECEIPT)
@@ -809,7 +812,9 @@ class Compactor:
             "the session is as it was. Call again."
         )
 
-    async def _drive(self, session: Session, ask: Ask, progress: Progress) -> Outcome:
+    async def _drive(
+        self, session: Session, ask: Ask, progress: Progress, drafts: Drafts
+    ) -> Outcome:
         """Run the flow, answering what it asks for."""
         running = self._flow(session, ask)
         has_fallen = False
@@ -821,7 +826,7 @@ class Compactor:
                     # Who failed once in a compaction is not waited for again.
                     answer = extract(request)
                 else:
-                    answer = await self._answer(session, request)
+                    answer = await self._answer(session, request, drafts)
                 if isinstance(answer, Draft) and answer.note and answer.author == "extractive":
                     has_fallen = True
                 request = running.send(answer)
@@ -833,13 +838,17 @@ class Compactor:
         return flow(session, rules, ask, self._clock.now(), count, self._counter.precision)
 
     async def _answer(
-        self, session: Session, request: SummaryRequest | SearchRequest
+        self, session: Session, request: SummaryRequest | SearchRequest, drafts: Drafts
     ) -> Draft | Found:
         match request:
             case SummaryRequest():
-                return await self._summarize(session.info, request)
+                known = next((draft for asked, draft in drafts if asked == request), None)
+                draft = known or await self._summarize(session.info, request)
+                if known is None:
+                    drafts.append((request, draft))
+                return draft
             case SearchRequest():
-                queries = [SearchQuery(terms=words_alone(text).terms) for text in request.queries]
+                queries = [SearchQuery(terms=terms_of(text)) for text in request.queries]
                 hits = await self._store.search_many(_scope(session.info), queries, request.limit)
                 return Found(hits=hits)
             case _:

@@ -9,6 +9,7 @@ from itertools import chain
 
 from mcp_compaction.core.parts import plain
 from mcp_compaction.core.patterns import FENCED, INLINE_CODE, QUOTED, any_of
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.model import Candidate, Digest, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
@@ -53,6 +54,7 @@ def _is_known(text: str, known: Iterable[str]) -> bool:
     return any(words in pinned or pinned in words for pinned in known)
 
 
+@read_once
 def standing(text: str) -> tuple[str, ...]:
     """The sentences of a text that state a constraint which outlasts the task, word for word."""
     return tuple(said for said, masked in _sentences(text) if _is_standing(masked))

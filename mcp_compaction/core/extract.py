@@ -257,8 +257,11 @@ def _facts(
     is_work = any(message.calls for message in messages)
     ranked: tuple[list[Item], list[Item]] = ([], [])
     for one in reversed(said):
-        if one.message.role == "assistant":
-            ranked[bool(one.message.calls)].extend(
+        if len(ranked[0]) >= _MOST_FACTS:
+            break
+        found = ranked[bool(one.message.calls)]
+        if one.message.role == "assistant" and len(found) < _MOST_FACTS:
+            found.extend(
                 Item(text=_short(sentence.text), refs=(one.message.ref,))
                 for sentence in one.sentences
                 if plain(sentence.text) not in told and _is_fact(sentence, is_work)

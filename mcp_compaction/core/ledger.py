@@ -22,6 +22,7 @@ from mcp_compaction.core.deeds import (
 )
 from mcp_compaction.core.markers import Sentence, speech
 from mcp_compaction.core.patterns import word_set
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult, Value
 
 
@@ -113,15 +114,20 @@ def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     found: dict[str, tuple[int, Item]] = {}
     for place, message in enumerate(messages):
         if message.role == "user":
-            for sentence in speech(message.text):
-                if leaves_open(sentence) and not standing(sentence.text):
-                    item = Item(text=sentence.text, refs=(message.ref,), provenance="verbatim")
-                    found[sentence.text] = (place, item)
+            for text in _tasks_in(message.text):
+                item = Item(text=text, refs=(message.ref,), provenance="verbatim")
+                found[text] = (place, item)
     if not found:
         return ()
     items = tuple(item for _, item in found.values())
     closed = _closed_at(items, messages)
     return tuple(i for place, i in found.values() if closed.get(i.text, -1) <= place)
+
+
+@read_once
+def _tasks_in(text: str) -> tuple[str, ...]:
+    """The sentences of a text that leave something to be done and are no rules."""
+    return tuple(s.text for s in speech(text) if leaves_open(s) and not standing(s.text))
 
 
 def unfinished(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:
@@ -409,12 +415,17 @@ def _done(message: Message) -> Iterable[_Told]:
                 yield _Told(frozenset(), of, is_spoken=False)
                 if verbs := _wanted(task.text).verbs:
                     yield _Told(verbs, of, is_spoken=False)
-    if message.role in ("assistant", "user") and _DONE.search(message.text):
-        for sentence in speech(message.text):
-            yield from _told_done(sentence.text, sentence.bare)
+    if message.role in ("assistant", "user"):
+        yield from _done_in(message.text)
 
 
-@lru_cache(maxsize=8_192)
+@read_once
+def _done_in(text: str) -> tuple[_Told, ...]:
+    if not _DONE.search(text):
+        return ()
+    return tuple(t for sentence in speech(text) for t in _told_done(sentence.text, sentence.bare))
+
+
 def _told_done(text: str, bare: str) -> tuple[_Told, ...]:
     if _NOT_DONE.search(bare):
         return ()

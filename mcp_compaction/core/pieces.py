@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import cast
 
@@ -14,6 +15,7 @@ from mcp_compaction.core.decisions import decides
 from mcp_compaction.core.deeds import deed
 from mcp_compaction.core.markers import is_pleasantry, marker_groups
 from mcp_compaction.core.parts import Series
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
 _CLAUSE = re.compile(
@@ -143,9 +145,16 @@ def is_talk(messages: Sequence[Message]) -> bool:
     return said > _TALK * sum(message.tokens for message in messages)
 
 
+@read_once
 def telling_words(text: str) -> tuple[str, ...]:
     """The different words of a text that say something, in alphabetical order."""
-    return tuple(sorted({_singular(w) for w in _WORD.findall(text.lower()) if _is_telling(w)}))
+    return tuple(sorted({told for w in _WORD.findall(text.lower()) if (told := _told_by(w))}))
+
+
+@lru_cache(maxsize=65_536)
+def _told_by(word: str) -> str:
+    """What a word stands for where it says something, else nothing."""
+    return _singular(word) if _is_telling(word) else ""
 
 
 def _is_telling(word: str) -> bool:
@@ -193,12 +202,17 @@ def _trimmed(text: str, common: Collection[str]) -> str:
 
 
 def _tells_nothing(word: str, common: Collection[str]) -> bool:
+    told = _told_in(word)
+    return told is not None and all(part in common for part in told)
+
+
+@lru_cache(maxsize=65_536)
+def _told_in(word: str) -> tuple[str, ...] | None:
+    """What the parts of a joined word stand for where they say something; None: it negates."""
     if _NEGATION.search(word):
-        return False
+        return None
     parts = _WORD.findall(word.lower())
-    return all(
-        not _is_telling(part) or _singular(part) in common or part.endswith("ly") for part in parts
-    )
+    return tuple(told for part in parts if not part.endswith("ly") and (told := _told_by(part)))
 
 
 def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterator[tuple[By, str]]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import log
 
 from mcp_compaction.core.decisions import settle
+from mcp_compaction.core.haystack import Haystack
 from mcp_compaction.core.honesty import is_planted
 from mcp_compaction.core.markers import marker_groups
 from mcp_compaction.core.parts import Count, plain
@@ -88,9 +89,9 @@ def promote(
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
     earlier = [one for one in earlier if one.by != "wanted"]
     found, is_talk = pieces(gone, earlier, markers)
-    said = plain(shown)
+    said = Haystack(plain(shown))
     overtaken = _overtaken(found)
-    found = [p for p in found if plain(_told(p)) not in said and id(p) not in overtaken]
+    found = [p for p in found if id(p) not in overtaken and not said.holds(plain(_told(p)))]
     of_user = [] if is_talk else _by(found, *OF_USER)
     chosen, used = _newest(of_user, room * _USER_SHARE // 100, count)
     doubts, cost = _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
@@ -230,10 +231,10 @@ def _cost(piece: Piece, count: Count) -> int:
 def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Count) -> list[Piece]:
     choices = [_choice(piece) for piece in found]
     rarity = _rarity(choices)
+    gains = {name: worth * _DECAY ** covered.get(name, 0) for name, worth in rarity.items()}
 
     def worth(choice: _Choice) -> float:
-        gain = sum(rarity[name] * _DECAY ** covered[name] for name in choice.features)
-        return gain * choice.weight
+        return sum(map(gains.__getitem__, choice.features)) * choice.weight
 
     queue = [(-worth(choice), number) for number, choice in enumerate(choices)]
     heapify(queue)
@@ -257,6 +258,7 @@ def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Coun
         if used + cost <= room and not (is_line and cost > lines) and _is_harmless(choice.piece):
             chosen.append(choice.piece)
             covered.update(choice.features)
+            gains.update((f, rarity[f] * _DECAY ** covered[f]) for f in choice.features)
             used += cost
             lines -= cost if is_line else 0
     return chosen
@@ -282,11 +284,12 @@ def _worth_of(name: str, said_in: int, messages: int) -> float:
 def _choice(piece: Piece) -> _Choice:
     text = piece.text
     cost = len(text) / 4 + 1
+    names = 0 if text.islower() else len(_NAME.findall(text))  # most lines name nobody
     facts = (
         1
         + 0.3 * min(2, len(_NUMBER.findall(text)))
-        + 0.8 * min(2, len(_NAME.findall(text)))
-        + 0.6 * bool(_QUOTE.search(text))
+        + 0.8 * min(2, names)
+        + 0.6 * bool('"' in text and _QUOTE.search(text))
         + 0.15 * bool(_TURN.search(text))
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0

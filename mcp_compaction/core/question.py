@@ -90,14 +90,19 @@ def read_query(text: str, now: datetime | None = None) -> Question:
 def words_alone(text: str) -> Question:
     """The words of a text that is looked for as it stands: nothing in it narrows the search."""
     text = text[:_MOST_CHARS]
-    words = [w.strip(".,:;")[:_MOST_LETTERS] for w in _WORD.findall(_SHORTENED.sub(" ", text))]
+    terms = terms_of(text)
+    telling = (w for w in terms if w.lower() not in _STOP)
+    named = tuple(dict.fromkeys(w.lower() for w in telling if w[0].isupper()))
+    return Question(text=text, terms=terms[:MOST_TERMS], named=named)
+
+
+def terms_of(text: str) -> tuple[str, ...]:
+    """The different words of a text that tell something; where none does, all of them."""
+    found = _WORD.findall(_SHORTENED.sub(" ", text[:_MOST_CHARS]))
+    words = [w.strip(".,:;")[:_MOST_LETTERS] for w in found]
     terms = [w for w in words if w and any(c.isalnum() for c in w)]
     telling = [w for w in terms if w.lower() not in _STOP]
-    return Question(
-        text=text,
-        terms=tuple(dict.fromkeys(telling or terms))[:MOST_TERMS],
-        named=tuple(dict.fromkeys(w.lower() for w in telling if w[0].isupper())),
-    )
+    return tuple(dict.fromkeys(telling or terms))
 
 
 def said_back(text: str) -> str:

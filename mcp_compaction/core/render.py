@@ -130,8 +130,8 @@ def _first_run(body: Sequence[Entry]) -> int:
 
 def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
     """Changed files and failures of all digests first, then by kind; the newest digest first."""
-    in_time = sorted(digests, key=lambda d: d.last)
-    return sorted(merge_index(d.index for d in in_time), key=usefulness)
+    in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
+    return sorted(in_time[0] if len(in_time) == 1 else merge_index(in_time), key=usefulness)
 
 
 def _index_line(kind: IndexKind, by_ref: dict[str, list[str]]) -> str:

@@ -229,9 +229,13 @@ def guarded(blocks: Sequence[Block], policy: Policy, tail_most: int | None) -> t
     """The blocks, each step with the guard it has among them."""
     guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
     return tuple(
-        block.model_copy(update={"guard": next(guards)}) if isinstance(block, StepBlock) else block
+        _with_guard(block, next(guards)) if isinstance(block, StepBlock) else block
         for block in blocks
     )
+
+
+def _with_guard(block: StepBlock, guard: Guard | None) -> StepBlock:
+    return block if block.guard == guard else block.model_copy(update={"guard": guard})
 
 
 def _guards(

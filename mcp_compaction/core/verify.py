@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from mcp_compaction.core.haystack import Haystack
 from mcp_compaction.core.identifiers import Finding, find, of_parts
 from mcp_compaction.core.parts import plain, shown_parts, words_of
 from mcp_compaction.core.quoting import defuse
@@ -46,8 +47,9 @@ def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, li
     targets = dict.fromkeys(f for message in gone for f in found[message.seq])
     in_view = _in_view(shown, found)
     # Commands and error lines are found whole in a message; in a record they stand among others.
-    records = "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
-    in_view |= {f for f in targets if f.kind in ("command", "error") and defuse(f.text) in records}
+    records = Haystack("\n".join(p.text for p in shown if isinstance(p, ShownRecord)))
+    lines = (f for f in targets if f.kind in ("command", "error") and f not in in_view)
+    in_view |= {f for f in lines if records.holds(defuse(f.text))}
     refs = _refs_shown(shown)
     small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
     retained = tuple(f for f in targets if f in in_view)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from mcp_compaction.core.holders import Passage, find_holders
 from mcp_compaction.core.question import MOST_TERMS
 from mcp_compaction.core.terms import Way, ways
 from mcp_compaction.model import Hit, Match, Matches, TermMatches, Worth
@@ -27,6 +29,7 @@ _RANKED = 1_500  # matches worth ranking; a question's common words alone would 
 _COUNTED = 5_000  # places of a word, from which on one is as common as another
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
+_READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
 _MOST_MARKED = 200  # sessions of a scope that are named to the index
 
 
@@ -125,49 +128,33 @@ def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
     )
 
 
-_MATCHES = (
-    " FROM passage_index CROSS JOIN passage ON passage.id = passage_index.rowid"
-    " WHERE passage_index MATCH asked.value"
-    " AND passage.session = ? AND passage.kind = 'm'"
-)
-_ANY = f"SELECT DISTINCT passage.number AS number {_MATCHES} LIMIT ?"
-# A message may have several passages: it counts once, with its best.
-_BEST = (
-    f"SELECT passage.number AS number {_MATCHES} GROUP BY passage.number"
-    " ORDER BY min(passage_index.rank), passage.number DESC LIMIT ?"
-)
-
-
 def search_many(
     connection: sqlite3.Connection, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """For each query the numbers of the messages of one session that match best."""
+    """For each query the messages of one session that hold its terms and rank among the best."""
     session = one_session(connection, scope)
-    asked = {number: _any_term(query.terms, session) for number, query in enumerate(queries)}
-    # Ranking weighs each phrase against the whole store, which is dear; where no more messages
-    # match than are wanted there is nothing to choose.
-    found = _match_all(connection, _ANY, asked, (session, limit + 1))
-    many = {number: asked[number] for number, seqs in found.items() if len(seqs) > limit}
-    found |= _match_all(connection, _BEST, many, (session, limit))
-    return tuple(found.get(number, ()) for number in range(len(queries)))
-
-
-def _match_all(
-    connection: sqlite3.Connection, select: str, asked: dict[int, str], within: tuple[int, ...]
-) -> dict[int, tuple[int, ...]]:
     rows = connection.execute(
-        f"SELECT asked.key, (SELECT json_group_array(number) FROM ({select}))"
-        " FROM json_each(?) AS asked WHERE asked.value <> ''",
-        (*within, json.dumps(asked)),
+        "SELECT number, text, keys, marks FROM passage WHERE session = ? AND kind = 'm'"
+        " ORDER BY number DESC, id DESC LIMIT ?",
+        (session, _READ_AT_ONCE),
     )
-    return {int(key): tuple(json.loads(numbers)) for key, numbers in rows}
+    terms = [query.terms[:MOST_TERMS] for query in queries]
+    return find_holders(terms, [Passage(*row) for row in rows], limit, _stems)
 
 
-def _any_term(terms: Sequence[str], session: int) -> str:
-    found = [expression for term in terms[:MOST_TERMS] if (expression := _any_way(term))]
-    if not found:
-        return ""
-    return f"{{text keys}} : ({' OR '.join(found)}) AND marks : {session_mark(session)}"
+def _stems(words: Collection[str]) -> dict[str, str]:
+    """The words as the index knows them; its tokenizer is only to be had by an index."""
+    known = [word for word in words if not (word.isascii() and word[-1].isdigit())]  # no ending
+    with closing(sqlite3.connect(":memory:")) as index:
+        index.execute(
+            "CREATE VIRTUAL TABLE said USING fts5 (word, content = '', tokenize ="
+            " 'porter unicode61')"
+        )
+        index.execute("CREATE VIRTUAL TABLE stem USING fts5vocab (said, instance)")
+        index.executemany("INSERT INTO said (rowid, word) VALUES (?, ?)", enumerate(known))
+        rows: list[tuple[int, str]] = index.execute("SELECT doc, term FROM stem").fetchall()
+    found = {known[number]: stem for number, stem in rows}
+    return {word: found.get(word, word) for word in words}
 
 
 def _any_way(term: str, is_start: bool = False) -> str:

@@ -1,0 +1,53 @@
+"""The compress benchmark: its exponent, its sessions, and its smallest run."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from benchmarks import compress, windows
+from mcp_compaction.core.identifiers import find
+from mcp_compaction.core.tokens import estimate
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_the_exponent_is_the_power_with_which_times_grow(power: int) -> None:
+    sizes = [50_000, 100_000, 400_000]
+    times = [2e-5 * size**power for size in sizes]
+    assert abs(compress.exponent(sizes, times) - power) < 1e-9
+
+
+@pytest.mark.parametrize("kind", list(windows.GENERATED))
+def test_a_window_holds_the_tokens_asked_for_and_is_the_same_each_time(kind: str) -> None:
+    first, again = (windows.window_of(windows.GENERATED[kind](), 5_000, estimate) for _ in range(2))
+    sizes = [sum(map(estimate, windows.texts_of([message]))) for message in first]
+    assert first == again
+    assert sum(sizes[:-1]) < 5_000 <= sum(sizes)
+
+
+def test_joined_sessions_name_thousands_of_things() -> None:
+    messages = islice(windows.joined(), 2_000)
+    found = {finding for text in windows.texts_of(messages) for finding in find(text)}
+    assert len(found) > 2_000
+
+
+def test_a_small_run_prints_ratio_and_exponent_of_every_kind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sessions = tmp_path / "sessions.jsonl"
+    lines = ({"messages": list(islice(windows.joined(), n, n + 40))} for n in (0, 40))
+    sessions.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    compress.main(["--sizes", "4000,8000", "--no-recording", "--sessions", str(sessions)])
+    said = capsys.readouterr().out
+    for kind in ("coding", "joined", "short", "sessions"):
+        assert f"compressing {kind}" in said
+    assert len(re.findall(r"exponent -?\d\.\d\d", said)) == 4
+
+
+def test_a_file_with_too_little_in_it_is_refused() -> None:
+    with pytest.raises(SystemExit, match="smaller --sizes"):
+        windows.window_of(iter([{"role": "user", "content": "hello"}]), 5_000, estimate)

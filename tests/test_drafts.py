@@ -1,0 +1,135 @@
+"""A draft is asked for once in a compaction, however often the view changes under it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from mcp_compaction.compactor import FALLBACK, Compactor, Parts
+from mcp_compaction.core.extract import extract
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import SummarizerError
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Draft,
+    Failed,
+    ModelCall,
+    SessionInfo,
+    SummaryRequest,
+    Traits,
+)
+from mcp_compaction.ports import SessionKey, Summarizer
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.wiring import SystemClock
+from tests.strategies import coding_session
+
+CALL = ModelCall(model="model-x", seconds=1.0, input_tokens=2_000, output_tokens=300, cost=0.01)
+
+
+class Counting:
+    """A model that counts what it is asked for."""
+
+    name = "counting"
+
+    def __init__(self, error: SummarizerError | None = None) -> None:
+        self.spans: list[tuple[int, int]] = []
+        self._error = error
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        self.spans.append((request.first, request.last))
+        if self._error is not None:
+            raise self._error
+        return extract(request).model_copy(update={"author": "model-x", "calls": (CALL,)})
+
+
+Story = Callable[[Compactor, SessionInfo], Awaitable[None]]
+
+
+def play(folder: Path, summarizer: Summarizer, story: Story) -> None:
+    """A story in which a session was compressed once and has gone on since."""
+
+    async def played() -> None:
+        parts = Parts(
+            store=await open_store(folder / "store.db"),
+            summarizer=summarizer,
+            counter=EstimateCounter(),
+            clock=SystemClock(),
+            policy=Policy(window_tokens=20_000),
+        )
+        compactor = Compactor(parts)
+        try:
+            key, traits = SessionKey(project="/p", name="work"), Traits(owns_window=True)
+            info, _ = await compactor.open(key, traits)
+            steps = coding_session(50, 400)
+            await compactor.record(info, incoming(steps[:50]))
+            without = compactor.with_summarizer(lambda _: Counting())
+            first = await without.compress(info, Ask(reason="first", force=True))
+            assert isinstance(first, Compaction)
+            await compactor.record(info, incoming(steps[50:]))
+            await story(compactor, info)
+        finally:
+            await compactor.close()
+
+    asyncio.run(played())
+
+
+def test_a_view_that_changed_meanwhile_costs_no_second_call(tmp_path: Path) -> None:
+    model = Counting()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        gone = iter(("m3", "m5"))
+
+        async def change_view(doing: str) -> None:
+            if doing == "saving" and (ref := next(gone, None)):
+                assert isinstance(await compactor.page_in(info, ref), Compaction)
+
+        outcome = await compactor.compress(info, Ask(reason="again", force=True), change_view)
+        assert isinstance(outcome, Compaction)
+        assert next(gone, None) is None
+        stats = await compactor.stats(info)
+        assert stats.system.calls == 2  # one for each compaction
+
+    play(tmp_path, model, story)
+    assert len(model.spans) == 1
+
+
+def test_a_span_that_changed_meanwhile_is_asked_for_anew(tmp_path: Path) -> None:
+    model = Counting()
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        first = min(m.seq for m in (await compactor.load(info)).messages if m.seq > 1)
+        other = compactor.with_summarizer(lambda _: Counting())
+        span = (first, first + 5)
+        left = [Ask(reason="another's", span=span)]
+
+        async def take_a_span(doing: str) -> None:
+            if doing == "saving" and left:
+                assert isinstance(await other.compress(info, left.pop()), Compaction)
+
+        outcome = await compactor.compress(info, Ask(reason="again", force=True), take_a_span)
+        assert isinstance(outcome, Compaction)
+
+    play(tmp_path, model, story)
+    assert len(model.spans) == len(set(model.spans)) > 1
+
+
+def test_a_model_that_failed_is_not_asked_again_for_the_same_span(tmp_path: Path) -> None:
+    model = Counting(SummarizerError("the endpoint refused the key", (CALL,)))
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        gone = iter(("m3", "m5", "m7"))
+
+        async def change_view(doing: str) -> None:
+            if doing == "saving":
+                assert isinstance(await compactor.page_in(info, next(gone)), Compaction)
+
+        outcome = await compactor.compress(info, Ask(reason="again", force=True), change_view)
+        assert isinstance(outcome, Failed)
+        assert dict((await compactor.stats(info)).events)[FALLBACK] == 1
+
+    play(tmp_path, model, story)
+    assert len(model.spans) == 1
