@@ -697,7 +697,8 @@ def test_a_prompt_asked_for_without_arguments_says_what_to_ask_with(
             said = await refusal(chat, "resume", arguments)
             assert "Known here: garden, tax-2026." in said
             assert 'Pass session="NAME"' in said
-        for arguments in (None, {}, {"session": "garden"}):
+        nothing: tuple[dict[str, str] | None, ...] = (None, {})
+        for arguments in nothing:
             assert await refusal(chat, "pin", arguments) == (
                 'pin: text is required. Nothing was done; ask again with "arguments": {"text": …}.'
             )
