@@ -3,6 +3,7 @@
     python benchmarks/compress.py
     python benchmarks/compress.py --sizes 50000,200000 --kinds joined,short
     python benchmarks/compress.py --sessions FILE     JSON lines with a `messages` list, joined
+    python benchmarks/compress.py --forced            as force=true does it, not down to 25 %
 
 Everything runs on a real store in a temporary folder; CPU times are compared within this one run,
 and the exponent is 1 where they grow with the tokens alone.
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import math
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +29,7 @@ from benchmarks.windows import GENERATED, endless, read_sessions, texts_of, wind
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import incoming
-from mcp_compaction.model import Ask, Compaction, Traits
+from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
@@ -36,6 +39,7 @@ MOST = {"coding": 10, "joined": 20, "short": 10, "sessions": 20}  # compress / c
 STEEPEST = 1.15
 _ROUNDS_OF = 400_000  # tokens; smaller windows are compressed several times, and the best counts
 _MOST_ROUNDS = 4
+_CACHED = type(lru_cache(maxsize=1)(len))
 
 Source = Callable[[], Iterator[dict[str, Any]]]
 
@@ -60,16 +64,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", type=_sizes, default=SIZES, help="tokens, with commas between")
     parser.add_argument("--kinds", default=",".join(GENERATED), help="which generated sessions")
     parser.add_argument("--sessions", type=Path, metavar="FILE", help="real ones, joined")
+    parser.add_argument("--forced", action="store_true", help="compress with force, no target")
     parser.add_argument("--no-recording", action="store_true", help="leave out recording")
     options = parser.parse_args(argv)
     kinds: dict[str, Source] = {name: GENERATED[name] for name in options.kinds.split(",") if name}
     if options.sessions:
         messages = read_sessions(options.sessions)
         kinds["sessions"] = lambda: endless(messages)
-    asyncio.run(run(kinds, options.sizes, not options.no_recording))
+    how = {"force": True} if options.forced else {"target_percent": 25}
+    ask = Ask.model_validate({"reason": "benchmark", **how})
+    asyncio.run(run(kinds, options.sizes, ask, not options.no_recording))
 
 
-async def run(kinds: dict[str, Source], sizes: Sequence[int], with_recording: bool) -> None:
+async def run(
+    kinds: dict[str, Source], sizes: Sequence[int], ask: Ask, with_recording: bool
+) -> None:
     """Measure on one store; what recording leaves behind are the others beside each session."""
     with tempfile.TemporaryDirectory() as folder:
         compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": folder}))
@@ -78,32 +87,31 @@ async def run(kinds: dict[str, Source], sizes: Sequence[int], with_recording: bo
             if with_recording:
                 await record_throughput(compactor)
             for kind, source in kinds.items():
-                await print_kind(compactor, kind, source, sizes)
+                measured = [
+                    await measure(compactor, f"{kind}-{size}", source, size, ask) for size in sizes
+                ]
+                print_kind(kind, measured)
         finally:
             await compactor.close()
 
 
-async def print_kind(compactor: Compactor, kind: str, source: Source, sizes: Sequence[int]) -> None:
+def print_kind(kind: str, measured: Sequence[Measured]) -> None:
     """One line a size, then the exponent over all of them."""
     print(f"compressing {kind}    tokens  messages   count s  compress s   compress / count")
-    measured: list[Measured] = []
-    for size in sizes:
-        one = await measure(compactor, f"{kind}-{size}", source, size)
-        measured.append(one)
+    for one in measured:
         print(
             f"{one.tokens:>{len(kind) + 22},}{one.messages:>10,}{one.counting:>10.3f}"
-            f"{one.compressing:>12.2f}{one.ratio:>19.1f}",
-            flush=True,
+            f"{one.compressing:>12.2f}{one.ratio:>19.1f}"
         )
     highest = max(one.ratio for one in measured)
     print(f"  highest ratio {highest:.1f} (at most {MOST[kind]})", end="")
     if len(measured) > 1:
         steepness = exponent([one.tokens for one in measured], [m.compressing for m in measured])
         print(f", exponent {steepness:.2f} (at most {STEEPEST})", end="")
-    print()
+    print(flush=True)
 
 
-async def measure(compactor: Compactor, name: str, source: Source, size: int) -> Measured:
+async def measure(compactor: Compactor, name: str, source: Source, size: int, ask: Ask) -> Measured:
     """The best of a few compactions of one window, and of as many counts of it."""
     counter = best_counter()
     window = window_of(source(), size, counter.count)
@@ -117,23 +125,29 @@ async def measure(compactor: Compactor, name: str, source: Source, size: int) ->
         for text in texts:
             counter.count(text)
         counts.append(time.process_time() - began)
-        times.append(await compress_once(compactor, f"{name}-{number}", window, tokens))
+        key = SessionKey(project="/bench", name=f"{name}-{number}")
+        info, _ = await compactor.open(key, Traits(window_tokens=tokens))
+        await compactor.record(info, incoming(list(window)))
+        times.append(await compress_once(compactor, info, ask))
     return Measured(tokens, len(window), min(counts), min(times))
 
 
-async def compress_once(
-    compactor: Compactor, name: str, window: list[dict[str, Any]], tokens: int
-) -> float:
-    """CPU seconds of one real compaction down to 25 %, digest and verification included."""
-    key = SessionKey(project="/bench", name=name)
-    info, _ = await compactor.open(key, Traits(window_tokens=tokens))
-    await compactor.record(info, incoming(list(window)))
+async def compress_once(compactor: Compactor, info: SessionInfo, ask: Ask) -> float:
+    """CPU seconds of one real compaction, digest and verification included."""
+    forget_what_was_read()
     began = time.process_time()
-    outcome = await compactor.compress(info, Ask(reason="benchmark", target_percent=25))
+    outcome = await compactor.compress(info, ask)
     seconds = time.process_time() - began
     if not isinstance(outcome, Compaction):
         raise SystemExit(f"the benchmark did not compress: {outcome}")
     return seconds
+
+
+def forget_what_was_read() -> None:
+    """Empty all caches: an earlier round must not make a later one of the same texts cheaper."""
+    for found in gc.get_objects():
+        if isinstance(found, _CACHED):
+            found.cache_clear()
 
 
 def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
