@@ -41,6 +41,7 @@ from mcp_compaction.store.sqlite import SqliteStore, open_store
 
 T = TypeVar("T")
 
+PATIENCE = 120.0  # seconds; only a net against hanging
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 PROJECT = "/home/ann/shop"
 KEY = SessionKey(project=PROJECT, name="checkout")
@@ -146,7 +147,7 @@ def compaction(base: int = 0, number: int = 1, upto: int = 6) -> Compaction:
 
 
 @asynccontextmanager
-async def opened(path: Path, deadline: float = 120.0) -> AsyncGenerator[SqliteStore]:
+async def opened(path: Path, deadline: float = PATIENCE) -> AsyncGenerator[SqliteStore]:
     """A store that is closed afterwards."""
     store = await open_store(path, deadline)
     try:
@@ -155,11 +156,13 @@ async def opened(path: Path, deadline: float = 120.0) -> AsyncGenerator[SqliteSt
         await store.close()
 
 
-def with_store(path: Path, use: Callable[[SqliteStore], Awaitable[T]]) -> T:
+def with_store(
+    path: Path, use: Callable[[SqliteStore], Awaitable[T]], deadline: float = PATIENCE
+) -> T:
     """What a coroutine gives that uses a store."""
 
     async def main() -> T:
-        async with opened(path) as store:
+        async with opened(path, deadline) as store:
             return await use(store)
 
     return asyncio.run(main())

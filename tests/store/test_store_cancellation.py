@@ -16,6 +16,7 @@ import anyio
 import pytest
 from given_store import (
     NOW,
+    PATIENCE,
     batch,
     compaction,
     damage,
@@ -34,8 +35,6 @@ from mcp_compaction.store.database import Database, Writer
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.schema import open_migrated
 from mcp_compaction.store.sqlite import SqliteStore, open_store
-
-PATIENCE = 60  # seconds; only a net against hanging
 
 
 async def steps(number: int) -> None:

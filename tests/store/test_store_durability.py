@@ -22,6 +22,7 @@ def findings(task: str, folder: Path) -> dict[str, Any]:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+    sys.stderr.write(ran.stderr)  # shown beside whatever is asserted of the findings
     return json.loads(ran.stdout)
 
 
