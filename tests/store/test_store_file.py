@@ -285,17 +285,18 @@ def test_a_message_changed_behind_our_back_is_found(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
     code = (
-        "import asyncio, os, pathlib, sys\n"
+        "import asyncio, pathlib, sys\n"
+        "sys.path.insert(0, sys.argv[2])\n"
+        "from rootless import obey_modes\n"
         "from mcp_compaction.store.sqlite import open_store\n"
-        "if os.getuid() == 0: os.setuid(65534)\n"
+        "obey_modes()\n"
         "asyncio.run(open_store(pathlib.Path(sys.argv[1])))\n"
     )
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)
         for path in (Path(folder) / "store.db", Path(folder) / "new" / "store.db"):
-            ran = subprocess.run(
-                [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
-            )
+            words = [sys.executable, "-c", code, str(path), str(Path(__file__).parent)]
+            ran = subprocess.run(words, capture_output=True, text=True, check=False)
             assert "StoreReadOnly" in ran.stderr
             assert "MCP_COMPACTION_HOME" in ran.stderr
         Path(folder).chmod(0o755)

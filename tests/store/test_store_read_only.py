@@ -19,17 +19,14 @@ from mcp_compaction.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 
-# Root may write whatever the modes say, so the store is opened by a process that is nobody.
-AS_NOBODY = """
-import asyncio, json, os, sys
+LOOK = """
+import asyncio, json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from given_store import NOW, batch, here, matching, opened, said
-from mcp_compaction.core.redact import kinds_of_secrets
 from mcp_compaction.errors import StoreReadOnly
-kinds_of_secrets()  # nobody may not be allowed to import what is imported late
-if os.getuid() == 0:
-    os.setuid(65534)
+from rootless import obey_modes
+obey_modes()
 
 async def main():
     found = {}
@@ -52,9 +49,8 @@ asyncio.run(main())
 
 @pytest.fixture
 def folder() -> Generator[Path]:
-    """A folder that everybody may enter, unlike those of pytest."""
+    """A folder that can be removed again, whatever the test did to its mode."""
     with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
         yield Path(name)
         Path(name).chmod(0o755)
 
@@ -70,11 +66,11 @@ async def record_and_die(store: SqliteStore) -> None:
 
 
 def looked_at(path: Path) -> dict[str, Any]:
-    """What nobody sees of a store in a folder that is closed to writing."""
+    """What a process that obeys modes sees of a store in a folder that is closed to writing."""
     for file in path.parent.iterdir():
         file.chmod(0o444)
     path.parent.chmod(0o555)
-    words = [sys.executable, "-c", AS_NOBODY, str(Path(__file__).parent), str(path)]
+    words = [sys.executable, "-c", LOOK, str(Path(__file__).parent), str(path)]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
