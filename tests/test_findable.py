@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from benchmarks.windows import joined
+from benchmarks.windows import GENERATED, joined, window_of
 from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.core.haystack import Haystack
 from mcp_compaction.core.identifiers import Finding, findings
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.question import terms_of
 from mcp_compaction.core.terms import ways
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import Ask, Compaction, SessionInfo
 from mcp_compaction.ports import Scope, SearchQuery, SessionKey
+from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.search import search_many
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from mcp_compaction.wiring import SystemClock
+from tests.sessions import NOW
 
 MESSAGES = 240
 LIMIT = 5
@@ -37,13 +42,20 @@ BEST_OF_ONE = """
 """
 
 
-async def open_compactor(path: Path) -> tuple[Compactor, SessionInfo]:
+class StillClock:
+    """A clock that stands, so that two runs can be compared."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+async def open_compactor(path: Path, policy: Policy | None = None) -> tuple[Compactor, SessionInfo]:
     parts = Parts(
         store=await open_store(path),
         summarizer=ExtractiveSummarizer(),
         counter=EstimateCounter(),
-        clock=SystemClock(),
-        policy=Policy(),
+        clock=StillClock(),
+        policy=policy or Policy(),
     )
     compactor = Compactor(parts)
     info, _ = await compactor.open(SessionKey(project="/p", name="work"))
@@ -148,3 +160,35 @@ def test_more_queries_are_no_more_work_for_the_store(
         return steps
 
     assert steps_for(queries[:500]) == steps_for(queries[:5]) > 0
+
+
+@pytest.mark.parametrize("how", [{"force": True}, {"target_percent": 25.0}])
+@pytest.mark.parametrize("kind", list(GENERATED))
+def test_a_compaction_comes_out_as_if_each_thing_were_looked_for_alone(
+    kind: str, how: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = window_of(GENERATED[kind](), 12_000, estimate)
+    ask = Ask.model_validate({"reason": "test", **how})
+
+    async def compress(name: str) -> tuple[str, str]:
+        compactor, info = await open_compactor(tmp_path / name, Policy(window_tokens=12_000))
+        try:
+            await compactor.record(info, incoming(list(window)))
+            outcome = await compactor.compress(info, ask)
+            assert isinstance(outcome, Compaction)
+            return outcome.model_dump_json(), json.dumps(await compactor.context(info))
+        finally:
+            await compactor.close()
+
+    def one_by_one(
+        connection: sqlite3.Connection, _: Scope, queries: Sequence[SearchQuery], __: int
+    ) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(ask_index(connection, query)) for query in queries)
+
+    def plainly(haystack: Haystack, part: str) -> bool:
+        return part in haystack.text
+
+    together = asyncio.run(compress("together.db"))
+    monkeypatch.setattr(search, "search_many", one_by_one)
+    monkeypatch.setattr(Haystack, "holds", plainly)
+    assert asyncio.run(compress("alone.db")) == together
