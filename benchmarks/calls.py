@@ -25,6 +25,7 @@ from mcp_compaction.wiring import open_compactor
 SIZES = (100, 1_000, 10_000, 20_000)
 ROUNDS = 15
 BATCH = 1_000
+ROOMY = {"MCP_COMPACTION_WINDOW_TOKENS": "100000000"}  # nothing is to be compressed
 
 Call = Callable[[Compactor, SessionInfo, int], Awaitable[object]]
 
@@ -78,7 +79,7 @@ async def costs_at(compactor: Compactor, size: int) -> dict[str, float]:
 async def run(sizes: Sequence[int]) -> None:
     """Print the cost of each call at each size, and the largest window over the smallest."""
     with tempfile.TemporaryDirectory() as folder:
-        compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": folder}))
+        compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": folder, **ROOMY}))
         try:
             await costs_at(compactor, 1)  # imports and caches are not what is measured
             found = {size: await costs_at(compactor, size) for size in sizes}

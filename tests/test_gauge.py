@@ -171,10 +171,6 @@ def test_a_window_without_messages_has_no_fill_to_show() -> None:
     run(story)
 
 
-async def record_one(compactor: Compactor, info: SessionInfo) -> None:
-    await compactor.record(info, incoming([{"role": "user", "content": "One more."}]))
-
-
 async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
     came = incoming([{"role": "assistant", "content": "Done."}])
     await compactor.record(info, came.model_copy(update={"reported": 900}))
@@ -182,11 +178,6 @@ async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
 
 async def relieve(compactor: Compactor, info: SessionInfo) -> None:
     assert await compactor.relieve(info) is None
-
-
-async def recall(compactor: Compactor, info: SessionInfo) -> None:
-    await compactor.recall(info, "parser tests")
-    await compactor.recall_refs(info, "m1")
 
 
 async def pin_one(compactor: Compactor, info: SessionInfo) -> None:
@@ -197,7 +188,7 @@ async def look(compactor: Compactor, info: SessionInfo) -> None:
     assert await compactor.fill_shown(info) is not None
 
 
-@pytest.mark.parametrize("call", [record_one, calibrate, relieve, recall, pin_one, look])
+@pytest.mark.parametrize("call", [calibrate, relieve, pin_one, look])
 def test_no_call_loads_the_session_for_what_it_says_of_the_window(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
