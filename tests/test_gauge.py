@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from mcp_compaction.compactor import Compactor, Parts
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.sayings import saying_of
 from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import incoming
 from mcp_compaction.model import Ask, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey, Store
@@ -199,5 +201,52 @@ def test_no_call_loads_the_session_for_what_it_says_of_the_window(
         await compactor.record(info, incoming(list(coding_session(10, 100))))
         monkeypatch.setattr(store, "load", refuse)
         await call(compactor, info)
+
+    run(story)
+
+
+words = st.sampled_from(
+    ["never", "push", "to", "main", "on", "Fridays", "v1.2", "“quoted”", "don't"]
+)
+sentences = st.one_of(
+    st.lists(words, min_size=2, max_size=40).map(lambda said: " ".join(said) + "."),
+    st.sampled_from(
+        ["絶対に本番に触らない。", "金曜日はデプロイしない！", "- keep it small", "> pasted line"]
+    ),
+)
+joints = st.sampled_from([" ", "\n", "\n\n", "\n- ", " \t"])
+
+
+@st.composite
+def requests_and_part(draw: st.DrawFn) -> tuple[list[str], str]:
+    """Some requests, and a few sentences on end of one of them."""
+    requests: list[str] = []
+    parts: list[str] = []
+    for _ in range(draw(st.integers(1, 4))):
+        pieces = [(draw(sentences), draw(joints)) for _ in range(draw(st.integers(1, 14)))]
+        requests.append("".join(sentence + joint for sentence, joint in pieces).strip())
+        first = draw(st.integers(0, len(pieces) - 1))
+        on_end = pieces[first : first + draw(st.integers(1, 3))]
+        parts.append("".join(sentence + joint for sentence, joint in on_end).strip())
+    return requests, draw(st.sampled_from(parts))
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests_and_part())
+def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
+    drawn: tuple[list[str], str],
+) -> None:
+    requests, text = drawn
+
+    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([{"role": "user", "content": r} for r in requests]))
+        read = saying_of(text, (await compactor.load(info)).messages)
+        try:
+            pinned = await compactor.pin(info, text, by="agent", kind="note")
+        except PinRefused:
+            return
+        is_said = read is not None and read.how == "said"
+        assert (pinned.pin.author == "user") is is_said
+        assert (pinned.pin.source is None) is (read is None)
 
     run(story)
