@@ -47,6 +47,7 @@ from mcp_compaction.formats.newcomers import (
     newcomer,
     section_tokens,
 )
+from mcp_compaction.gauge import Gauge, Reading
 from mcp_compaction.model import (
     Ask,
     Author,
@@ -112,6 +113,7 @@ _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
 _NEWEST = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
+_MOST_AFTER_ANSWER = 50  # messages among which the newest answer usually is
 _MOST_OFFERED = 5
 _MOST_OFFERED_ON_RECEIPT = 3
 
@@ -219,6 +221,7 @@ class Compactor:
         self._policy = parts.policy
         self._mask = parts.mask_secrets
         self._limits = parts.limits
+        self._gauge = Gauge(parts.store, parts.counter)
 
     def with_summarizer(self, chosen: Callable[[Summarizer], Summarizer]) -> Compactor:
         """The same compactor on the same store, with a summarizer made from its own."""
@@ -330,18 +333,23 @@ class Compactor:
 
     async def _calibrate(self, info: SessionInfo, reported: int) -> None:
         """Set what the provider counted beside our count of the same window."""
-        session = await self.load(info)
-        answer = next((m for m in reversed(session.messages) if m.role == "assistant"), None)
-        since = [m.tokens for m in session.messages if answer is not None and m.seq >= answer.seq]
-        counted = self.fill_of(session).counted - sum(since)
+        window = await self._read_window(info)
+        newest = window.session.info.messages
+        first = max(window.session.view.upto, newest - _MOST_AFTER_ANSWER)
+        found = await self._store.originals(_scope(info), after=first)
+        since = _from_answer_on([original.message for original in found])
+        if not since:
+            since = _from_answer_on((await self.load(info)).messages)
+        counted = window.fill.counted - sum(message.tokens for message in since)
         if counted > 0:
             await self._store.calibrate(info.id, counted, reported)
 
     async def _beyond_view(self, info: SessionInfo, came: Incoming) -> tuple[Incoming, int | None]:
         """What a loop says that was sent our own view: only what follows it is new."""
-        session = await self.load(info)
-        if not session.view.version or not came.messages:
+        window = await self._read_window(info)
+        if not window.session.view.version or not came.messages:
             return came, None
+        session = await self.load(info)
         shown = lay_out(session, *self.index_terms(session))
         sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
         said = [normalize(json.loads(message.raw)) for message in came.messages]
@@ -360,8 +368,13 @@ class Compactor:
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 
     async def fill(self, info: SessionInfo) -> Fill:
-        """How full the window is."""
-        return self.fill_of(await self.load(info))
+        """How full the window is; its messages are not read, so that it is not known by role."""
+        return (await self._read_window(info)).fill
+
+    async def fill_shown(self, info: SessionInfo) -> Fill | None:
+        """How full the window is; None where it shows no message."""
+        window = await self._read_window(info)
+        return window.fill if window.messages else None
 
     def fill_of(self, session: Session) -> Fill:
         """How full the window of a loaded session is."""
@@ -378,7 +391,11 @@ class Compactor:
 
     async def stats(self, info: SessionInfo) -> Stats:
         """Fill, pressure, what compressing would free, pins and what happened so far."""
-        session = await self.load(info)
+        return await self.stats_of(await self.load(info))
+
+    async def stats_of(self, session: Session) -> Stats:
+        """The statistics of a loaded session; they cost a plan of its whole window."""
+        info = session.info
         fill = self.fill_of(session)
         events = await self._store.events(info.id)
         counts: dict[str, int] = {}
@@ -448,15 +465,15 @@ class Compactor:
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""
-        session = await self.load(info)
-        fill = self.fill_of(session)
-        level = pressure(fill, self._rules(session)).level
+        window = await self._read_window(info)
+        fill = window.fill
+        level = pressure(fill, window.rules).level
         if level not in ("act", "safety net"):
             return None
         if level == "safety net":
             logger.warning("%s: %s at %.0f %%", SAFETY_NET, info.name, fill.percent)
             await self._note(info, SAFETY_NET, f"{fill.percent:.0f} %")
-        if not session.info.traits.owns_window:
+        if not window.session.info.traits.owns_window:
             return None
         return await self.compress(info, Ask(reason=f"the window is {fill.percent:.0f} % full"))
 
@@ -518,14 +535,12 @@ class Compactor:
         An agent may not end, narrow, widen or replace a user's pin: NeedsUser, nothing is changed.
         """
         wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
-        session = await self.load(info)
-        known, plan = await self._plan_pin(info.project, session, wish)
+        rules = (await self._read_window(info)).rules
+        known, plan = await self._plan_pin(info.project, info, wish)
         pinning.check_question(plan.question)
         draft, same, old = plan.draft, plan.same, plan.replaces
         others = [p for p in known if p not in (old, same)]
-        tokens = pinning.check_budget(
-            [*others, draft], kind, self._rules(session), self._counter.count
-        )
+        tokens = pinning.check_budget([*others, draft], kind, rules, self._counter.count)
         if same is not None:
             if old is not None:
                 await self._store.release_pin(_scope(info), old.number, draft.at)
@@ -547,19 +562,18 @@ class Compactor:
         self, project: str, info: SessionInfo | None, wish: PinWish
     ) -> pinning.Question | None:
         """What only the user may decide of a wish; the session may still have to be made."""
-        session = await self.load(info) if info is not None else None
-        return (await self._plan_pin(project, session, wish))[1].question
+        return (await self._plan_pin(project, info, wish))[1].question
 
     async def _plan_pin(
-        self, project: str, session: Session | None, wish: PinWish
+        self, project: str, info: SessionInfo | None, wish: PinWish
     ) -> tuple[tuple[Pin, ...], pinning.PinPlan]:
         """The pins in force, and what a wish for one more comes to."""
         now = self._clock.now()
         pinning.check_text(wish.text)
         pinning.check_expiry(wish.expires, now)
-        saying = await self._saying(session, wish.text) if session is not None else None
-        if session is not None:
-            known = await self._store.pins(_scope(session.info), now)
+        saying = await self._saying(info, wish.text) if info is not None else None
+        if info is not None:
+            known = await self._store.pins(_scope(info), now)
         else:
             known = await self.project_pins(project)
         author = pinning.author_of(wish.by, saying, wish.expires)
@@ -574,7 +588,7 @@ class Compactor:
             kind=wish.kind,
             scope=wish.scope or inherited,
             author=author,
-            session=session.info.name if session is not None else "",
+            session=info.name if info is not None else "",
             at=now,
             source=saying.ref if saying is not None else None,
             expires=wish.expires,
@@ -772,6 +786,15 @@ class Compactor:
             )
         return paging_in(session, view, refs, (before, after), self._clock.now())
 
+    async def _read_window(self, info: SessionInfo) -> Reading:
+        """How full the window is, measured without loading the session."""
+        is_pressed = (await self._allowance(info)).is_near
+
+        def rules_for(session: Session) -> Policy:
+            return self._rules(session.model_copy(update={"is_pressed": is_pressed}))
+
+        return await self._gauge.read(info.id, self._clock.now(), rules_for)
+
     def _rules(self, session: Session) -> Policy:
         policy = for_session(self._policy, session.info.traits)
         if session.is_pressed:
@@ -935,17 +958,10 @@ class Compactor:
             raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {listed}.")
         return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
 
-    async def _saying(self, session: Session, text: str) -> Saying | None:
+    async def _saying(self, info: SessionInfo, text: str) -> Saying | None:
         """Where the user said it, in the window or anywhere in this session's archive."""
-        here = saying_of(text, session.messages)
-        question = words_alone(text).model_copy(update={"role": "user"})
-        if (here is not None and here.how == "said") or not question.terms:
-            return here
-        hits = (await search(self._store, _scope(session.info), question)).hits[:_MOST_SOURCES]
-        seqs = [int(hit.ref[1:]) for hit in hits if hit.ref.startswith("m")]
-        found = await self._store.originals(_scope(session.info), seqs) if seqs else ()
-        anywhere = [*session.messages, *(original.message for original in found)]
-        return saying_of(text, anywhere)
+        found = await self._store.requests_with(_scope(info), text, _MOST_SOURCES)
+        return saying_of(text, [original.message for original in found])
 
     async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
         event = Event(name=name, at=self._clock.now(), detail=detail)
@@ -968,6 +984,12 @@ def _doing(request: SummaryRequest | SearchRequest) -> str:
 def _speaker(message: Message) -> str:
     is_told = message.role == "user" and message.via == "tool"
     return "user, as the agent told it" if is_told else message.role
+
+
+def _from_answer_on(messages: Sequence[Message]) -> Sequence[Message]:
+    """The newest answer of the model, and what followed it; nothing where there is no answer."""
+    answers = [n for n, message in enumerate(messages) if message.role == "assistant"]
+    return messages[answers[-1] :] if answers else ()
 
 
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:

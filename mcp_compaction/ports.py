@@ -117,6 +117,15 @@ class Original(Value):
     message: Message
 
 
+class WindowCount(Value):
+    """What a window holds, counted without reading its messages."""
+
+    session: Session  # without messages, sections and receipt; its view without their entries
+    upto: int  # the newest message that is counted
+    messages: int  # how many the window shows
+    tokens: int  # theirs, as the window shows them
+
+
 class Forgotten(Value):
     """What a forget removed."""
 
@@ -197,6 +206,12 @@ class Store(Protocol):
         """The session at this moment, seen through its newest view or through the one given."""
         ...
 
+    async def count_window(
+        self, session: int, now: datetime, known: WindowCount | None = None
+    ) -> WindowCount:
+        """The count of a window; where its view is the known one, only what came since is read."""
+        ...
+
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
         ...
@@ -227,6 +242,13 @@ class Store(Protocol):
         self, scope: Scope, calls: Sequence[str]
     ) -> tuple[tuple[int, ...], ...]:
         """For each id of a tool call the messages of one session with the call and its result."""
+        ...
+
+    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
+        """User messages of one session that may hold a text: the host's first, then the oldest.
+
+        None that holds the text as whole sentences is left out, but for the limit.
+        """
         ...
 
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:

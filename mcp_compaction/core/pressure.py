@@ -21,7 +21,7 @@ class Fill(Value):
     """What the window holds: counted tokens by part, and what they are to the model."""
 
     parts: tuple[tuple[PartName, int], ...]
-    by_role: tuple[tuple[str, int], ...]
+    by_role: tuple[tuple[str, int], ...] = ()  # empty where the messages were not read
     window: int
     ratio: float
     precision: Precision

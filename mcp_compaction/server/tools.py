@@ -278,8 +278,8 @@ async def context_stats(
         if session is not None:
             raise
         return await _without_session(ctx, str(nothing))
-    found = await compactor.stats(info)
     loaded = await compactor.load(info)
+    found = await compactor.stats_of(loaded)
     passages = outline(loaded.messages) if detail == "full" else ()
     mode = state.mode(ctx, info)
     text = answers.stats(found, mode, boundary_cues(loaded.messages), passages)
@@ -454,9 +454,9 @@ async def _answer(
     if asked is None and info is not None and not state.host(ctx).tells:
         lines.append(answers.only_session(info))
     if not has_fill and info is not None and state.mode(ctx, info) == "own":
-        session = await compactor.load(info)
-        if session.messages:
-            lines.append(answers.fill_line(compactor.fill_of(session)))
+        fill = await compactor.fill_shown(info)
+        if fill is not None:
+            lines.append(answers.fill_line(fill))
     return CallToolResult(content=[TextContent(type="text", text="\n".join(lines))], _meta=meta)
 
 

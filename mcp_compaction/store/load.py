@@ -19,7 +19,7 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Scope
+from mcp_compaction.ports import Scope, WindowCount
 from mcp_compaction.store import pins, views
 from mcp_compaction.store.columns import from_json
 from mcp_compaction.store.log import MESSAGE_COLUMNS, message_rows, section_row, to_message
@@ -47,6 +47,63 @@ def load(
         next_digest=row["next_digest"],
         next_compaction=row["next_compaction"],
         last_compaction=_last_receipt(connection, session),
+    )
+
+
+def count_window(
+    connection: sqlite3.Connection, session: int, now: datetime, known: WindowCount | None = None
+) -> WindowCount:
+    """The count of a window; where its view is the known one, only what came since is read.
+
+    The tokens of a recorded message change only by a forget, and that gives the view a new version.
+    """
+    row = session_row(connection, session)
+    if known is None or known.session.view.version != row["view_version"]:
+        known = _count_view(connection, row)
+    upto, messages, tokens = connection.execute(
+        "SELECT max(seq), count(*), coalesce(sum(tokens), 0) FROM message"
+        " WHERE session = ? AND seq > ?",
+        (session, known.upto),
+    ).fetchone()
+    sections = section_row(connection, session)
+    in_force = pins.pins(connection, Scope(project=row["project"], session=session), now)
+    frame = known.session.model_copy(
+        update={
+            "info": session_info(connection, session),
+            "section_tokens": 0 if sections is None else sections["section_tokens"],
+            "memory_tokens": 0 if sections is None else sections["memory_tokens"],
+            "pins": tuple(pin for pin in in_force if pin.kind != "note"),
+            "calibration": Calibration(counted=row["counted"], reported=row["reported"]),
+        }
+    )
+    return WindowCount(
+        session=frame,
+        upto=upto or known.upto,
+        messages=known.messages + messages,
+        tokens=known.tokens + tokens,
+    )
+
+
+def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount:
+    """The count of what a session's newest view names; nothing that came after it."""
+    session: int = row["id"]
+    view = views.view(connection, session, row["view_version"])
+    shown = _shown(view)
+    (kept,) = connection.execute(
+        "SELECT coalesce(sum(tokens), 0) FROM json_each(?) AS kept"
+        " CROSS JOIN message ON message.session = ? AND message.seq = kept.value",
+        (str(shown.kept), session),
+    ).fetchone()
+    of_digests = tuple(entry for entry in view.body if isinstance(entry, Digested))
+    return WindowCount(
+        session=Session(
+            info=session_info(connection, session),
+            view=view.model_copy(update={"head": (), "body": of_digests}),
+            digests=_digests_shown(connection, session, view),
+        ),
+        upto=view.upto,
+        messages=len(shown.kept) + len(shown.trimmed),
+        tokens=kept + sum(entry.tokens for entry in shown.trimmed),
     )
 
 

@@ -40,14 +40,25 @@ from mcp_compaction.ports import (
     SearchQuery,
     SessionKey,
     Twins,
+    WindowCount,
 )
 from mcp_compaction.store import calls as model_calls
-from mcp_compaction.store import forget, log, passages, pins, search, sessions, twins, views
+from mcp_compaction.store import (
+    forget,
+    log,
+    passages,
+    pins,
+    requests,
+    search,
+    sessions,
+    twins,
+    views,
+)
 from mcp_compaction.store.connect import open_file, store_errors
 from mcp_compaction.store.connections import Connections
 from mcp_compaction.store.database import Stop, Writer, finished, read_transaction
 from mcp_compaction.store.health import health
-from mcp_compaction.store.load import load, not_shown, window_tokens
+from mcp_compaction.store.load import count_window, load, not_shown, window_tokens
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
 
@@ -128,6 +139,12 @@ class SqliteStore:
         """The session at this moment, seen through its newest view or through the one given."""
         return await self._read(lambda c: load(c, session, now, view))
 
+    async def count_window(
+        self, session: int, now: datetime, known: WindowCount | None = None
+    ) -> WindowCount:
+        """The count of a window; where its view is the known one, only what came since is read."""
+        return await self._read(lambda c: count_window(c, session, now, known))
+
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
         return await self._write(lambda c: views.save(c, session, compaction, event))
@@ -159,6 +176,10 @@ class SqliteStore:
     ) -> tuple[tuple[int, ...], ...]:
         """For each id of a tool call the messages of one session with the call and its result."""
         return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
+
+    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
+        """User messages of one session that may hold a text: the host's first, then the oldest."""
+        return await self._read(lambda c: requests.requests_with(c, scope, text, limit))
 
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
         """Where each term of a query stands."""

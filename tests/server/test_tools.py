@@ -20,6 +20,7 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.server.prompts import check_request
 from mcp_compaction.settings import load_settings
+from mcp_compaction.store.sqlite import SqliteStore
 from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
 from tests.foreign_files import FILES, File
@@ -66,6 +67,30 @@ def test_recording_says_which_secrets_were_masked(tmp_path: Path, era: Era) -> N
         assert "masked" not in said
 
     talk(tmp_path, story, era)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("record_messages", {"messages": [{"role": "user", "content": "One more."}]}),
+        ("recall_archived", {"query": "rate limiter"}),
+        ("recall_archived", {"refs": "m1..m3"}),
+        ("pin_constraint", {"text": "Keep the tests green."}),
+    ],
+)
+def test_a_call_tells_the_fill_without_loading_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, Any]
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise AssertionError("the whole session was loaded")
+
+    async def story(chat: Talk) -> None:
+        await chat.say("record_messages", messages=LONG[:20], session="loop")
+        monkeypatch.setattr(SqliteStore, "load", refuse)
+        said = await chat.say(tool, **arguments, session="loop")
+        assert said.splitlines()[-1].startswith("fill: ")
+
+    talk(tmp_path, story)
 
 
 @both_eras

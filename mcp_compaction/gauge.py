@@ -1,0 +1,87 @@
+"""Measures windows without reading their messages: what is known of a view is not counted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.pressure import Fill, PartName, measure
+from mcp_compaction.model import Session
+from mcp_compaction.ports import Store, TokenCounter, WindowCount
+
+_MOST_KNOWN = 256  # windows a process remembers
+_OF_THE_VIEW: tuple[PartName, ...] = ("digests", "index", "promoted")
+
+Rules = Callable[[Session], Policy]
+
+
+class Reading(NamedTuple):
+    """How full a window is, by which rules, and how many messages it shows."""
+
+    session: Session  # without its messages
+    rules: Policy
+    fill: Fill
+    messages: int
+
+
+class _Known(NamedTuple):
+    """A window as it was last counted, without the texts of its view, and what those take."""
+
+    window: WindowCount
+    rules: Policy
+    texts: dict[PartName, int]
+
+
+class Gauge:
+    """Measures the windows of a store; a reading costs what came since the one before."""
+
+    def __init__(self, store: Store, counter: TokenCounter) -> None:
+        self._store = store
+        self._counter = counter
+        self._known: dict[int, _Known] = {}
+
+    async def read(self, session: int, now: datetime, rules_for: Rules) -> Reading:
+        """How full a session's window is now."""
+        known = self._known.get(session)
+        window = await self._store.count_window(session, now, known.window if known else None)
+        rules = rules_for(window.session)
+        if known is not None and known.rules != rules:
+            known = None
+            window = await self._store.count_window(session, now)
+        texts = self._texts_of(known, window, rules)
+        self._remember(session, _Known(_without_texts(window), rules, texts))
+        return Reading(window.session, rules, self._fill(window, rules, texts), window.messages)
+
+    def _texts_of(
+        self, known: _Known | None, window: WindowCount, rules: Policy
+    ) -> dict[PartName, int]:
+        version = window.session.view.version
+        if known is not None and known.window.session.view.version == version:
+            return known.texts
+        parts = dict(self._measure(window.session, rules).parts)
+        return {name: parts[name] for name in _OF_THE_VIEW}
+
+    def _fill(self, window: WindowCount, rules: Policy, texts: dict[PartName, int]) -> Fill:
+        fill = self._measure(_without_texts(window).session, rules)
+        messages = window.tokens + rules.overhead_per_message * window.messages
+        counted: dict[PartName, int] = {**texts, "messages": messages}
+        parts = tuple((name, counted.get(name, tokens)) for name, tokens in fill.parts)
+        return fill.model_copy(update={"parts": parts})
+
+    def _measure(self, session: Session, rules: Policy) -> Fill:
+        return measure(session, rules, self._counter.count, self._counter.precision)
+
+    def _remember(self, session: int, known: _Known) -> None:
+        self._known.pop(session, None)
+        self._known[session] = known
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+
+
+def _without_texts(window: WindowCount) -> WindowCount:
+    """The count without the digests and excerpts of its view."""
+    view = window.session.view.model_copy(update={"body": (), "promoted": ()})
+    session = window.session.model_copy(update={"view": view, "digests": ()})
+    return window.model_copy(update={"session": session})

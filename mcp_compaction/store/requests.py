@@ -1,0 +1,82 @@
+"""Finds the user messages that may hold a text, by the index instead of by reading them all."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+
+from mcp_compaction.core.passages import MOST_CHARS
+from mcp_compaction.ports import Original, Scope
+from mcp_compaction.store.log import originals
+from mcp_compaction.store.marks import role_mark, session_mark
+from mcp_compaction.store.scope import one_session
+
+_SCANNED = 1_000  # newest passages with a piece of the text that are looked at
+# Cuts between passages are half of MOST_CHARS apart or more: of pieces half as long one is whole.
+_PIECE_CHARS = MOST_CHARS // 4
+_JOINT = re.compile(r"\s+|(?<=[。！？])")
+
+_WITH_ALL = (
+    "SELECT DISTINCT message.seq FROM passage_index"
+    " CROSS JOIN passage ON passage.id = passage_index.rowid"
+    " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
+    " WHERE passage_index MATCH ? AND passage.session = ? AND passage.kind = 'm'"
+    " ORDER BY message.via, message.seq LIMIT ?"
+)
+# Only a message of several passages can hold the text across a cut.
+_WITH_A_PIECE = (
+    "SELECT DISTINCT message.seq FROM (SELECT rowid AS id FROM passage_index"
+    f" WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT {_SCANNED}) AS found"
+    " CROSS JOIN passage ON passage.id = found.id"
+    " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
+    " WHERE passage.session = ? AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM passage AS other"
+    " WHERE other.session = passage.session AND other.kind = 'm'"
+    " AND other.number = passage.number AND other.ordinal <> passage.ordinal)"
+    " ORDER BY message.via, message.seq LIMIT ?"
+)
+
+
+def requests_with(
+    connection: sqlite3.Connection, scope: Scope, text: str, limit: int
+) -> tuple[Original, ...]:
+    """User messages of one session that may hold a text, those with all of it in one place first.
+
+    Of each kind at most `limit`: the host's before an agent's, the oldest first.
+    """
+    session = one_session(connection, scope)
+    pieces = _pieces(text)
+    if not pieces:
+        return ()
+    seqs: dict[int, None] = {}
+    for select, phrases in ((_WITH_ALL, [" ".join(pieces)]), (_WITH_A_PIECE, pieces)):
+        rows = connection.execute(select, (_expression(phrases, session), session, limit))
+        seqs |= dict.fromkeys(seq for (seq,) in rows)
+    if not seqs:
+        return ()
+    found = originals(connection, scope, list(seqs), 0, len(seqs))
+    by_seq = {original.message.seq: original for original in found}
+    return tuple(by_seq[seq] for seq in seqs)
+
+
+def _expression(phrases: Sequence[str], session: int) -> str:
+    quoted = " OR ".join(f'"{phrase}"' for phrase in phrases)
+    marks = f"marks : {session_mark(session)} AND marks : {role_mark('user')}"
+    return f"text : ({quoted}) AND {marks}"
+
+
+def _pieces(text: str) -> list[str]:
+    """The text in pieces, two at least where it has two words, without quotation marks."""
+    words = [word for word in _JOINT.split(text.replace('"', " ")) if _has_letter(word)]
+    most = min(_PIECE_CHARS, len(" ".join(words)) // 2)
+    pieces: list[str] = []
+    for word in words:
+        if pieces and len(pieces[-1]) < most:
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+    return pieces
+
+
+def _has_letter(word: str) -> bool:
+    return any(sign.isalnum() for sign in word)

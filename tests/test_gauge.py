@@ -1,0 +1,252 @@
+"""A call costs what is new: the fill is the full measure, and no call reads the whole window."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.pressure import Fill
+from mcp_compaction.core.sayings import saying_of
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import PinRefused
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import Ask, SessionInfo
+from mcp_compaction.ports import Scope, SessionKey, Store
+from mcp_compaction.store.sqlite import SqliteStore, open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from mcp_compaction.wiring import SystemClock
+from tests.strategies import coding_session
+
+POLICY = Policy(window_tokens=6_000)
+
+
+def compactor_on(store: Store) -> Compactor:
+    return Compactor(
+        Parts(
+            store=store,
+            summarizer=ExtractiveSummarizer(),
+            counter=EstimateCounter(),
+            clock=SystemClock(),
+            policy=POLICY,
+        )
+    )
+
+
+Story = Callable[[SqliteStore, Compactor, SessionInfo], Awaitable[None]]
+
+
+def run(story: Story) -> None:
+    """Play a story on a store of its own."""
+
+    async def play(folder: Path) -> None:
+        store = await open_store(folder / "store.db")
+        try:
+            compactor = compactor_on(store)
+            info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+            await story(store, compactor, await compactor.own_window(info))
+        finally:
+            await store.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(play(Path(folder)))
+
+
+async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
+    full = compactor.fill_of(await compactor.load(info))
+    assert sum(tokens for _, tokens in full.by_role) == dict(full.parts)["messages"]
+    return full.model_copy(update={"by_role": ()})
+
+
+# What may happen to a window between two looks at it.
+
+
+async def say(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    said = list(coding_session(1 + number % 12, 400, seed=number))
+    await compactor.record(info, incoming(said), after=await newest(compactor, info))
+
+
+async def send_body(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    body = await compactor.context(info)
+    body["system"] = "You are careful. " * number
+    await compactor.record(info, incoming(body))
+
+
+async def compress(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    if await newest(compactor, info) is not None:
+        ask = Ask(reason="done", force=True, target_percent=10 + number)
+        await compactor.compress(info, ask)
+
+
+async def restore(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    receipts = await compactor.receipts(info)
+    if receipts:
+        await compactor.restore(info, receipts[number % len(receipts)].ref, force=True)
+
+
+async def page_in(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    if ref := await any_ref(compactor, info, number):
+        await compactor.page_in(info, ref)
+
+
+async def forget(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    if ref := await any_ref(compactor, info, number):
+        await compactor.forget(Scope(project="/p", session=info.id), ref)
+
+
+async def pin(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    await compactor.pin(info, f"Keep rule number {number}.", by="user")
+
+
+async def unpin(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    pins = await compactor.pins(info)
+    if pins:
+        await compactor.unpin(info, pins[number % len(pins)].ref, by="user")
+
+
+async def change_model(compactor: Compactor, info: SessionInfo, number: int) -> None:
+    model = ("gpt-5", "claude-opus-4-7", "claude-3")[number % 3]
+    changed = {"model": model, "window_tokens": 5_000 + 100 * number, "owns_window": True}
+    await compactor.set_traits(info, info.traits.model_copy(update=changed))
+
+
+async def newest(compactor: Compactor, info: SessionInfo) -> str | None:
+    (known,) = await compactor.sessions("/p")
+    return f"m{known.messages}" if known.messages else None
+
+
+async def any_ref(compactor: Compactor, info: SessionInfo, number: int) -> str | None:
+    (known,) = await compactor.sessions("/p")
+    return f"m{1 + number % known.messages}" if known.messages else None
+
+
+CHANGES = (say, send_body, compress, restore, page_in, forget, pin, unpin, change_model)
+changes = st.lists(
+    st.tuples(st.sampled_from(CHANGES), st.integers(0, 40), st.booleans()), max_size=10
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(changes)
+def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(
+    made: list[tuple[Any, int, bool]],
+) -> None:
+    async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+        other = compactor_on(store)
+        await say(compactor, info, 30)
+        await compress(compactor, info, 20)
+        for change, number, is_by_other in made:
+            await change(other if is_by_other else compactor, info, number)
+            assert await compactor.fill(info) == await full_measure(compactor, info)
+
+    run(story)
+
+
+def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
+    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming(list(coding_session(40, 300))))
+        await compactor.compress(info, Ask(reason="done", force=True))
+        wide = dict((await compactor.fill(info)).parts)["index"]
+        narrow = info.traits.model_copy(update={"window_tokens": 600})
+        await compactor.set_traits(info, narrow)
+        fill = await compactor.fill(info)
+        assert dict(fill.parts)["index"] < wide
+        assert fill == await full_measure(compactor, info)
+
+    run(story)
+
+
+def test_a_window_without_messages_has_no_fill_to_show() -> None:
+    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+        assert await compactor.fill_shown(info) is None
+        await compactor.record(info, incoming([{"role": "user", "content": "Hello."}]))
+        assert await compactor.fill_shown(info) == await full_measure(compactor, info)
+
+    run(story)
+
+
+async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
+    came = incoming([{"role": "assistant", "content": "Done."}])
+    await compactor.record(info, came.model_copy(update={"reported": 900}))
+
+
+async def relieve(compactor: Compactor, info: SessionInfo) -> None:
+    assert await compactor.relieve(info) is None
+
+
+async def pin_one(compactor: Compactor, info: SessionInfo) -> None:
+    await compactor.pin(info, "Never push to main.", by="agent")
+
+
+async def look(compactor: Compactor, info: SessionInfo) -> None:
+    assert await compactor.fill_shown(info) is not None
+
+
+@pytest.mark.parametrize("call", [calibrate, relieve, pin_one, look])
+def test_no_call_loads_the_session_for_what_it_says_of_the_window(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise AssertionError("the whole session was loaded")
+
+    async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming(list(coding_session(10, 100))))
+        monkeypatch.setattr(store, "load", refuse)
+        await call(compactor, info)
+
+    run(story)
+
+
+words = st.sampled_from(
+    ["never", "push", "to", "main", "on", "Fridays", "v1.2", "“quoted”", "don't"]
+)
+sentences = st.one_of(
+    st.lists(words, min_size=2, max_size=40).map(lambda said: " ".join(said) + "."),
+    st.sampled_from(
+        ["絶対に本番に触らない。", "金曜日はデプロイしない！", "- keep it small", "> pasted line"]
+    ),
+)
+joints = st.sampled_from([" ", "\n", "\n\n", "\n- ", " \t"])
+
+
+@st.composite
+def requests_and_part(draw: st.DrawFn) -> tuple[list[str], str]:
+    """Some requests, and a few sentences on end of one of them."""
+    requests: list[str] = []
+    parts: list[str] = []
+    for _ in range(draw(st.integers(1, 4))):
+        pieces = [(draw(sentences), draw(joints)) for _ in range(draw(st.integers(1, 14)))]
+        requests.append("".join(sentence + joint for sentence, joint in pieces).strip())
+        first = draw(st.integers(0, len(pieces) - 1))
+        on_end = pieces[first : first + draw(st.integers(1, 3))]
+        parts.append("".join(sentence + joint for sentence, joint in on_end).strip())
+    return requests, draw(st.sampled_from(parts))
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests_and_part())
+def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
+    drawn: tuple[list[str], str],
+) -> None:
+    requests, text = drawn
+
+    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([{"role": "user", "content": r} for r in requests]))
+        read = saying_of(text, (await compactor.load(info)).messages)
+        try:
+            pinned = await compactor.pin(info, text, by="agent", kind="note")
+        except PinRefused:
+            return
+        is_said = read is not None and read.how == "said"
+        assert (pinned.pin.author == "user") is is_said
+        assert (pinned.pin.source is None) is (read is None)
+
+    run(story)
