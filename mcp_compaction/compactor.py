@@ -23,7 +23,7 @@ from mcp_compaction.core.parts import Count, compact_json, whole_text
 from mcp_compaction.core.plan import kilo
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
-from mcp_compaction.core.question import read_query, terms_of, words_alone
+from mcp_compaction.core.question import read_query, terms_of
 from mcp_compaction.core.recall import choose
 from mcp_compaction.core.redact import redact
 from mcp_compaction.core.refs import HOW, Ref, Refs, number_of, parse_refs
