@@ -20,7 +20,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the generated sessions live with the tests
 
-from mcp_compaction.core.redact import redact
+from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.counters.o200k import best_counter
 from tests.strategies import coding_session
 

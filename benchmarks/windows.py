@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from mcp_compaction.core.parts import text_of
+from mcp_compaction.core.log.content import text_of
 from mcp_compaction.formats import incoming, read
 from tests.strategies import coding_session
 

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Literal, NamedTuple, assert_never
 
 from mcp_compaction.core import pins as pinning
-from mcp_compaction.core.allowance import Allowance, Limits, allowance
-from mcp_compaction.core.candidates import offer
-from mcp_compaction.core.digest import render_digest
-from mcp_compaction.core.extract import extract
-from mcp_compaction.core.flow import Flow, flow
-from mcp_compaction.core.outcomes import paging_in, restoration
-from mcp_compaction.core.parts import Count, compact_json, whole_text
-from mcp_compaction.core.plan import kilo
+from mcp_compaction.core.compaction.flow import Flow, flow
+from mcp_compaction.core.compaction.outcomes import paging_in, restoration
+from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
+from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.excerpts.paging import show_again, wanted_in, whole_in
+from mcp_compaction.core.log.content import Count, compact_json, whole_text
+from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
-from mcp_compaction.core.pressure import Fill, Pressure, measure, pressure
-from mcp_compaction.core.question import read_query, terms_of
-from mcp_compaction.core.recall import choose
-from mcp_compaction.core.redact import redact
-from mcp_compaction.core.refs import HOW, Ref, Refs, number_of, parse_refs
-from mcp_compaction.core.render import lay_out
-from mcp_compaction.core.sayings import Saying, saying_of
-from mcp_compaction.core.wanted import show_again, wanted_in, whole_in
+from mcp_compaction.core.recall.query import read_query, terms_of
+from mcp_compaction.core.recall.rank import choose
+from mcp_compaction.core.text.refs import HOW, Ref, Refs, number_of, parse_refs
+from mcp_compaction.core.text.rules import offer
+from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
+from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.errors import (
     CompactionError,
     InputError,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.pressure import Fill, PartName, measure
+from mcp_compaction.core.window.fill import Fill, PartName, measure
 from mcp_compaction.model import Session
 from mcp_compaction.ports import Store, TokenCounter, WindowCount
 

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 
 from pydantic import AfterValidator, Field
 
-from mcp_compaction.core.paths import without_surrogates
+from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.model import (
     Author,
     Channel,

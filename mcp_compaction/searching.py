@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcp_compaction.core.decided import asks_for_decision, chosen
-from mcp_compaction.core.question import Question
-from mcp_compaction.core.recall import (
+from mcp_compaction.core.recall.decisions import asks_for_decision, chosen
+from mcp_compaction.core.recall.query import Question
+from mcp_compaction.core.recall.rank import (
     MOST_READ,
     decided,
     loosened,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from mcp_compaction.compactor import Compactor, Parts
-from mcp_compaction.core.allowance import Limits
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.digest.allowance import Limits
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import O200kCounter, best_counter, read_ranks
 from mcp_compaction.errors import SettingsError

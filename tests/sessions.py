@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mcp_compaction.core.extract import extract
-from mcp_compaction.core.flow import flow
-from mcp_compaction.core.identifiers import find
-from mcp_compaction.core.parts import tokens_of
+from mcp_compaction.core.compaction.flow import flow
+from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.log.content import tokens_of
+from mcp_compaction.core.log.identifiers import find
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.formats import incoming, read, render
 from mcp_compaction.model import (
     Ask,

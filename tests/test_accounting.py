@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.compactor import FALLBACK, Compactor, Parts, Stats
-from mcp_compaction.core.allowance import Limits
-from mcp_compaction.core.extract import extract
+from mcp_compaction.core.compaction.receipt import spent_line
+from mcp_compaction.core.digest.allowance import Limits
+from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.receipt import spent_line
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.formats import incoming

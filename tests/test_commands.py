@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from mcp_compaction.cli.invocation import Command, parser_of
+from mcp_compaction.cli.console.invocation import Command, parser_of
 from mcp_compaction.cli.main import COMMANDS
-from mcp_compaction.commands import (
+from mcp_compaction.program import (
     TAKEN_BY,
     complete,
     host_entry,

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Compactor, Parts, Regret
+from mcp_compaction.core.compaction.receipt import outcome_text, receipt_text
 from mcp_compaction.core.policy import PRESETS, Policy
-from mcp_compaction.core.receipt import outcome_text, receipt_text
-from mcp_compaction.core.render import lay_out
 from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import (
     InputError,

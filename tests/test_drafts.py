@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from mcp_compaction.compactor import FALLBACK, Compactor, Parts
-from mcp_compaction.core.extract import extract
+from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import SummarizerError

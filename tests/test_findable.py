@@ -15,11 +15,11 @@ import pytest
 
 from benchmarks.windows import GENERATED, joined, window_of
 from mcp_compaction.compactor import Compactor, Parts
-from mcp_compaction.core.haystack import Haystack
-from mcp_compaction.core.identifiers import Finding, findings
+from mcp_compaction.core.log.identifiers import Finding, findings
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.question import terms_of
-from mcp_compaction.core.terms import ways
+from mcp_compaction.core.recall.query import terms_of
+from mcp_compaction.core.recall.terms import ways
+from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming

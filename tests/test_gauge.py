@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.core.log.quotes import saying_of
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.pressure import Fill
-from mcp_compaction.core.sayings import saying_of
+from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import incoming

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Compactor, Parts
-from mcp_compaction.core.digest import as_sections, parse_digest
+from mcp_compaction.core.digest.text import as_sections, parse_digest
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.render import lay_out
+from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming, render, validate
 from mcp_compaction.model import (

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_compaction.compactor import Compactor, Parts
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.recall import rank
+from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import incoming

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.allowance import Limits
+from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.settings import Settings, load_settings

@@ -10,13 +10,13 @@ from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
-from mcp_compaction.cli.screen import Screen
-from mcp_compaction.cli.wording import for_person
-from mcp_compaction.commands import as_typed, complete, host_entry, lasting_command, typed_command
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
+from mcp_compaction.program import as_typed, complete, host_entry, lasting_command, typed_command
 
 if TYPE_CHECKING:
-    from mcp_compaction.cli.invocation import Command
+    from mcp_compaction.cli.console.invocation import Command
 
 DONE = 0
 REFUSED = 1
@@ -34,28 +34,34 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Mapping[str, Listed] = {
-    "record": Listed("mcp_compaction.cli.record", "keep messages from a file or stdin"),
-    "sessions": Listed("mcp_compaction.cli.sessions", "list what is recorded"),
-    "stats": Listed("mcp_compaction.cli.stats", "say how full the window is and what would help"),
-    "show": Listed("mcp_compaction.cli.show", "say what the model can still see"),
-    "compress": Listed("mcp_compaction.cli.compress", "make the window smaller"),
-    "restore": Listed("mcp_compaction.cli.restore", "undo a compaction"),
-    "recall": Listed("mcp_compaction.cli.recall", "find what was said, word for word"),
-    "pin": Listed("mcp_compaction.cli.pin", "keep a rule in sight, word for word"),
-    "unpin": Listed("mcp_compaction.cli.unpin", "release a pin"),
-    "pins": Listed("mcp_compaction.cli.pins", "list the pins in force"),
-    "forget": Listed("mcp_compaction.cli.forget", "remove a message, session or project for good"),
-    "export": Listed("mcp_compaction.cli.export", "write a session as JSON lines"),
-    "backup": Listed("mcp_compaction.cli.backup", "copy the whole store to a new file"),
+    "record": Listed("mcp_compaction.cli.commands.record", "keep messages from a file or stdin"),
+    "sessions": Listed("mcp_compaction.cli.commands.sessions", "list what is recorded"),
+    "stats": Listed(
+        "mcp_compaction.cli.commands.stats", "say how full the window is and what would help"
+    ),
+    "show": Listed("mcp_compaction.cli.commands.show", "say what the model can still see"),
+    "compress": Listed("mcp_compaction.cli.commands.compress", "make the window smaller"),
+    "restore": Listed("mcp_compaction.cli.commands.restore", "undo a compaction"),
+    "recall": Listed("mcp_compaction.cli.commands.recall", "find what was said, word for word"),
+    "pin": Listed("mcp_compaction.cli.commands.pin", "keep a rule in sight, word for word"),
+    "unpin": Listed("mcp_compaction.cli.commands.unpin", "release a pin"),
+    "pins": Listed("mcp_compaction.cli.commands.pins", "list the pins in force"),
+    "forget": Listed(
+        "mcp_compaction.cli.commands.forget", "remove a message, session or project for good"
+    ),
+    "export": Listed("mcp_compaction.cli.commands.export", "write a session as JSON lines"),
+    "backup": Listed("mcp_compaction.cli.commands.backup", "copy the whole store to a new file"),
     "restore-backup": Listed(
-        "mcp_compaction.cli.restore_backup", "put a backup in the store's place"
+        "mcp_compaction.cli.commands.restore_backup", "put a backup in the store's place"
     ),
     "doctor": Listed(
-        "mcp_compaction.cli.doctor", "look the store, the settings and the server over"
+        "mcp_compaction.cli.commands.doctor", "look the store, the settings and the server over"
     ),
-    "demo": Listed("mcp_compaction.cli.demo", "play a long session and show what comes of it"),
-    "eval": Listed("mcp_compaction.cli.eval", "measure what survives a compaction"),
-    "serve": Listed("mcp_compaction.cli.serve", "serve the tools to a host, over MCP"),
+    "demo": Listed(
+        "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
+    ),
+    "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
+    "serve": Listed("mcp_compaction.cli.commands.serve", "serve the tools to a host, over MCP"),
 }
 
 _SUMMARY = """\
@@ -164,11 +170,11 @@ def _dispatch(
         raise InputError(_unknown(name))
     if name == "serve":
         # It takes stdin and stdout for the protocol first, and has an event loop of its own.
-        from mcp_compaction.cli.serve import start
+        from mcp_compaction.cli.commands.serve import start
 
         return start(rest, screen, stdin, environ)
     # Parsing may need pydantic and running needs asyncio: neither is loaded for the overview.
-    from mcp_compaction.cli.invocation import invoke
+    from mcp_compaction.cli.console.invocation import invoke
 
     listed = COMMANDS[name]
     command = cast("Command", import_module(listed.module))

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.log.quotes import Saying
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.quoting import UNSEEN, has_label, is_forged
-from mcp_compaction.core.redact import redact
-from mcp_compaction.core.render import pinned_block
-from mcp_compaction.core.sayings import Saying
+from mcp_compaction.core.text.injection import UNSEEN, has_label, is_forged
+from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.window.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.model import Author, Channel, Pin, PinKind, PinScope, Value
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.evals.measures import Line, content_words
 
 Strategy = Callable[[Sequence[Line], float, Count], list[Line]]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_compaction.core.parts import text_of
+from mcp_compaction.core.log.content import text_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.measures import Line, Probe, normal
 from mcp_compaction.formats import Incoming, incoming, incoming_text, read

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.evals.baselines import Strategy, cost
 from mcp_compaction.evals.measures import Line
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mcp_compaction.core.parts import Count
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.baselines import Strategy, cost
 from mcp_compaction.evals.corpora import Case

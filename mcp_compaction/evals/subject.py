@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 from mcp_compaction.compactor import Compactor, Parts
-from mcp_compaction.core.candidates import candidates
-from mcp_compaction.core.extract import must_keep, standing_plan
-from mcp_compaction.core.parts import text_of
+from mcp_compaction.core.digest.extract import must_keep, standing_plan
+from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.rules import candidates
 from mcp_compaction.evals.corpora import Case
 from mcp_compaction.evals.measures import Context, Probe, Recollection, normal, survives
 from mcp_compaction.formats import Incoming, read, validate

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from mcp_compaction.core.parts import compact_json
+from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats.jsontext import parse
 from mcp_compaction.model import Cut, JsonObject, Media, Opaque, Part, Text, Thinking, ToolResult

@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from mcp_compaction.core.parts import Count, compact_json, tokens_of
-from mcp_compaction.core.passages import passages
+from mcp_compaction.core.log.content import Count, compact_json, tokens_of
+from mcp_compaction.core.log.passages import passages
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.redact import Redacted, redact
+from mcp_compaction.core.text.secrets import Redacted, redact
 from mcp_compaction.formats.arrival import IncomingMessage
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object

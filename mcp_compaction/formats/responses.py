@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from mcp_compaction.core.parts import compact_json
+from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats.arrange import Piece, pairing_problems
 from mcp_compaction.formats.content import (

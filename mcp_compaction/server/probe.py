@@ -16,9 +16,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import TextContent, TextResourceContents
 
-from mcp_compaction.commands import installed_command
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Value
+from mcp_compaction.program import installed_command
 from mcp_compaction.server import tools
 
 Era = Literal["auto", "legacy"]

@@ -25,8 +25,14 @@ from mcp.types import (
 )
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.parts import Count
-from mcp_compaction.core.prompts import Prompt, Unusable, answer_room, prompts_for, read_answer
+from mcp_compaction.core.digest.prompt import (
+    Prompt,
+    Unusable,
+    answer_room,
+    prompts_for,
+    read_answer,
+)
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Ask, Draft, ModelCall, SessionInfo, SummaryRequest
 from mcp_compaction.ports import Summarizer

@@ -12,10 +12,10 @@ from typing import ParamSpec, TypeVar
 import anyio
 from mcp.server.mcpserver import Context
 
-from mcp_compaction.commands import complete, typed_command
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.model import Mode, Pin, SessionInfo
+from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server import answers
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings

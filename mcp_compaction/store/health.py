@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mcp_compaction.core.redact import kinds_of_secrets
+from mcp_compaction.core.text.secrets import kinds_of_secrets
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
 from mcp_compaction.store.connect import pragma

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from functools import lru_cache
 
-from mcp_compaction.core.terms import keys
+from mcp_compaction.core.recall.terms import keys
 
 
 @lru_cache(maxsize=256)

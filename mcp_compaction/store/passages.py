@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.passages import MOST_CHARS
-from mcp_compaction.core.terms import keys
+from mcp_compaction.core.log.passages import MOST_CHARS
+from mcp_compaction.core.recall.terms import keys
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.marks import marks

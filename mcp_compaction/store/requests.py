@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from mcp_compaction.core.passages import MOST_CHARS
+from mcp_compaction.core.log.passages import MOST_CHARS
 from mcp_compaction.ports import Original, Scope
 from mcp_compaction.store.log import originals
 from mcp_compaction.store.marks import role_mark, session_mark

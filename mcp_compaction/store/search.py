@@ -10,9 +10,9 @@ from contextlib import closing
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mcp_compaction.core.holders import Passage, find_holders
-from mcp_compaction.core.question import MOST_TERMS
-from mcp_compaction.core.terms import Way, ways
+from mcp_compaction.core.recall.holders import Passage, find_holders
+from mcp_compaction.core.recall.query import MOST_TERMS
+from mcp_compaction.core.recall.terms import Way, ways
 from mcp_compaction.model import Hit, Match, Matches, TermMatches, Worth
 from mcp_compaction.ports import Scope, SearchQuery
 from mcp_compaction.store.columns import moment, stamp

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import anyio
 
-from mcp_compaction.core.paths import without_surrogates
+from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
 from mcp_compaction.model import (
     Compaction,

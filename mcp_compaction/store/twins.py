@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import JsonValue
 
 from mcp_compaction import formats
-from mcp_compaction.core.parts import text_of
+from mcp_compaction.core.log.content import text_of
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Part, Shape, ToolCall
 from mcp_compaction.ports import Scope, Twin, Twins

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mcp_compaction.core.prompts import Prompt, answer_room
+from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
     Answer,
     CallFailed,

@@ -11,8 +11,7 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 
-from mcp_compaction.core.parts import Count
-from mcp_compaction.core.prompts import (
+from mcp_compaction.core.digest.prompt import (
     Prompt,
     Unusable,
     answer_room,
@@ -20,7 +19,8 @@ from mcp_compaction.core.prompts import (
     prompts_for,
     read_answer,
 )
-from mcp_compaction.core.redact import redact
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.tokens import family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from mcp_compaction.core.extract import extract
+from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest
 from mcp_compaction.ports import Summarizer

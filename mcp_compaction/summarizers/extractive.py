@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.extract import extract
+from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.model import Draft, SummaryRequest
 
 

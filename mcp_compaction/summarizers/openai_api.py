@@ -6,7 +6,7 @@ from importlib import import_module
 
 from pydantic import BaseModel, ValidationError
 
-from mcp_compaction.core.prompts import Prompt, answer_room
+from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
     Answer,
     CallFailed,

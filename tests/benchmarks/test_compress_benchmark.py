@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import compress, windows
-from mcp_compaction.core.identifiers import find
+from mcp_compaction.core.log.identifiers import find
 from mcp_compaction.core.tokens import estimate
 
 

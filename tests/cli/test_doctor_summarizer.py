@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from mcp_compaction.cli.summarizer_check import Subject, Window, true_window
-from mcp_compaction.cli.waiting import teller
-from mcp_compaction.core.prompts import Prompt
+from mcp_compaction.cli.console.summarizer_check import Subject, Window, true_window
+from mcp_compaction.cli.console.waiting import teller
+from mcp_compaction.core.digest.prompt import Prompt
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.summarizers.calling import Answer, Backend, CallFailed, Terms
 from tests.cli.conftest import Shell, Stream

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.cli import eval as command
+from mcp_compaction.cli.commands import eval as command
 from tests.cli.conftest import Shell
 from tests.evals.test_corpora import RUN
 from tests.models.server import endpoint

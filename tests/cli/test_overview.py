@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from mcp_compaction.cli.invocation import Command, parser_of
+from mcp_compaction.cli.console.invocation import Command, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.core.policy import Policy
 from tests.cli.conftest import Shell

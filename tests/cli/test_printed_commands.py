@@ -16,7 +16,7 @@ from typing import cast
 
 import pytest
 
-from mcp_compaction.cli.invocation import Command, parser_of
+from mcp_compaction.cli.console.invocation import Command, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from tests.cli.conftest import Shell
 

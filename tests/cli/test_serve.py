@@ -17,8 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from mcp_compaction.commands import installed_command
 from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.program import installed_command
 from mcp_compaction.server import probe
 from mcp_compaction.server.probe import Era, Server, ServerError, started
 from tests.cli.conftest import Shell

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import mcp_compaction
-from mcp_compaction.cli.stats import happened
-from mcp_compaction.cli.wording import ADVICE, for_person
+from mcp_compaction.cli.commands.stats import happened
+from mcp_compaction.cli.console.wording import ADVICE, for_person
 from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET
 from tests.cli.conftest import Shell, json_lines
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction import formats
-from mcp_compaction.core.parts import text_of
+from mcp_compaction.core.log.content import text_of
 from mcp_compaction.model import (
     Cut,
     Media,

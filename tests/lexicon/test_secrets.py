@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mcp_compaction.core.redact import redact
+from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.lexicon import Secret, known_secrets
 from tests.lexicon.made_up import made_up
 

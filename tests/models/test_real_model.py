@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Compactor, Parts
-from mcp_compaction.core.digest import render_digest
-from mcp_compaction.core.identifiers import find
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.log.identifiers import find
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
-from mcp_compaction.core.recall import rank
+from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.model import (
     Compaction,
     Cut,

@@ -22,7 +22,7 @@ from given_store import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall import rank
+from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Hit
 from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey

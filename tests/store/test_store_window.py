@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from given_store import NOW, batch, compaction, here, history, new_session, said, with_store
 
-from mcp_compaction.core.passages import passages
+from mcp_compaction.core.log.passages import passages
 from mcp_compaction.model import NewMessage
 from mcp_compaction.ports import WindowCount
 from mcp_compaction.store.connect import connect

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 
-from mcp_compaction.core.prompts import Prompt
+from mcp_compaction.core.digest.prompt import Prompt
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, SummaryRequest

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import pytest
 
 from mcp_compaction.compactor import FALLBACK, Compactor, Parts
-from mcp_compaction.core.allowance import Limits
+from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.receipt import receipt_text
-from mcp_compaction.core.render import lay_out
+from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming, render, validate
 from mcp_compaction.model import Ask, Compaction, ModelCall, SessionInfo, Spent

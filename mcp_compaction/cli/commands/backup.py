@@ -1,0 +1,37 @@
+"""The command that copies the store: `mcp-compaction backup`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from mcp_compaction.cli.console.arguments import add_store
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.program import as_typed
+
+DESCRIPTION = """\
+Copy the whole store, with every session of every project, to a new file while it is in use.
+Changes: makes a new file that only you may read; the store stays as it is."""
+EXAMPLES = ("backup ~/backups/store-2026-11-15.db", "backup /mnt/usb/store.db --json")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("file", metavar="FILE", help="the file to make; it may not exist yet")
+    add_store(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Write the copy, and say how large it is and how to use it."""
+    target = Path(call.args.file).expanduser()
+    async with opened(call) as place:
+        await place.compactor.backup(target)
+    size = target.stat().st_size
+    if call.args.json:
+        call.screen.write_json({"file": str(target), "bytes": size})
+    else:
+        call.screen.say(f"backed up to {target}: {size:,} bytes")
+        typed = as_typed([str(target.absolute())])
+        call.screen.say(call.complete(f"to use it: mcp-compaction restore-backup {typed}"))
+    return 0

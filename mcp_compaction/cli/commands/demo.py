@@ -1,0 +1,93 @@
+"""The command that shows it all at work: `mcp-compaction demo`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.demo.play import Figures, play
+from mcp_compaction.demo.telling import broken, tell
+from mcp_compaction.errors import InputError
+from mcp_compaction.program import as_typed, lasting_command
+from mcp_compaction.store.connect import store_path
+
+DESCRIPTION = """\
+Start the real server, play a long coding session against it, and show what a compaction does.
+Needs no key and no network. Ends with code 1 if a promise did not hold.
+Changes: nothing; whatever --home and the settings say elsewhere, the demo has a store of its own,
+which is removed at the end unless --keep names a folder for it."""
+EXAMPLES = ("demo", "demo --keep payouts", "demo --json")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("--keep", metavar="DIR", help="keep the store in this new folder")
+    parser.add_argument("--json", action="store_true", help="write the figures for programs")
+
+
+async def run(call: Invocation) -> int:
+    """Play, and tell what came of it."""
+    async with _home(call.args.keep) as home:
+        figures = await play(home, _teller(call))
+    faults = broken(figures)
+    if call.args.json:
+        document = figures.model_dump(mode="json")
+        call.screen.write_json({**document, "promises": dict(figures.promises())})
+    else:
+        _show(call.screen, figures, faults)
+        _say_what_next(call, figures)
+    return 1 if faults else 0
+
+
+@asynccontextmanager
+async def _home(keep: str | None) -> AsyncGenerator[Path]:
+    if keep is None:
+        with TemporaryDirectory(prefix="mcp-compaction-") as folder:
+            yield Path(folder)
+        return
+    folder = Path(keep).expanduser().absolute()
+    if store_path(folder).exists():
+        raise InputError(f"{folder} holds a store already; pass a new folder to --keep.")
+    yield folder
+
+
+def _teller(call: Invocation) -> Callable[[str], None]:
+    """Says what goes on to a person who waits, and nothing to a program."""
+
+    def say(words: str) -> None:
+        if call.screen.is_terminal and not call.args.json:
+            call.screen.say(call.screen.dim(f"  {words}"))
+            call.screen.flush()
+
+    return say
+
+
+def _show(screen: Screen, figures: Figures, faults: list[str]) -> None:
+    if screen.is_terminal:
+        screen.say()  # after the lines of progress
+    for paragraph in tell(figures):
+        heading, *lines = paragraph
+        screen.say("\n".join([screen.bold(heading), *lines, ""]))
+    for fault in faults:
+        screen.say(screen.bold(f"BROKEN PROMISE: {fault}"))
+    if not faults:
+        screen.say(screen.bold(f"all {len(figures.promises())} promises held"))
+
+
+def _say_what_next(call: Invocation, figures: Figures) -> None:
+    screen, program = call.screen, call.program
+    screen.say()
+    screen.say("to go on:")
+    if call.args.keep:
+        home = str(Path(call.args.keep).expanduser().absolute())
+        where = as_typed(["--home", home, "--project", figures.project])
+        screen.say(f"  {program} show {where}")
+    else:
+        screen.say(f"  {program} demo --keep DIR    the same, with the store left to look at")
+    screen.say(f"  {program} doctor             is everything in order on this machine?")
+    screen.say(f"  claude mcp add --scope user compaction -- {as_typed(lasting_command())}")

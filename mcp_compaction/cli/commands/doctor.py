@@ -1,0 +1,277 @@
+"""The command that looks everything over: `mcp-compaction doctor`."""
+
+from __future__ import annotations
+
+import os
+import stat
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import flags_of, has_store, opened, project_of, settings_of
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.waiting import teller
+from mcp_compaction.cli.console.wording import columns, counted
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.text.secrets import counts_by_kind
+from mcp_compaction.model import Value
+from mcp_compaction.ports import Health
+from mcp_compaction.program import as_typed, lasting_command
+from mcp_compaction.settings import NAMES, Settings
+from mcp_compaction.wiring import counter_of
+
+if TYPE_CHECKING:
+    from mcp_compaction.server.probe import Checked
+
+DESCRIPTION = """\
+Look over the store, the token counter and the settings, start the server as a host would, and say
+in words what is wrong. With --summarizer: make a few real calls to the model that is to write
+digests, and say what works.
+Changes: nothing without --fix; ends with code 1 when a problem is found."""
+EXAMPLES = (
+    "doctor",
+    "doctor --summarizer",
+    "doctor --no-server --json",
+    "doctor --home /srv/agents/compaction",
+)
+
+_PATIENCE_MS = 3_000
+_COUNTERS = {
+    "exact": "exact for models that count in o200k",
+    "scaled": "scaled by what the provider reported",
+    "estimate": "an estimate, a few percent off",
+}
+
+
+class Setting(Value):
+    """One setting in force, and where it comes from."""
+
+    name: str
+    value: str
+    source: str
+    is_default: bool
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    add_place(parser)
+    parser.add_argument("--no-server", action="store_true", help="do not start the server")
+    parser.add_argument("--fix", action="store_true", help="build the search index anew first")
+    parser.add_argument(
+        "--summarizer", action="store_true", help="ask the summarizer instead, with real calls"
+    )
+
+
+async def run(call: Invocation) -> int:
+    """Print the state of everything, the settings first: they hold even for a broken store."""
+    settings = settings_of(call)
+    if call.args.summarizer:
+        return await _summarizer(call, settings)
+    listed = tuple(_settings(call, settings))
+    project = project_of(call, settings)
+    if not call.args.json:
+        _say_settings(call.screen, listed, project)
+    health = await _health(call, settings)
+    notes = list(health.notes) if health else []
+    problems = list(health.problems) if health else list(_unwritable(settings.home))
+    checks = () if call.args.no_server else await _server(call.environ)
+    problems += _faults(checks)
+    notes += _slowness(checks)
+    counter = counter_of(settings)
+    if call.args.json:
+        call.screen.write_json(
+            {
+                "store": health.model_dump(mode="json") if health else None,
+                "problems": problems,
+                "notes": notes,
+                "counter": {"id": counter.id, "precision": counter.precision},
+                "server": [check.model_dump(mode="json") for check in checks],
+                "command": lasting_command(),
+                "project": project,
+                "settings": [setting.model_dump(mode="json") for setting in listed],
+            }
+        )
+    else:
+        _say_store(call.screen, settings, health)
+        _say_server(call.screen, checks)
+        call.screen.say(f"{call.screen.bold('for a host')} {as_typed(lasting_command())}")
+        _say_verdict(call.screen, list(map(call.complete, problems)), notes)
+    return 1 if problems else 0
+
+
+async def _summarizer(call: Invocation, settings: Settings) -> int:
+    """Print what the model that is to write digests can do."""
+    # Only who asks for a model waits for what speaks to one.
+    from mcp_compaction.cli.console.summarizer_check import check_summarizers, told, why_chosen
+
+    tell = teller(quiet=call.args.json)
+    count = counter_of(settings).count
+    found = await check_summarizers(settings, call.environ, count, tell)
+    tell("")
+    problems = [f"{one.name}: {problem}" for one in found for problem in one.problems]
+    if call.args.json:
+        call.screen.write_json(
+            {
+                "chosen": why_chosen(settings),
+                "summarizers": [one.model_dump(mode="json") for one in found],
+                "problems": problems,
+            }
+        )
+        return 1 if problems else 0
+    screen = call.screen
+    screen.say(f"{screen.bold('summarizer')} {why_chosen(settings)}")
+    for one in found:
+        screen.say(screen.bold(one.name))
+        for line in columns([(f"  {title}", words) for title, words in told(one)]):
+            screen.say(line)
+    _say_verdict(screen, problems, list(_advice(settings)))
+    return 1 if problems else 0
+
+
+def _advice(settings: Settings) -> Iterator[str]:
+    if settings.summarizers == ("extractive",):
+        yield "no model is asked and nothing leaves this machine"
+        yield (
+            "to have a model write: set summarizer_model, and for a server of your own"
+            " summarizer_base_url, such as http://127.0.0.1:11434"
+        )
+    if "sampling" in settings.summarizers:
+        yield "sampling asks the host's model, which only a host can try out"
+
+
+async def _health(call: Invocation, settings: Settings) -> Health | None:
+    if not has_store(settings):
+        return None
+    async with opened(call) as place:
+        if call.args.fix:
+            await place.compactor.repair()
+        return await place.compactor.health()
+
+
+def _unwritable(home: Path) -> Iterator[str]:
+    """Why the first record could not make the store there."""
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        yield f"{place} cannot be written; set MCP_COMPACTION_HOME to a folder of yours"
+
+
+async def _server(environ: Mapping[str, str]) -> tuple[Checked, ...]:
+    """The server as the user's settings make it, but on a store of its own that is then gone."""
+    # The SDK takes longer to load than all else: only who asks for the server waits for it.
+    from mcp_compaction.server.probe import look_over
+
+    with TemporaryDirectory(prefix="mcp-compaction-") as folder:
+        own = {"MCP_COMPACTION_HOME": folder, "MCP_COMPACTION_PROJECT": folder}
+        return await look_over({**environ, **own, "MCP_COMPACTION_RECORD": "true"})
+
+
+def _faults(checks: Iterable[Checked]) -> list[str]:
+    """What is wrong with the server, each thing once with the protocols it shows in."""
+    found: dict[str, list[str]] = {}
+    for check in checks:
+        for problem in check.problems:
+            found.setdefault(problem, []).append(check.protocol)
+    return [f"{problem} (protocol {', '.join(eras)})" for problem, eras in found.items()]
+
+
+def _slowness(checks: Iterable[Checked]) -> list[str]:
+    slowest = max((check.first_answer_ms or 0 for check in checks), default=0)
+    if slowest <= _PATIENCE_MS:
+        return []
+    return [f"the server took {slowest:,} ms to its first answer; some hosts wait no longer"]
+
+
+def _say_server(screen: Screen, checks: Iterable[Checked]) -> None:
+    for check in checks:
+        if check.first_answer_ms is None:
+            continue
+        what = f"{counted(len(check.tools), 'tool')}, {counted(check.calls, 'call')} made"
+        when = f"first answer after {check.first_answer_ms:,} ms"
+        screen.say(f"{screen.bold('server')} over MCP {check.protocol}: {when}, {what}")
+
+
+def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:
+    screen.say(screen.bold("settings"))
+    chosen = [s for s in listed if not s.is_default or s.name not in Policy.model_fields]
+    for line in columns([("  " + s.name, s.value, s.source) for s in chosen]):
+        screen.say(line)
+    rest = len(listed) - len(chosen)
+    if rest:
+        screen.say(screen.dim(f"  and {counted(rest, 'policy setting')} at the default"))
+    screen.say(f"  project here: {project}")
+
+
+def _say_store(screen: Screen, settings: Settings, health: Health | None) -> None:
+    counter = counter_of(settings)
+    screen.say(f"{screen.bold('token counter')} {counter.id}: {_COUNTERS[counter.precision]}")
+    screen.say(screen.bold("store"))
+    if health is None:
+        screen.say(f"  none yet in {settings.home}; the first record makes it")
+        return
+    path = Path(health.path)
+    screen.say(f"  {path}: {health.size_bytes:,} bytes")
+    screen.say(f"  modes: folder {_mode(path.parent)}, file {_mode(path)}")
+    screen.say(f"  schema {health.schema_version}, SQLite {health.sqlite_version}")
+    sessions, messages = counted(health.sessions, "session"), counted(health.messages, "message")
+    screen.say(f"  {sessions}, {messages}")
+    if health.masked:
+        screen.say(f"  masked on disk: {counts_by_kind(health.masked)}")
+
+
+def _say_verdict(screen: Screen, problems: list[str], notes: list[str]) -> None:
+    for note in notes:
+        screen.say(f"note: {note}")
+    for problem in problems:
+        screen.say(screen.bold(f"problem: {problem}"))
+    if not problems:
+        screen.say(screen.bold("no problems found"))
+
+
+def _mode(path: Path) -> str:
+    return f"{stat.S_IMODE(path.stat().st_mode):o}"
+
+
+def _settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
+    flags = flags_of(call)
+    for name in NAMES:
+        holder = settings.policy if name in Policy.model_fields else settings
+        value: object = getattr(holder, name)
+        variable = f"MCP_COMPACTION_{name.upper()}"
+        if name in flags:
+            source = "--" + name.replace("_", "-")
+        elif call.environ.get(variable, "").strip():
+            source = variable
+        else:
+            source = _unnamed_source(name, value, settings)
+        yield Setting(
+            name=name, value=_in_words(value), source=source, is_default=source == "default"
+        )
+
+
+def _unnamed_source(name: str, value: object, settings: Settings) -> str:
+    """Where a value comes from that was neither typed nor in the environment."""
+    if name == "home":
+        return "default"
+    if name not in Policy.model_fields:
+        default: object = Settings.model_fields[name].default
+        return "default" if value == default else "settings file"
+    if value == getattr(Policy(), name):
+        return "default"
+    of_preset: object = getattr(PRESETS[settings.preset], name)
+    return f"preset {settings.preset}" if value == of_preset else "settings file"
+
+
+def _in_words(value: object) -> str:
+    match value:
+        case None:
+            return "unset"
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return f"{value:,}"
+        case _:
+            return str(value)

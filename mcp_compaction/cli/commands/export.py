@@ -1,0 +1,76 @@
+"""The command that writes a session out: `mcp-compaction export`."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.wording import counted
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import SessionInfo
+
+DESCRIPTION = """\
+Write a whole session as JSON lines: first what was derived, then each message as it was recorded.
+Changes: nothing in the store; --output makes a new file that only you may read."""
+EXAMPLES = (
+    "export --session tax-2026 > tax-2026.jsonl",
+    "export --session tax-2026 --output tax-2026.jsonl",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("--output", metavar="FILE", help="a new file (default: stdout)")
+    add_session(parser)
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Write the session line by line."""
+    async with opened(call) as place:
+        info = await place.session()
+        if call.args.output is None:
+            await _write(place.compactor, info, call.screen.write_bytes)
+            return 0
+        lines = await _write_file(place, info, Path(call.args.output))
+    if call.args.json:
+        call.screen.write_json({"output": call.args.output, "lines": lines})
+    else:
+        done = f"exported {info.name} to {call.args.output}: a header and "
+        call.screen.say(done + counted(lines - 1, "message"))
+    return 0
+
+
+async def _write_file(place: Place, info: SessionInfo, target: Path) -> int:
+    try:
+        file = _new_file(target)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"cannot write {str(target)!r}: {reason}; choose a new file.") from None
+    try:
+        with file:
+            return await _write(place.compactor, info, file.write)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _new_file(target: Path) -> BinaryIO:
+    """An open file that was not there before and that only its owner may read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(target, flags, 0o600), "wb")
+
+
+async def _write(compactor: Compactor, info: SessionInfo, write: Callable[[bytes], object]) -> int:
+    lines = 0
+    async for line in compactor.export(info):
+        write(line.encode() + b"\n")
+        lines += 1
+    return lines

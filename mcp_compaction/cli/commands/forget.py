@@ -1,0 +1,138 @@
+"""The command that removes for good: `mcp-compaction forget`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+
+from mcp_compaction.cli.console.arguments import add_store
+from mcp_compaction.cli.console.asking import is_person, says_yes
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.twins import (
+    as_document,
+    find_twins,
+    refs_by_session,
+    where_twins_stand,
+)
+from mcp_compaction.cli.console.wording import counted
+from mcp_compaction.errors import InputError
+from mcp_compaction.ports import Forgotten, Scope, Twins
+from mcp_compaction.program import as_typed
+
+DESCRIPTION = """\
+Remove messages, a session or a whole project so that no byte of it is left. Other messages that
+hold all that a forgotten one said are named; at a terminal they can be forgotten with it.
+Changes: deletes for good, with all that was made from it; no undo, and older backups keep it."""
+EXAMPLES = (
+    "forget tax-2026",
+    "forget tax-2026 m42 --yes",
+    "forget tax-2026 m42 m57",
+    "forget --project --yes",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("session", metavar="SESSION", nargs="?", help="the session's name")
+    parser.add_argument("refs", metavar="REF", nargs="*", help="only these messages of it, as m42")
+    parser.add_argument(
+        "--project",
+        metavar="PATH",
+        nargs="?",
+        const="",
+        help="with SESSION: the project it is in; without: forget this whole project",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_store(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Ask, remove, and say what was removed and where the same text still stands."""
+    args = call.args
+    if args.session is None and args.project is None:
+        raise InputError("say what to forget: SESSION, SESSION REF, or --project for all of it.")
+    async with opened(call) as place:
+        what, scope = await _meant(place, args.refs)
+        twins = await find_twins(place, args.refs)
+        if not (args.yes or _confirmed(call, what, twins, place.project)):
+            call.screen.say("nothing was forgotten")
+            return 1
+        forgotten = await _forget(place, scope, args.refs)
+        if forgotten == Forgotten():
+            raise InputError(
+                f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"
+            )
+        if args.json:
+            listed = as_document(twins, place.project)
+            call.screen.write_json({**forgotten.model_dump(mode="json"), **listed})
+            return 0
+        for line in _lines(what, forgotten):
+            call.screen.say(call.complete(line, with_session=bool(args.refs)))
+        if twins.found:
+            await _tell_twins(call, place, twins)
+    return 0
+
+
+async def _meant(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
+    if place.name is None:
+        return f"the whole project {place.project}", Scope(project=place.project)
+    info = await place.session()
+    scope = Scope(project=info.project, session=info.id)
+    if not refs:
+        return f"session {info.name} with {counted(info.messages, 'message')}", scope
+    for ref in refs:
+        await place.compactor.originals(info, ref)
+    return f"{', '.join(refs)} of session {info.name}", scope
+
+
+async def _forget(place: Place, scope: Scope, refs: Sequence[str]) -> Forgotten:
+    done = [await place.compactor.forget(scope, ref) for ref in refs or (None,)]
+    return Forgotten(
+        messages=sum(one.messages for one in done),
+        sessions=sum(one.sessions for one in done),
+        pins=sum(one.pins for one in done),
+        digest_lines=sum(one.digest_lines for one in done),
+        kept_pins=tuple(dict.fromkeys(pin for one in done for pin in one.kept_pins)),
+    )
+
+
+def _confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bool:
+    if not is_person(call):
+        raise InputError(f"forgetting {what} cannot be undone; pass --yes to do it.")
+    also = f"; {where_twins_stand(twins, project)}" if twins.found else ""
+    return says_yes(call, f"Forget {what}? This cannot be undone{also}. Type yes: ")
+
+
+async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
+    """Say where the same text still stands; a person who is asked can have it forgotten there."""
+    call.screen.say(where_twins_stand(twins, place.project))
+    refs = refs_by_session(twins, place.project)
+    if refs and not call.args.yes and says_yes(call, "Forget these too? Type yes: "):
+        for session, numbers in refs.items():
+            info = await place.compactor.find(place.project, session)
+            scope = Scope(project=info.project, session=info.id)
+            forgotten = await _forget(place, scope, numbers)
+            for line in _lines(f"{', '.join(numbers)} of session {session}", forgotten):
+                call.screen.say(call.complete(line))
+        return
+    for session, numbers in refs.items():
+        typed = as_typed(["forget", session, *numbers])
+        hint = f"to forget them there: mcp-compaction {typed}"
+        call.screen.say(call.complete(hint))
+
+
+def _lines(what: str, forgotten: Forgotten) -> Iterator[str]:
+    numbers = {
+        "session": forgotten.sessions,
+        "message": forgotten.messages,
+        "pin": forgotten.pins,
+        "digest line": forgotten.digest_lines,
+    }
+    removed = ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
+    yield f"forgotten: {what}"
+    yield f"removed: {removed}"
+    if forgotten.kept_pins:
+        first, *_ = pins = forgotten.kept_pins
+        said = f"still pinned, said there: {', '.join(pins)}"
+        yield f"{said}; release with: mcp-compaction unpin {first}"

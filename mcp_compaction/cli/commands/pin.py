@@ -1,0 +1,122 @@
+"""The command that keeps a rule in sight: `mcp-compaction pin`."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.speaker import WHO, needs_terminal, speaker, users_alone
+from mcp_compaction.cli.console.wording import counted, moment
+from mcp_compaction.core.pins import check_expiry, check_text
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import PinKind, PinScope, SessionInfo
+from mcp_compaction.wiring import SystemClock
+
+DESCRIPTION = f"""\
+Keep a rule, an open task or a fact in the model's sight, word for word, until it is released.
+Changes: adds a pin; the user's holds in the whole project unless --scope says otherwise.
+{WHO}"""
+EXAMPLES = (
+    'pin "Never push to main."',
+    'pin "Use the staging key only." --scope session --session tax-2026 --expires 2d',
+    'pin "Deploy after Friday." --kind open_task --supersedes p2',
+)
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_FROM_NOW = re.compile(r"(\d{1,5})([mhdw])")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("text", metavar="TEXT", help="the words to keep, exactly")
+    parser.add_argument(
+        "--kind",
+        choices=get_args(PinKind),
+        default="constraint",
+        help="what it is (default: constraint); a note is searchable but not shown",
+    )
+    parser.add_argument(
+        "--scope",
+        choices=get_args(PinScope),
+        help="where it holds (default: project; for an agent: session)",
+    )
+    parser.add_argument("--supersedes", metavar="REF", help="the pin it replaces, as p2")
+    parser.add_argument(
+        "--expires", metavar="WHEN", help="until when, as 2026-11-30 or in 30m, 3h, 2d, 1w"
+    )
+    add_session(parser, "the only one; for a whole project the newest")
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Keep the pin, and say what the block of them costs."""
+    args = call.args
+    now = SystemClock().now()
+    expires = None if args.expires is None else _moment(args.expires, now)
+    # Checked before a session is made for it, so that a refused pin leaves none behind.
+    check_text(args.text)
+    check_expiry(expires, now)
+    scope = _scope(call)
+    async with opened(call, makes_store=args.supersedes is None) as place:
+        info, is_new = await _session(place, args.supersedes, scope)
+        with users_alone(f"{args.supersedes or 'this'} is the user's"):
+            pinned = await place.compactor.pin(
+                info,
+                args.text,
+                by=speaker(call),
+                kind=args.kind,
+                scope=scope,
+                supersedes=args.supersedes,
+                expires=expires,
+                channel="terminal" if speaker(call) == "user" else "command",
+            )
+    if args.json:
+        call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
+        return 0
+    pin = pinned.pin
+    verb = "pinned" if pinned.is_new else "already pinned"
+    if pin.author == "agent":
+        verb += " by the agent"
+    until = f", until {moment(pin.expires)}" if pin.expires else ""
+    call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
+    if is_new:
+        call.screen.say(f"in the new session {info.name}")
+    call.screen.say(f"the pinned block takes {counted(pinned.block_tokens, 'token')}")
+    return 0
+
+
+def _scope(call: Invocation) -> PinScope | None:
+    """Where it shall hold; an agent's, even where it quotes the user, holds in its session."""
+    asked: PinScope | None = call.args.scope
+    if speaker(call) == "user":
+        return asked
+    if asked not in (None, "session"):
+        raise needs_terminal(f"a {asked} pin binds other sessions")
+    return "session"
+
+
+async def _session(
+    place: Place, supersedes: str | None, scope: PinScope | None
+) -> tuple[SessionInfo, bool]:
+    """The session it is said in; made where it is new and nothing in it is superseded."""
+    may_begin = supersedes is None
+    if may_begin and (place.name or not await place.compactor.sessions(place.project, 1)):
+        return await place.open_session()
+    if scope == "session":
+        return await place.session(), False
+    return await place.any_session(), False
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    if span := _FROM_NOW.fullmatch(text.strip()):
+        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no moment; write 2026-11-30, 3h or 2d.") from None
+    return (moment if moment.tzinfo else moment.astimezone()).astimezone(UTC)

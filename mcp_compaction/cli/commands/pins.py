@@ -1,0 +1,79 @@
+"""The command that lists pins: `mcp-compaction pins`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import git_top, has_store, host_project, opened, settings_of
+from mcp_compaction.cli.console.pins_in_force import pins_in_force
+from mcp_compaction.cli.console.wording import moment
+from mcp_compaction.core.pins import way_of
+from mcp_compaction.core.window.render import pinned_block
+from mcp_compaction.model import Pin
+
+DESCRIPTION = """\
+List the pins in force: who said what, when, by which way, and for how long.
+Run by a host as a SessionStart hook it prints the pins of that chat and its project, for the model.
+Changes: nothing; as a hook it notes that the pins were put back."""
+EXAMPLES = ("pins", "pins --session tax-2026", "pins --json")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    add_session(parser, "all of the project")
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """List the pins."""
+    hook = read_hook_input(call.stdin) if call.args.session is None else None
+    if hook is not None:
+        return await _put_back(call, hook)
+    pins: list[Pin] = []
+    if has_store(settings_of(call)):
+        async with opened(call) as place:
+            pins = [pin for pin, _ in (await pins_in_force(place)).values()]
+    if call.args.json:
+        call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
+        return 0
+    if not pins:
+        call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
+    for pin in pins:
+        call.screen.say(f"{call.screen.bold(pin.ref)} {pin.text}")
+        call.screen.say(f"   {call.screen.dim(_about(pin))}")
+    return 0
+
+
+async def _put_back(call: Invocation, hook: HookInput) -> int:
+    """Print the pins of the chat that a host names; nothing where there are none."""
+    settings = settings_of(call)
+    if not has_store(settings):
+        return 0
+    if not call.args.project and not settings.project:
+        call.args.project = host_project(call.environ) or git_top(hook.folder)
+    async with opened(call) as place:
+        info = await place.compactor.find_of_host(place.project, hook.session)
+        if info is None:
+            pins = await place.compactor.project_pins(place.project)
+        else:
+            pins = await place.compactor.pins(info)
+        block = pinned_block(pin for pin in pins if pin.kind != "note")
+        if block:
+            call.screen.write_json(
+                {"hookSpecificOutput": {"hookEventName": hook.event, "additionalContext": block}}
+            )
+        if block and info is not None and hook.source == "compact":
+            await place.compactor.put_pins_back(info)
+    return 0
+
+
+def _about(pin: Pin) -> str:
+    place = f"session {pin.session}" if pin.scope == "session" else pin.scope
+    source = f", said in {pin.source} of {pin.session}" if pin.source else ""
+    way = "" if pin.channel == "message" else f" {way_of(pin)}"
+    until = f", until {moment(pin.expires)}" if pin.expires else ""
+    kind = pin.kind.replace("_", " ")
+    return f"{kind}, {place}, by the {pin.author}{way}, {moment(pin.at)}{source}{until}"

@@ -1,0 +1,234 @@
+"""The command that finds what was said: `mcp-compaction recall`."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.wording import counted, moment
+from mcp_compaction.compactor import Quote, Recalled
+from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.recall.query import read_query, said_back
+from mcp_compaction.core.text.injection import defuse_lines
+from mcp_compaction.core.text.refs import parse_refs
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
+from mcp_compaction.ports import Original
+
+_MOST_AROUND = 20
+_MOST_CHARS = 240  # of a message beside a passage: what was going on, no more
+
+DESCRIPTION = """\
+Find what was said, word for word, whether or not the model still sees it.
+Changes: nothing; what had left the window is counted as recalled, for `stats`."""
+EXAMPLES = (
+    "recall rate limit staging key --session tax-2026",
+    'recall "role:user since:2026-11-01 deploy" --scope project',
+    "recall staging key --around 2 --session tax-2026",
+    "recall --refs m42~3 --raw --session tax-2026",
+    "recall --refs toolu_01A,d1,p2 --session tax-2026",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument(
+        "query",
+        metavar="QUERY",
+        nargs="*",
+        help="words and identifiers; role:user, tool:Bash, since:2026-11-01, until:… narrow it",
+    )
+    parser.add_argument(
+        "--refs",
+        metavar="REFS",
+        help="messages (m42, m42~3, m12..m40 or the id of a tool call), digests (d1) and pins (p2)",
+    )
+    parser.add_argument(
+        "--raw", action="store_true", help="with --refs: the messages' own JSON, byte for byte"
+    )
+    parser.add_argument(
+        "--scope",
+        choices=("session", "project", "all"),
+        default="session",
+        help="how far to look (default: session)",
+    )
+    parser.add_argument("--max-tokens", metavar="N", type=int, help="the size of the answer")
+    parser.add_argument(
+        "--skip", metavar="N", type=int, default=0, help="passages already seen (default: 0)"
+    )
+    parser.add_argument(
+        "--around",
+        metavar="N",
+        type=int,
+        default=0,
+        help="show the start of N messages before and after each passage (default: 0)",
+    )
+    add_session(parser)
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Print the passages that answer best, or the messages of the refs."""
+    args = call.args
+    if bool(args.query) == bool(args.refs):
+        raise InputError("pass words to look for, or --refs m42; one of the two.")
+    if args.raw and not args.refs:
+        raise InputError("--raw needs --refs; pass the ref of a hit, as --refs m42.")
+    if args.skip < 0 or (args.max_tokens is not None and args.max_tokens <= 0):
+        raise InputError("--skip and --max-tokens are counts; pass a positive number.")
+    _check_around(args.around, args.scope, bool(args.refs), args.json)
+    async with opened(call) as place:
+        if args.refs:
+            await _show_quotes(call, place)
+        else:
+            await _search(call, place, " ".join(args.query))
+    return 0
+
+
+def _check_around(around: int, scope: str, has_refs: bool, as_json: bool) -> None:
+    if not 0 <= around <= _MOST_AROUND:
+        raise InputError(f"--around is a count up to {_MOST_AROUND}; pass --around 2.")
+    if around and (has_refs or as_json or scope == "all"):
+        raise InputError(
+            "--around is for passages of one project, to be read; with --refs write m42~2, else "
+            "leave out --json and --scope all."
+        )
+
+
+async def _search(call: Invocation, place: Place, query: str) -> None:
+    args, screen = call.args, call.screen
+    found = await place.compactor.recall(
+        await _viewpoint(place, args.scope),
+        query,
+        scope=args.scope,
+        max_tokens=args.max_tokens,
+        skip=args.skip,
+    )
+    if args.json:
+        screen.write_json(found.model_dump(mode="json"))
+        return
+    if not found.hits:
+        screen.say(_nothing(found, query, args.skip))
+    terms = read_query(query).terms
+    around = _Around(place, screen, args.around, found.hits)
+    for hit in found.hits:
+        before, after = await around.of(hit)
+        around.say("before", before)
+        screen.say(screen.bold(_hit_label(hit, args.scope != "session")))
+        text = defuse_lines(hit.text) if hit.ref.startswith("m") else hit.text
+        screen.say(screen.highlight(text, terms))
+        around.say("after", after)
+    if found.more:
+        skip = args.skip + len(found.hits)
+        more = f"{counted(found.more, 'more passage')}: --skip {skip}, or --max-tokens for more"
+        screen.say(screen.dim(more))
+    for words, why in (
+        (found.nowhere, "stands nowhere there"),
+        (found.too_common, "too common, only the newest places were ranked"),
+    ):
+        if words and found.hits:
+            screen.say(screen.dim(f"{', '.join(map(repr, map(said_back, words)))}: {why}"))
+
+
+def _nothing(found: Recalled, query: str, skip: int) -> str:
+    asked = repr(said_back(query))
+    if skip:
+        return f"no more passages for {asked}; leave out --skip to see the first."
+    line = f"nothing found for {asked} among {counted(found.messages, 'message')}"
+    if found.suggestion:
+        return f"{line}; try: recall {shlex.quote(found.suggestion)}"
+    further = {"session": "project or all", "project": "all"}.get(found.scope)
+    wider = f", or look further with --scope {further}" if further else ""
+    return f"{line}; try fewer or other words{wider}."
+
+
+class _Around:
+    """Says what was said before and after passages, each message once."""
+
+    def __init__(self, place: Place, screen: Screen, number: int, hits: Sequence[Hit]) -> None:
+        self._place = place
+        self._screen = screen
+        self._number = number
+        self._told = {(hit.session, hit.ref) for hit in hits}
+
+    async def of(self, hit: Hit) -> tuple[list[Message], list[Message]]:
+        """The messages before and after a passage that nothing else here shows."""
+        if not self._number or not hit.ref.startswith("m"):
+            return [], []
+        compactor = self._place.compactor
+        session = await compactor.find(self._place.project, hit.session)
+        found = await compactor.originals(session, f"{hit.ref}~{self._number}")
+        seq = int(hit.ref[1:])
+        fresh = [o.message for o in found if (hit.session, o.message.ref) not in self._told]
+        self._told |= {(hit.session, message.ref) for message in fresh}
+        return [m for m in fresh if m.seq < seq], [m for m in fresh if m.seq > seq]
+
+    def say(self, where: str, messages: Sequence[Message]) -> None:
+        """The start of each, on a line of its own."""
+        for message in messages:
+            words = " ".join(whole_text(message).split()) or "(no words)"
+            fitted = textwrap.shorten(words, _MOST_CHARS, placeholder=" …")
+            who = "tool" if message.results else message.role
+            self._screen.say(self._screen.dim(f"  {where} | {message.ref} {who}: {fitted}"))
+
+
+async def _viewpoint(place: Place, scope: str) -> SessionInfo:
+    """The session a search starts from; any will do for one that looks further."""
+    if scope == "session":
+        return await place.session()
+    if scope == "all" and place.name is None:
+        anywhere = await place.compactor.sessions(None, 1)
+        if anywhere:
+            return anywhere[0]
+    return await place.any_session()
+
+
+async def _show_quotes(call: Invocation, place: Place) -> None:
+    info, screen = await place.session(), call.screen
+    asked = parse_refs(call.args.refs)
+    if call.args.raw and (asked.digests or asked.pins):
+        raise InputError("--raw gives messages only; leave it out, or write --refs m42.")
+    found = await place.compactor.recall_refs(info, call.args.refs)
+    if call.args.json and not call.args.raw:
+        screen.write_json([_as_json(quote, info) for quote in found])
+        return
+    for quote in found:
+        if call.args.raw and isinstance(quote.source, Original):
+            screen.write_bytes(quote.source.message.raw.encode() + b"\n")
+        else:
+            screen.say(screen.bold(_label(quote)))
+            screen.say(_said(quote))
+
+
+def _as_json(quote: Quote, info: SessionInfo) -> dict[str, object]:
+    match quote.source:
+        case Original():
+            return quote.source.model_dump(mode="json")
+        case Digest():
+            return {"session": info.name, "digest": quote.source.model_dump(mode="json")}
+        case Pin():
+            return {"session": info.name, "pin": quote.source.model_dump(mode="json")}
+
+
+def _said(quote: Quote) -> str:
+    """The words of a quote; a digest is a record of ours already, and a pin was checked."""
+    return defuse_lines(quote.text) if isinstance(quote.source, Original) else quote.text
+
+
+def _label(quote: Quote) -> str:
+    when = "" if quote.at is None else f" {moment(quote.at)}"
+    return f"[{quote.ref} {quote.of}{when}]"
+
+
+def _hit_label(hit: Hit, with_session: bool) -> str:
+    session = f"{hit.session} " if with_session else ""
+    notes = [hit.note] if hit.note else []
+    notes += [f"also {', '.join(hit.also)}"] if hit.also else []
+    notes = ["as the agent told it", *notes] if hit.is_told else notes
+    return f"[{session}{hit.ref} {hit.role} {'; '.join([moment(hit.at), *notes])}]"

@@ -1,0 +1,134 @@
+"""The command that keeps messages: `mcp-compaction record`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.fill_line import fill_line
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, opened, project_of, settings_of
+from mcp_compaction.cli.console.reading import read_text
+from mcp_compaction.cli.console.speaker import speaker
+from mcp_compaction.cli.console.wording import counted, ranges
+from mcp_compaction.core.text.secrets import masked_line
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
+from mcp_compaction.model import SessionInfo, Shape, Traits, Via
+from mcp_compaction.ports import Recorded
+
+DESCRIPTION = """\
+Keep messages, byte for byte, in a session's log. Transcripts and exports of other programs are
+recognized and refused.
+Changes: appends what is not yet known; the session is made where it is new.
+Without a terminal, or from stdin, who said what is kept as the agent's word: no rule in it can
+become the user's."""
+EXAMPLES = (
+    "record chat.jsonl --session tax-2026",
+    "record request.json --session tax-2026 --model claude-sonnet-4-5 --window 200000",
+    "record - --session tax-2026 --after m41 < newest.json",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        default="-",
+        help="JSON or JSON lines in the shape of Anthropic's Messages, OpenAI's chat or Responses "
+        "API: a message, a list, or a whole request body; - or nothing: stdin",
+    )
+    add_session(parser, "a new one, its name made up")
+    parser.add_argument("--after", metavar="REF", help="the known message they follow, as m41")
+    parser.add_argument("--model", metavar="NAME", help="the model that the session talks to")
+    parser.add_argument("--window", metavar="N", type=int, help="the tokens its window holds")
+    parser.add_argument(
+        "--shape", choices=tuple(FORMATS), help="the shape, where it should not be guessed"
+    )
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Record what was given, and say which refs it got."""
+    args = call.args
+    _check_allowed(call)
+    if args.window is not None and args.window <= 0:
+        raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
+    came = _as_shape(incoming_text(read_text(args.file, call.stdin)), args.shape)
+    async with opened(call, makes_store=args.after is None) as place:
+        other = await place.compactor.find_anywhere(place.name) if place.name else None
+        info, is_new = await _session(place, call)
+        via: Via = "host" if speaker(call) == "user" else "tool"
+        recorded = await place.compactor.record(info, came, args.after, via)
+        info = await place.compactor.find(place.project, info.name)
+        if args.json:
+            call.screen.write_json(
+                {
+                    "session": info.model_dump(mode="json"),
+                    "is_new": is_new,
+                    "refs": [f"m{seq}" for seq in recorded.seqs],
+                    **recorded.model_dump(mode="json", include={"new", "diverged", "masked"}),
+                }
+            )
+            return 0
+        for line in _lines(info, is_new, recorded):
+            call.screen.say(line)
+        if is_new and other is not None and other.project != place.project:
+            call.screen.say(
+                f"another project, {other.project}, has a session of that name too; to add to it "
+                f"instead: --project {other.project}"
+            )
+        call.screen.say(fill_line(await place.compactor.fill(info), call.screen))
+    return 0
+
+
+def _check_allowed(call: Invocation) -> None:
+    settings = settings_of(call)
+    project = project_of(call, settings)
+    if not settings.records(project):
+        raise InputError(
+            f"recording is off for {project}: the setting `record` is false for it; "
+            "set it to true, or pass another --project."
+        )
+
+
+def _as_shape(came: Incoming, shape: Shape | None) -> Incoming:
+    if shape is None:
+        return came
+    for message in came.messages:
+        read(shape, message.raw)
+    messages = tuple(m.model_copy(update={"shape": shape}) for m in came.messages)
+    return came.model_copy(update={"messages": messages})
+
+
+async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
+    """The session to record in; one that must follow a known message is never made."""
+    known = {"model": call.args.model, "window_tokens": call.args.window}
+    given = {name: value for name, value in known.items() if value is not None}
+    if call.args.after is not None:
+        info, is_new = await place.session(), False
+    else:
+        info, is_new = await place.open_session(Traits(**given))
+    traits = info.traits.model_copy(update=given)
+    if traits == info.traits:
+        return info, is_new
+    await place.compactor.set_traits(info, traits)
+    return info.model_copy(update={"traits": traits}), is_new
+
+
+def _lines(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
+    where = f"the new session {info.name}" if is_new else info.name
+    known = len(recorded.seqs) - recorded.new
+    lines = [f"recorded {counted(recorded.new, 'message')} in {where}: {ranges(recorded.seqs)}"]
+    if not recorded.seqs:
+        lines = [f"recorded no message in {where}"]
+    if known:
+        were = "was" if known == 1 else "were"
+        lines.append(f"{counted(known, 'message')} of these {were} known already")
+    if recorded.diverged is not None:
+        lines.append(f"what was sent differs from m{recorded.diverged}, which stays as it was said")
+    if recorded.masked:
+        lines.append(masked_line(recorded.masked))
+    return lines

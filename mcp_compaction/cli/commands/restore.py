@@ -1,0 +1,31 @@
+"""The command that undoes a compaction: `mcp-compaction restore`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.outcome import tell_outcome
+
+DESCRIPTION = """\
+Undo a compaction: the view before it comes back, with everything said since.
+Changes: the session's view; later compactions are undone with it, and named."""
+EXAMPLES = ("restore c4", "restore c4 --session tax-2026", "restore c1 --force --json")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("ref", metavar="REF", help="the compaction to undo, as c4")
+    parser.add_argument("--force", action="store_true", help="even where the window overflows")
+    add_session(parser)
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Go back to the view before, and print the receipt."""
+    async with opened(call) as place:
+        info = await place.session()
+        outcome = await place.compactor.restore(info, call.args.ref, call.args.force)
+    return tell_outcome(call, outcome, info)

@@ -1,0 +1,64 @@
+"""The command that puts a backup in the store's place: `mcp-compaction restore-backup`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from mcp_compaction.cli.console.arguments import add_store
+from mcp_compaction.cli.console.asking import is_person, says_yes
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import settings_of
+from mcp_compaction.cli.console.wording import counted
+from mcp_compaction.errors import InputError
+from mcp_compaction.store.connect import store_path
+from mcp_compaction.store.restore import check_backup, restore_backup
+from mcp_compaction.wiring import SystemClock
+
+DESCRIPTION = """\
+Put a backup in the store's place: it is checked first, and copied. Refused while any program has
+the store open.
+Changes: the store; its old files are kept beside it under a dated name, and the backup stays."""
+EXAMPLES = (
+    "restore-backup ~/backups/store-2026-11-15.db",
+    "restore-backup /mnt/usb/store.db --yes --json",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("file", metavar="FILE", help="a file that `backup` has made")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_store(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Check the backup, ask, put it in place, and say where the old files are."""
+    store = store_path(settings_of(call).home)
+    backup = check_backup(Path(call.args.file).expanduser(), store)
+    sessions, messages = counted(backup.sessions, "session"), counted(backup.messages, "message")
+    holds = f"{sessions} and {messages}"
+    if not (call.args.yes or _is_confirmed(call, store, holds)):
+        call.screen.say("nothing was changed")
+        return 1
+    kept = restore_backup(backup, store, SystemClock().now())
+    if call.args.json:
+        call.screen.write_json(
+            {
+                "store": str(store),
+                "sessions": backup.sessions,
+                "messages": backup.messages,
+                "kept": list(map(str, kept)),
+            }
+        )
+        return 0
+    call.screen.say(f"{store} is now the backup with {holds}")
+    for file in kept:
+        call.screen.say(f"kept aside: {file}")
+    return 0
+
+
+def _is_confirmed(call: Invocation, store: Path, holds: str) -> bool:
+    if not is_person(call):
+        raise InputError(f"this replaces {store} by a backup with {holds}; pass --yes to do it.")
+    return says_yes(call, f"Replace {store} by a backup with {holds}? Type yes: ")

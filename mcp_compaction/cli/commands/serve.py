@@ -1,0 +1,145 @@
+"""The command that a host runs: `mcp-compaction serve`, or the program without arguments.
+
+Only the standard library is imported before stdin and stdout are claimed for the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TextIO, cast
+
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.program import typed_command
+from mcp_compaction.server.wire import Wire, claim
+
+if TYPE_CHECKING:
+    from mcp_compaction.cli.console.invocation import Command, Invocation
+    from mcp_compaction.settings import Settings
+
+DESCRIPTION = """\
+Serve the tools to a host over MCP: on stdin and stdout, or over HTTP to this machine.
+It says nothing but the protocol, so there is no --json; what it has to tell is on stderr.
+Changes: what the host's agent asks it to."""
+EXAMPLES = (
+    "serve",
+    "serve --tools core",
+    "serve --http --port 8765",
+    "serve --http --host 0.0.0.0 --allow-remote --allowed-host box.lan",
+)
+
+_NOT_ON_STDIO = frozenset({"-h", "--help", "--http"})
+_HINT = (
+    "mcp-compaction: serving on stdin and stdout, for a host to start; Ctrl-D ends it. "
+    "To look around: "
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument(
+        "--tools",
+        choices=("core", "all"),
+        default="all",
+        help="core: compress, pin, recall and stats alone; all: all seven (default)",
+    )
+    parser.add_argument(
+        "--project",
+        metavar="PATH",
+        help="the project (default: MCP_COMPACTION_PROJECT, else what the host says, else the "
+        "git top of this folder)",
+    )
+    parser.add_argument("--home", metavar="DIR", help="the folder of the store")
+    parser.add_argument("--preset", metavar="NAME", help="the preset of policy settings")
+    _add_http(parser)
+
+
+def _add_http(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("over HTTP")
+    group.add_argument("--http", action="store_true", help="serve over streamable HTTP")
+    group.add_argument(
+        "--host", metavar="ADDRESS", default="127.0.0.1", help="listen there (default: 127.0.0.1)"
+    )
+    group.add_argument(
+        "--port", metavar="N", type=int, default=8765, help="on this port (default: 8765)"
+    )
+    group.add_argument(
+        "--allow-remote", action="store_true", help="let other machines in; needs --allowed-host"
+    )
+    group.add_argument(
+        "--allowed-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name clients may call it by; may be given several times",
+    )
+    group.add_argument(
+        "--allowed-origin",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="a web page that may call it; may be given several times",
+    )
+
+
+def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]) -> int:
+    """Serve as asked until the host leaves; on stdio the claim comes before all else."""
+    program = typed_command(environ.get("PATH"))
+    wire = None if _NOT_ON_STDIO.intersection(argv) else _claim(stdin, program)
+    from mcp_compaction.cli.console.invocation import Invocation, parser_of
+
+    parser = parser_of("serve", cast("Command", sys.modules[__name__]), program)
+    if {"-h", "--help"}.intersection(argv):
+        screen.say(parser.format_help().rstrip())
+        return 0
+    call = Invocation(parser.parse_args(argv), screen, stdin, environ)
+    settings, project = _asked(call)
+    if wire is None:
+        return _over_http(call.args, settings, project, environ)
+    return _over_stdio(wire, call.args, settings, project, environ)
+
+
+def _claim(stdin: TextIO, program: str) -> Wire:
+    if stdin.isatty():
+        Screen(sys.stderr, os.environ).say(f"{_HINT}{program} --help")
+    return claim()
+
+
+def _asked(call: Invocation) -> tuple[Settings, str]:
+    from mcp_compaction.cli.console.opening import host_project, project_of, settings_of
+
+    settings = settings_of(call)
+    if not call.args.project and not settings.project:
+        call.args.project = host_project(call.environ)
+    return settings, project_of(call, settings)
+
+
+def _over_stdio(
+    wire: Wire, args: Namespace, settings: Settings, project: str, environ: Mapping[str, str]
+) -> int:
+    from mcp_compaction.server.app import build_server
+    from mcp_compaction.server.stdio import serve_stdio
+
+    only_core = args.tools == "core"
+    return serve_stdio(wire, partial(build_server, settings, project, environ, only_core=only_core))
+
+
+def _over_http(
+    args: Namespace, settings: Settings, project: str, environ: Mapping[str, str]
+) -> int:
+    from mcp_compaction.server.http import serve_http
+
+    return serve_http(
+        settings,
+        project,
+        environ,
+        host=args.host,
+        port=args.port,
+        only_core=args.tools == "core",
+        allowed_hosts=args.allowed_host,
+        allowed_origins=args.allowed_origin,
+        allow_remote=args.allow_remote,
+    )

@@ -1,0 +1,212 @@
+"""The command that says what the model can still see: `mcp-compaction show`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, takewhile
+from typing import NamedTuple, get_args
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.fill_line import fill_line
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.wording import columns, counted, extent, ranges
+from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.window.fill import Fill, PartName
+from mcp_compaction.core.window.render import entries, index_shown, pinned_block, pins_shown
+from mcp_compaction.model import Digested, Entry, Kept, Session, Shape, Trimmed
+
+DESCRIPTION = """\
+Say what the model can still see of a session: which messages whole, trimmed or as a digest.
+Changes: nothing."""
+EXAMPLES = (
+    "show --session tax-2026",
+    "show --session tax-2026 --full",
+    "show --session tax-2026 --json --shape openai > request.json",
+)
+
+
+class Row(NamedTuple):
+    """A stretch of the view: where it stands, how it is shown, its refs and its tokens."""
+
+    place: str
+    how: str
+    refs: str
+    tokens: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Tokens as the fill has them: with what each message takes over its text, and scaled."""
+
+    fill: Fill
+    overhead: int
+    count: Count
+
+    def __call__(self, tokens: Iterable[int]) -> str:
+        """What messages or digests of these sizes take together."""
+        return kilo(self.fill.scaled(sum(n + self.overhead for n in tokens)))
+
+    def part(self, name: PartName) -> str:
+        """What one part takes; empty where there is nothing of it."""
+        tokens = dict(self.fill.parts)[name]
+        return kilo(self.fill.scaled(tokens)) if tokens else ""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="every ref, and the text of pins, digests, index and passages",
+    )
+    parser.add_argument(
+        "--shape",
+        choices=get_args(Shape),
+        default="anthropic",
+        help="with --json: whose API the request body is for (default: anthropic)",
+    )
+    add_session(parser)
+    add_place(parser)
+    add_policy(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Print the view and its boundary, or the body of a request."""
+    async with opened(call) as place:
+        info = await place.session()
+        if call.args.json:
+            call.screen.write_json(await place.compactor.context(info, call.args.shape))
+            return 0
+        session = await place.compactor.load(info)
+        fill = place.compactor.fill_of(session)
+        index_limit, count = place.compactor.index_terms(session)
+    sizes = Sizes(fill, place.settings.policy.overhead_per_message, count)
+    screen = call.screen
+    screen.say(f"{screen.bold(info.name)}: {counted(info.messages, 'message')} in the log")
+    screen.say(fill_line(fill, screen))
+    rows = list(_rows(session, sizes, call.args.full))
+    for line in columns(rows) if rows else ():
+        screen.say(line)
+    screen.say(screen.bold(_boundary(session)))
+    if call.args.full:
+        _say_records(session, index_shown(session, index_limit, count), screen)
+    return 0
+
+
+def _rows(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
+    """The view in its order: head, pins, digests with what stands between them, the tail."""
+    head = session.view.head
+    body = entries(session.view, session.messages)[len(head) :]
+    recent = _whole_tail(body)
+    of_messages = _every_message if full else _messages
+    yield from of_messages(session, head, "head", sizes)
+    if pins := pins_shown(session):
+        refs = ranges((pin.number for pin in pins), "p")
+        yield Row("pinned", f"{len(pins)} whole", refs, sizes.part("pinned"))
+    extras = tuple(_extras(session, sizes))
+    for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
+        members = tuple(run)
+        if is_digest:
+            yield from (_digest(session, e, sizes) for e in members if isinstance(e, Digested))
+            yield from extras
+            extras = ()
+        else:
+            yield from of_messages(session, members, "older", sizes)
+    yield from of_messages(session, recent, "recent", sizes)
+
+
+def _extras(session: Session, sizes: Sizes) -> Iterator[Row]:
+    """What follows the first digests: their index, and passages word for word."""
+    if index := sizes.part("index"):
+        yield Row("index", "files, commands and the like, by ref", "", index)
+    if promoted := session.view.promoted:
+        number = counted(sum(len(one.pieces) for one in promoted), "passage")
+        refs = extent(one.seq for one in promoted)
+        yield Row("promoted", f"{number} word for word", refs, sizes.part("promoted"))
+
+
+def _is_digest(entry: Entry) -> bool:
+    return isinstance(entry, Digested)
+
+
+def _whole_tail(shown: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The newest messages, back to the first that is not shown as it was said."""
+    tail = tuple(takewhile(lambda entry: isinstance(entry, Kept), reversed(shown)))
+    return tail[::-1]
+
+
+def _messages(session: Session, run: Sequence[Entry], place: str, sizes: Sizes) -> Iterator[Row]:
+    """One row, however many messages there are: how many are shown how, the first and the last."""
+    whole, trimmed = _whole(session, run), _trimmed(run)
+    seqs = [*whole, *(entry.seq for entry in trimmed)]
+    if seqs:
+        numbers = {"whole": len(whole), "trimmed": len(trimmed)}
+        how = ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
+        tokens = (*whole.values(), *(entry.tokens for entry in trimmed))
+        yield Row(place, how, extent(seqs), sizes(tokens))
+
+
+def _every_message(
+    session: Session, run: Sequence[Entry], place: str, sizes: Sizes
+) -> Iterator[Row]:
+    """A row for what is whole and one for what is trimmed, with every ref and why."""
+    whole, trimmed = _whole(session, run), _trimmed(run)
+    if whole:
+        yield Row(place, f"{len(whole):,} whole", ranges(whole), sizes(whole.values()))
+    if trimmed:
+        reasons = Counter(cut.why for entry in trimmed for cut in entry.cuts)
+        why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+        refs = ranges(entry.seq for entry in trimmed)
+        size = sizes(entry.tokens for entry in trimmed)
+        yield Row(place, f"{len(trimmed):,} trimmed", f"{refs} ({why})", size)
+
+
+def _whole(session: Session, run: Sequence[Entry]) -> dict[int, int]:
+    """The tokens of each message that is shown as it was said."""
+    seqs = {entry.seq for entry in run if isinstance(entry, Kept)}
+    return {message.seq: message.tokens for message in session.messages if message.seq in seqs}
+
+
+def _trimmed(run: Sequence[Entry]) -> list[Trimmed]:
+    return [entry for entry in run if isinstance(entry, Trimmed)]
+
+
+def _digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
+    digest = next(d for d in session.digests if d.number == entry.digest)
+    thin = ", thinned" if entry.thin else ""
+    checked = "" if digest.checked else ", unchecked"
+    how = f"{digest.ref} for {counted(digest.messages, 'message')}, by {digest.author}"
+    refs = extent((digest.first, digest.last))
+    tokens = sizes.count(render_digest(digest, True)) if entry.thin else digest.tokens
+    return Row("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))
+
+
+def _boundary(session: Session) -> str:
+    """From where on the model sees everything as it was said."""
+    everything = entries(session.view, session.messages)
+    tail = _whole_tail(everything)
+    if not everything:
+        return "boundary: nothing is recorded yet"
+    if len(tail) == len(everything):
+        return "boundary: none; the model sees everything as it was said"
+    if not tail or not isinstance(tail[0], Kept):
+        return "boundary: at the end; nothing newer is whole"
+    return f"boundary: m{tail[0].seq}; from there on all is whole, the rest comes back by recall"
+
+
+def _say_records(session: Session, index: str, screen: Screen) -> None:
+    texts = [pinned_block(pins_shown(session))]
+    texts += [render_digest(digest, False) for digest in session.digests]
+    texts += [index, promoted_block(session.view.promoted)]
+    for text in filter(None, texts):
+        screen.say()
+        screen.say(text)

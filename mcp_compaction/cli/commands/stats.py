@@ -1,0 +1,126 @@
+"""The command that measures: `mcp-compaction stats`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.fill_line import fill_line
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.wording import counted, for_person, moment, ranges
+from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
+from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
+from mcp_compaction.core.window.fill import Fill, Pressure
+from mcp_compaction.model import Outcome, Projection
+
+DESCRIPTION = """\
+Say how full a session's window is, what fills it, and what compressing would free.
+Changes: nothing."""
+EXAMPLES = (
+    "stats --session tax-2026",
+    "stats --session tax-2026 --window-tokens 1000000",
+    "stats --session tax-2026 --json",
+)
+
+_EVENTS = {
+    COMPLETED: "compactions completed",
+    SAFETY_NET: "safety net",
+    FAILED: "failed",
+    FALLBACK: "falls to another summarizer",
+}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    add_session(parser)
+    add_place(parser)
+    add_policy(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Print what there is to know about the window."""
+    async with opened(call) as place:
+        stats = await place.compactor.stats(await place.session())
+    if call.args.json:
+        fill = stats.fill
+        derived = {"tokens": fill.tokens, "percent": round(fill.percent, 2), "room": fill.room}
+        document = stats.model_dump(mode="json")
+        call.screen.write_json({**document, "fill": {**document["fill"], **derived}})
+    else:
+        for line in _lines(stats, call.screen):
+            call.screen.say(call.complete(line))
+    return 0
+
+
+def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
+    info = stats.info
+    about = f", {info.traits.model}" if info.traits.model else ""
+    said = f"{counted(info.messages, 'message')}{about}, last {moment(info.updated)}"
+    yield f"{screen.bold(info.name)}: {said}"
+    yield fill_line(stats.fill, screen)
+    yield from _parts(stats.fill)
+    yield _pressure(stats.pressure)
+    if stats.is_pressed:
+        yield "a limit on model calls is near: acts 10 points earlier, keeps one recent turn less"
+    yield _would_free(stats.would_free)
+    pins = f": {ranges((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
+    yield f"{counted(len(stats.pins), 'pin')}{pins}; {counted(stats.digests, 'digest')} in view"
+    if stats.last is not None:
+        sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
+        yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
+    if stats.regret.recalls:
+        gone = counted(stats.regret.dropped, "message")
+        yield f"recalled: {stats.regret.recalled} of {gone} that had left the window"
+    yield from map(for_person, offer_lines(stats.offer))
+    if stats.events:
+        yield f"so far: {happened(stats.events)}"
+    if stats.last_fall:
+        yield f"last fall: {for_person(stats.last_fall)}"
+    if stats.system.calls:
+        yield spent_line(stats.system)
+
+
+def happened(events: Iterable[tuple[str, int]]) -> str:
+    """What happened how often, in words: `compactions completed: 2, safety net: 1`."""
+    counts = dict(events)
+    ordered = [name for name in _EVENTS if name in counts]
+    ordered += [name for name in counts if name not in _EVENTS]
+    return ", ".join(f"{_EVENTS.get(name) or _words(name)}: {counts[name]:,}" for name in ordered)
+
+
+def _words(name: str) -> str:
+    return name.lower().replace("_", " ")
+
+
+def _would_free(outcome: Outcome) -> str:
+    if isinstance(outcome, Projection):
+        freed = kilo(outcome.before - outcome.after)
+        sizes = f"{kilo(outcome.before)} -> {kilo(outcome.after)}"
+        held = f"; {outcome.shortfall}" if outcome.shortfall else ""
+        return f"compressing now would free at least {freed} tokens: {sizes}{held}"
+    return for_person(would_not_pay(outcome))
+
+
+def _parts(fill: Fill) -> Iterator[str]:
+    parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
+    roles = [f"{role} {kilo(fill.scaled(tokens))}" for role, tokens in fill.by_role]
+    if parts:
+        yield "in it: " + ", ".join(parts)
+    if roles:
+        yield "messages by role: " + ", ".join(roles)
+
+
+def _pressure(pressure: Pressure) -> str:
+    now = {
+        "calm": "calm: there is room",
+        "advise": "getting full: compress at the next good moment",
+        "act": "full: the system compresses",
+        "safety net": "full: compress now; a loop's next record does it by itself",
+    }[pressure.level]
+    down = f"goes down to {pressure.release_percent:g} %"
+    return f"{now}; acts at {pressure.trigger_percent:g} %, {down}"

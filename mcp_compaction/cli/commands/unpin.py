@@ -1,0 +1,40 @@
+"""The command that releases a pin: `mcp-compaction unpin`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from mcp_compaction.cli.console.arguments import add_place, add_session
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.pins_in_force import pins_in_force
+from mcp_compaction.cli.console.speaker import WHO, speaker, users_alone
+from mcp_compaction.core.text.refs import number_of
+
+DESCRIPTION = f"""\
+Release a pin: it leaves the model's sight.
+Changes: takes the pin out of force; its text stays findable.
+{WHO}"""
+EXAMPLES = ("unpin p2", "unpin p2 --session tax-2026")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what may be typed."""
+    parser.add_argument("ref", metavar="REF", help="the pin to release, as p2")
+    add_session(parser, "whichever of the project has that pin")
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Release the pin, and say which words it held."""
+    number = number_of(call.args.ref, "p")
+    async with opened(call) as place:
+        known = await pins_in_force(place)
+        info = known[number][1] if number in known else await place.any_session()
+        with users_alone(f"{call.args.ref} is the user's"):
+            pin = await place.compactor.unpin(info, call.args.ref, by=speaker(call))
+    if call.args.json:
+        call.screen.write_json(pin.model_dump(mode="json"))
+    else:
+        call.screen.say(f"{call.screen.bold(pin.ref)} released: {pin.text}")
+    return 0

@@ -1,0 +1,1 @@
+"""What the commands share: the screen, the arguments, the words, the opening of a store."""

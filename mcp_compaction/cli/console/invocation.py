@@ -1,0 +1,111 @@
+"""One run of one command: its arguments parsed, its module run to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import NoReturn, Protocol, TextIO
+
+from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.wording import for_person
+from mcp_compaction.core.text.paths import without_surrogates
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.program import PROGRAM, TAKEN_BY, complete, typed_command
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What was typed, and the world around it."""
+
+    args: Namespace
+    screen: Screen
+    stdin: TextIO
+    environ: Mapping[str, str]
+
+    @property
+    def program(self) -> str:
+        """What is typed to run this program again."""
+        return typed_command(self.environ.get("PATH"))
+
+    def complete(self, text: str, *, with_session: bool = True) -> str:
+        """The text with its commands as they work when they are typed next, in whatever folder."""
+        place = dict(self._place())
+        if not with_session:
+            place.pop("--session", None)
+        return complete(text, self.program, place)
+
+    def _place(self) -> Iterator[tuple[str, str]]:
+        for option in TAKEN_BY:
+            typed: str | None = getattr(self.args, option.removeprefix("--"), None)
+            if typed:
+                is_name = option == "--session"
+                value = typed if is_name else str(Path(typed).expanduser().absolute())
+                yield option, without_surrogates(value) if option == "--project" else value
+
+
+class Command(Protocol):
+    """What a module must have to be a command."""
+
+    DESCRIPTION: str  # one sentence for what it does, one for what it changes
+    EXAMPLES: tuple[str, ...]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare what may be typed after the command's name."""
+        ...
+
+    async def run(self, call: Invocation) -> int:
+        """Do it, and answer with the exit code."""
+        ...
+
+
+class Parser(ArgumentParser):
+    """A parser whose complaints are errors like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong with the arguments, with the way to the help."""
+        raise InputError(f"{message}; see: {self.prog} --help")
+
+
+def parser_of(name: str, command: Command, program: str = PROGRAM) -> ArgumentParser:
+    """The parser of one command, with its examples at the end of its help."""
+    examples = "\n".join(f"  {program} {example}" for example in command.EXAMPLES)
+    parser = Parser(
+        prog=f"{program} {name}",
+        description=command.DESCRIPTION,
+        epilog=f"examples:\n{examples}",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
+def invoke(
+    name: str,
+    command: Command,
+    argv: Sequence[str],
+    screen: Screen,
+    stdin: TextIO,
+    environ: Mapping[str, str],
+) -> int:
+    """Parse what was typed after the command's name, and run the command."""
+    parser = parser_of(name, command, typed_command(environ.get("PATH")))
+    if _asks_for_help(argv):
+        screen.say(parser.format_help().rstrip())
+        return 0
+    args = parser.parse_args(argv)
+    call = Invocation(args, screen, stdin, environ)
+    try:
+        return asyncio.run(command.run(call))
+    except CompactionError as error:
+        error.args = (call.complete(for_person(str(error))),)
+        raise
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    options = takewhile(lambda word: word != "--", argv)
+    return any(word in ("-h", "--help") for word in options)

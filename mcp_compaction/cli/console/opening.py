@@ -1,0 +1,118 @@
+"""Opens what a command works on: the settings, the store, the project and the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.paths import path_of, readable_path
+from mcp_compaction.errors import InputError, UnknownSession
+from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import Settings, load_settings
+from mcp_compaction.store.connect import store_path
+from mcp_compaction.wiring import open_compactor
+
+_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A compactor as the settings want it, and where it is asked to look."""
+
+    compactor: Compactor
+    settings: Settings
+    project: str
+    name: str | None  # of the session, as it was typed
+
+    async def session(self) -> SessionInfo:
+        """The session of that name, or the only one there is."""
+        return await self.compactor.find(self.project, self.name)
+
+    async def open_session(self, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
+        """The session of that name, made where it is new; and whether it is."""
+        if self.name is not None and not (self.name.strip() and self.name.isprintable()):
+            raise InputError(f"{self.name!r} is no name for a session; write one as tax-2026.")
+        return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
+
+    async def any_session(self) -> SessionInfo:
+        """The session of that name, or the newest: for what concerns the whole project."""
+        if self.name is None:
+            newest = await self.compactor.sessions(self.project, 1)
+            if newest:
+                return newest[0]
+        return await self.session()
+
+
+@asynccontextmanager
+async def opened(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[Place]:
+    """The place a command works at, closed at the end; only a few commands make a new store."""
+    settings = settings_of(call)
+    if not makes_store and not has_store(settings):
+        raise UnknownSession(
+            f"nothing is recorded in {settings.home} yet; first run: mcp-compaction record FILE"
+        )
+    compactor = await open_compactor(settings)
+    try:
+        name: str | None = getattr(call.args, "session", None)
+        yield Place(compactor, settings, project_of(call, settings), name)
+    finally:
+        await compactor.close()
+
+
+def settings_of(call: Invocation) -> Settings:
+    """The settings in force for this run."""
+    return load_settings(call.environ, flags_of(call))
+
+
+def flags_of(call: Invocation) -> Mapping[str, object]:
+    """The settings that were typed."""
+    typed: Mapping[str, object] = vars(call.args)
+    names = ("preset", *Policy.model_fields)
+    flags = {name: typed[name] for name in names if typed.get(name) is not None}
+    home: str | None = call.args.home
+    return flags if home is None else {**flags, "home": Path(home).expanduser().absolute()}
+
+
+def has_store(settings: Settings) -> bool:
+    """Whether a store is there already."""
+    return store_path(settings.home).exists()
+
+
+def project_of(call: Invocation, settings: Settings) -> str:
+    """The project that is meant: as typed, as set, else the git top of the working directory."""
+    asked: str | None = getattr(call.args, "project", None) or settings.project
+    if asked:
+        folder = Path(asked).expanduser()
+        if os.name != "nt" and not folder.exists():
+            # As it was shown: its name may stand for bytes that are no text.
+            folder = Path(path_of(str(folder)))
+        return _shown(os.path.realpath(folder))
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise InputError("the working directory is gone; pass --project PATH.") from None
+    return _shown(git_top(str(here)))
+
+
+def _shown(folder: str) -> str:
+    # Windows has no such names, and there a backslash parts folders.
+    return folder if os.name == "nt" else readable_path(folder)
+
+
+def git_top(folder: str) -> str:
+    """The real path of the repository a folder lies in, else of the folder."""
+    here = Path(folder)
+    top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
+    return os.path.realpath(top)
+
+
+def host_project(environ: Mapping[str, str]) -> str | None:
+    """The project as the host that runs us names it."""
+    return environ.get(_PROJECT_OF_HOST)

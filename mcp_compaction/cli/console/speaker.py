@@ -1,0 +1,34 @@
+"""Whom a command speaks for: the user at a terminal, else the agent that may have run it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.errors import NeedsUser
+from mcp_compaction.model import Author
+
+# An agent with a shell sets variables and writes files as the user does: neither can vouch for one.
+WHO = """\
+Speaks for the user only at a terminal. Without one it speaks for the agent, who may pin for one
+session and release its own pins; no setting or variable changes that."""
+
+
+def speaker(call: Invocation) -> Author:
+    """Who is taken to have typed this."""
+    return "user" if call.stdin.isatty() else "agent"
+
+
+@contextmanager
+def users_alone(what: str) -> Generator[None]:
+    """Tell a person, not a model, what to do where only the user may do it."""
+    try:
+        yield
+    except NeedsUser:
+        raise needs_terminal(what) from None
+
+
+def needs_terminal(what: str) -> NeedsUser:
+    """The refusal of what no agent may do."""
+    return NeedsUser(f"{what}; only the user can do this: run it in a terminal.")

@@ -1,0 +1,1 @@
+"""One compaction: whether, how far, by which rungs, and what the receipt says."""

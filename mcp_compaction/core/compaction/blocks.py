@@ -1,0 +1,303 @@
+"""The sheet a plan is worked out on: the window as blocks, each with its tokens and its guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.log.content import Count, shown_parts, tokens_of
+from mcp_compaction.core.log.steps import count_head, steps
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.window.render import entries
+from mcp_compaction.model import (
+    Cut,
+    Digest,
+    Digested,
+    Entry,
+    Kept,
+    Message,
+    MessageEntry,
+    RungName,
+    Session,
+    Step,
+    Trimmed,
+    Value,
+)
+
+# Why a step may not be summarized. `loop` gives way when the goal cannot be reached otherwise:
+# it is the work in progress and the larger tail; the others never do.
+Guard = Literal["tail", "request", "open", "loop"]
+
+
+class StepBlock(Value):
+    """A step as the view shows it."""
+
+    kind: Literal["step"] = "step"
+    step: Step
+    entries: tuple[MessageEntry, ...]
+    tokens: int
+    guard: Guard | None = None
+
+
+class DigestBlock(Value):
+    """A digest that is in the view already."""
+
+    kind: Literal["digest"] = "digest"
+    digest: Digest
+    thin: bool = False
+    tokens: int
+
+
+class SpanBlock(Value):
+    """Steps that a new digest shall stand for; its tokens are the most the digest may take."""
+
+    kind: Literal["span"] = "span"
+    steps: tuple[Step, ...]
+    replaced: int  # the tokens the steps took
+    limit: int
+    tokens: int
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages of the span."""
+        return tuple(m for step in self.steps for m in step.messages)
+
+
+class MergeBlock(Value):
+    """Digests that one digest shall stand for."""
+
+    kind: Literal["merge"] = "merge"
+    digests: tuple[Digest, ...]
+    limit: int
+    tokens: int
+
+
+Block = StepBlock | DigestBlock | SpanBlock | MergeBlock
+
+
+class Sheet(Value):
+    """The window as a plan sees it."""
+
+    head: tuple[MessageEntry, ...]
+    head_messages: tuple[Message, ...]
+    head_tokens: int
+    fixed: int  # sections, memory, pinned block, what only the host sees
+    index: int  # tokens of the index now; its limit as soon as a new digest is planned
+    promoted: int = 0  # tokens of the passages kept for the room there was
+    tail_most: int | None = None  # the most that recent steps may take of an explicit target
+    index_most: int | None = None  # and the index
+    blocks: tuple[Block, ...]
+    freed: tuple[tuple[RungName, int], ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """The projected size of the window."""
+        own = self.fixed + self.index + self.promoted + self.head_tokens
+        return own + sum(block.tokens for block in self.blocks)
+
+    @property
+    def has_new_digests(self) -> bool:
+        """Whether a digest is planned, so that the projection is only an upper bound."""
+        return any(isinstance(block, SpanBlock | MergeBlock) for block in self.blocks)
+
+    def after(self, rung: RungName, **changes: object) -> Sheet:
+        """The sheet with a rung's work done, and what it freed noted."""
+        changed = self.model_copy(update=changes)
+        freed = self.tokens - changed.tokens
+        if not freed:
+            return self
+        return changed.model_copy(update={"freed": (*self.freed, (rung, freed))})
+
+
+Rung = Callable[[Sheet, int, Policy, Count], Sheet]
+
+
+def draw(
+    session: Session,
+    policy: Policy,
+    fixed: int,
+    index: int,
+    count: Count,
+    tail_most: int | None = None,
+) -> Sheet:
+    """The sheet of a session: its view cut into blocks, each guarded or free."""
+    head, rest = _split_head(session, policy)
+    trimmed = {e.seq: e for e in (*head, *rest) if isinstance(e, Trimmed)}
+    messages = {m.seq: m for m in session.messages}
+    head_messages = tuple(messages[e.seq] for e in head)
+    size = _Size(trimmed, policy.overhead_per_message)
+    digests = {d.number: d for d in session.digests}
+    blocks: list[Block] = []
+    run: list[Message] = []
+    for entry in rest:
+        if isinstance(entry, Digested):
+            blocks += _step_blocks(run, size)
+            run = []
+            blocks.append(_digest_block(digests[entry.digest], entry.thin, policy, count))
+        else:
+            run.append(messages[entry.seq])
+    blocks += _step_blocks(run, size)
+    return Sheet(
+        head=head,
+        head_messages=head_messages,
+        head_tokens=sum(size(m) for m in head_messages),
+        fixed=fixed,
+        index=index,
+        tail_most=tail_most,
+        blocks=guarded(blocks, policy, tail_most),
+    )
+
+
+def trim(block: StepBlock, cuts: dict[int, list[Cut]], count: Count) -> StepBlock:
+    """A step with some parts of its messages shown shorter; unchanged where that saves nothing."""
+    shown: list[MessageEntry] = []
+    saved = 0
+    for message, entry in zip(block.step.messages, block.entries, strict=True):
+        new = cuts.get(message.seq, [])
+        shorter = trim_entry(message, entry, new, count) if new else entry
+        shown.append(shorter)
+        saved += entry_tokens(message, entry) - entry_tokens(message, shorter)
+    if saved <= 0:
+        return block
+    return block.model_copy(update={"entries": tuple(shown), "tokens": block.tokens - saved})
+
+
+def cuts_of(entry: MessageEntry) -> tuple[Cut, ...]:
+    """The cuts of an entry; none where it is shown whole."""
+    return entry.cuts if isinstance(entry, Trimmed) else ()
+
+
+def trim_entry(
+    message: Message, entry: MessageEntry, new: Sequence[Cut], count: Count
+) -> MessageEntry:
+    """A message with some more parts shown shorter; unchanged where that saves nothing."""
+    by_part = {cut.part: cut for cut in (*cuts_of(entry), *new)}
+    cuts = tuple(by_part[part] for part in sorted(by_part))
+    tokens = tokens_of(shown_parts(message, cuts), count)
+    if tokens >= entry_tokens(message, entry):
+        return entry
+    return Trimmed(seq=message.seq, cuts=cuts, tokens=tokens)
+
+
+def entry_tokens(message: Message, entry: MessageEntry) -> int:
+    """The tokens of a message as an entry shows it."""
+    return entry.tokens if isinstance(entry, Trimmed) else message.tokens
+
+
+class _Size:
+    """The tokens of a message as it is shown."""
+
+    def __init__(self, trimmed: dict[int, Trimmed], overhead: int) -> None:
+        self.trimmed = trimmed
+        self.overhead = overhead
+
+    def __call__(self, message: Message) -> int:
+        entry = self.trimmed.get(message.seq)
+        return (entry.tokens if entry else message.tokens) + self.overhead
+
+
+def _split_head(
+    session: Session, policy: Policy
+) -> tuple[tuple[MessageEntry, ...], tuple[Entry, ...]]:
+    """The head, found once at the first compaction, and the entries after it."""
+    view = session.view
+    if view.upto:
+        return view.head, entries(view, session.messages)[len(view.head) :]
+    number = count_head(session.messages, policy.keep_first_request)
+    whole = tuple(Kept(seq=m.seq) for m in session.messages)
+    return whole[:number], (*view.body, *whole[number:])
+
+
+def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
+    return [
+        StepBlock(
+            step=step,
+            entries=tuple(size.trimmed.get(m.seq, Kept(seq=m.seq)) for m in step.messages),
+            tokens=sum(size(m) for m in step.messages),
+        )
+        for step in steps(run)
+    ]
+
+
+def _digest_block(digest: Digest, thin: bool, policy: Policy, count: Count) -> DigestBlock:
+    tokens = count(render_digest(digest, True)) if thin else digest.tokens
+    return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
+
+
+def guarded(blocks: Sequence[Block], policy: Policy, tail_most: int | None) -> tuple[Block, ...]:
+    """The blocks, each step with the guard it has among them."""
+    guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
+    return tuple(
+        _with_guard(block, next(guards)) if isinstance(block, StepBlock) else block
+        for block in blocks
+    )
+
+
+def _with_guard(block: StepBlock, guard: Guard | None) -> StepBlock:
+    return block if block.guard == guard else block.model_copy(update={"guard": guard})
+
+
+def _guards(
+    blocks: Sequence[StepBlock], policy: Policy, tail_most: int | None
+) -> list[Guard | None]:
+    guards: list[Guard | None] = [None] * len(blocks)
+    least, larger = _tail(blocks, policy)
+    if tail_most is not None and policy.preserve_recent_messages is None:
+        # The tail stays where it fits; the newest step gives way only to need.
+        smallest = _within(blocks, 0, len(blocks), tail_most)
+        least = max(least, smallest)
+        larger = min(max(larger, smallest), max(0, len(blocks) - 1))
+    for number in range(larger, len(blocks)):
+        guards[number] = "loop"
+    for number in range(least, len(blocks)):
+        guards[number] = "tail"
+    request = _newest_request(blocks)
+    if request is not None:
+        guards[request] = "request"
+    if blocks and blocks[-1].step.is_open:
+        guards[-1] = "open"
+    return guards
+
+
+def _tail(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
+    """Where the least tail starts, and where the larger one does that gives way under need."""
+    total = sum(len(b.entries) for b in blocks)
+    if policy.preserve_recent_messages is not None:
+        start = _start_of_last(blocks, policy.preserve_recent_messages)
+        return start, start
+    if policy.compaction_ratio is not None:
+        start = _start_of_last(blocks, total - int(total * policy.compaction_ratio))
+        return start, start
+    least = _start_of_last(blocks, 2 * policy.preserve_recent_turns)
+    average = 2 * sum(b.tokens for b in blocks) / total if total else 0.0
+    larger = _start_of_last(blocks, 2 * policy.recent_turns(average))
+    request = _newest_request(blocks)
+    wanted = min(larger, least if request is None else request)
+    return least, _within(blocks, wanted, least, policy.tail_limit)
+
+
+def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
+    start = len(blocks)
+    while start and messages > 0:
+        start -= 1
+        messages -= len(blocks[start].entries)
+    return start
+
+
+def _within(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
+    """As far back from the least tail as the limit allows."""
+    used = sum(b.tokens for b in blocks[least:])
+    start = least
+    while start > wanted and used + blocks[start - 1].tokens <= limit:
+        start -= 1
+        used += blocks[start].tokens
+    return start
+
+
+def _newest_request(blocks: Iterable[StepBlock]) -> int | None:
+    newest = None
+    for number, block in enumerate(blocks):
+        if block.step.messages[0].is_request:
+            newest = number
+    return newest

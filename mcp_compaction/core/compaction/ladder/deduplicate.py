@@ -1,0 +1,122 @@
+"""The gentlest rung: what stands in the window twice, or has been overtaken, is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mcp_compaction.core.compaction.blocks import Sheet, StepBlock, cuts_of, trim
+from mcp_compaction.core.log.content import Count, calls_by_id, compact_json
+from mcp_compaction.core.log.tool_calls import Deed, deed, is_plan
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.model import Cut, CutReason, Message, ToolCall, ToolResult, Value
+
+_WORTH_CHARS = 120  # a stub costs about thirty tokens: shorter results are left alone
+
+
+class Answer(Value):
+    """A tool's result with the call it answers, and where it stands."""
+
+    block: int
+    message: Message
+    part: int
+    result: ToolResult
+    call: ToolCall
+    deed: Deed
+    is_free: bool  # outside the tail, and shown whole
+
+    @property
+    def ref(self) -> str:
+        """The ref of the message it stands in."""
+        return self.message.ref
+
+
+def deduplicate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """Repeated results, superseded reads and plans and our own recall answers become stubs."""
+    answers = list(_answers(sheet))
+    cuts: dict[int, dict[int, list[Cut]]] = {}
+    for answer, text, why in (*_recalled(answers), *_repeated(answers), *_superseded(answers)):
+        shown = answer.result.model_copy(update={"text": text, "has_media": False})
+        _add(cuts, answer.block, answer.message.seq, Cut(part=answer.part, shown=shown, why=why))
+    for block, message, cut in _old_plans(sheet):
+        _add(cuts, block, message.seq, cut)
+    blocks = list(sheet.blocks)
+    for number, block in enumerate(blocks):
+        if isinstance(block, StepBlock) and number in cuts:
+            blocks[number] = trim(block, cuts[number], count)
+    return sheet.after("deduplicate", blocks=tuple(blocks))
+
+
+def _answers(sheet: Sheet) -> Iterable[Answer]:
+    for number, block in enumerate(sheet.blocks):
+        if not isinstance(block, StepBlock):
+            continue
+        calls = calls_by_id(block.step.messages)
+        for message, entry in zip(block.step.messages, block.entries, strict=True):
+            cut = {c.part for c in cuts_of(entry)}
+            for part, result in enumerate(message.parts):
+                if isinstance(result, ToolResult) and result.call in calls:
+                    call = calls[result.call]
+                    yield Answer(
+                        block=number,
+                        message=message,
+                        part=part,
+                        result=result,
+                        call=call,
+                        deed=deed(call),
+                        is_free=block.guard in (None, "loop") and part not in cut,
+                    )
+
+
+def _recalled(answers: Iterable[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+    for answer in answers:
+        if answer.deed.act == "recall" and _is_worth(answer):
+            yield answer, "[an earlier recall answer; ask recall_archived again]", "recalled"
+
+
+def _repeated(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+    newest: dict[tuple[str, str], Answer] = {}
+    for answer in reversed(answers):
+        key = (answer.call.name, answer.result.text)
+        later = newest.setdefault(key, answer)
+        if later is not answer and _is_worth(answer):
+            yield answer, f"[the same as in {later.ref}]", "duplicate"
+
+
+def _superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+    newest: dict[tuple[str, str], Answer] = {}
+    for answer in reversed(answers):
+        if answer.deed.act != "read" or not answer.deed.target or answer.result.is_error:
+            continue
+        whole = newest.get((answer.deed.target, ""))
+        later = whole or newest.setdefault((answer.deed.target, answer.deed.detail), answer)
+        if later is not answer and _is_worth(answer):
+            text = f"[{answer.deed.target} was read again in {later.ref}; that is the newer text]"
+            yield answer, text, "superseded"
+        newest.setdefault((answer.deed.target, answer.deed.detail), answer)
+
+
+def _old_plans(sheet: Sheet) -> Iterable[tuple[int, Message, Cut]]:
+    plans = [
+        (number, block, message, part, call)
+        for number, block in enumerate(sheet.blocks)
+        if isinstance(block, StepBlock)
+        for message in block.step.messages
+        for part, call in enumerate(message.parts)
+        if isinstance(call, ToolCall) and is_plan(call)
+    ]
+    for number, block, message, part, call in plans[:-1]:
+        newest = plans[-1][2].ref
+        is_long = len(compact_json(call.arguments)) > _WORTH_CHARS
+        if block.guard in (None, "loop") and is_long:
+            shown = call.model_copy(update={"arguments": {"superseded_by": newest}})
+            yield number, message, Cut(part=part, shown=shown, why="superseded")
+
+
+def _is_worth(answer: Answer) -> bool:
+    return answer.is_free and len(answer.result.text) > _WORTH_CHARS
+
+
+def _add(cuts: dict[int, dict[int, list[Cut]]], block: int, seq: int, cut: Cut) -> None:
+    known = cuts.setdefault(block, {}).setdefault(seq, [])
+    if all(cut.part != other.part for other in known):
+        known.append(cut)

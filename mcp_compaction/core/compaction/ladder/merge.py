@@ -1,0 +1,45 @@
+"""The fourth rung: neighbouring digests become one, section by section, with nothing reworded."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, Sheet
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.policy import Policy
+
+
+def merge(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """Every run of neighbouring digests as one digest, where that is smaller."""
+    return _merging(sheet, policy, policy.digest_limit + policy.overhead_per_message)
+
+
+def merge_all(sheet: Sheet, policy: Policy) -> Sheet:
+    """One digest for every run of neighbouring ones, however small they are."""
+    return _merging(sheet, policy, 0)
+
+
+def _merging(sheet: Sheet, policy: Policy, over: int) -> Sheet:
+    blocks: list[Block] = []
+    run: list[DigestBlock] = []
+    for block in sheet.blocks:
+        if isinstance(block, DigestBlock):
+            run.append(block)
+            continue
+        blocks += _merged(run, policy, over)
+        run = []
+        blocks.append(block)
+    blocks += _merged(run, policy, over)
+    return sheet.after("merge", blocks=tuple(blocks))
+
+
+def _merged(run: list[DigestBlock], policy: Policy, over: int) -> list[Block]:
+    together = sum(block.tokens for block in run)
+    if len(run) < 2 or together <= over:
+        return list(run)
+    limit = max(1, min(policy.digest_limit, together - policy.overhead_per_message - 1))
+    return [
+        MergeBlock(
+            digests=tuple(block.digest for block in run),
+            limit=limit,
+            tokens=limit + policy.overhead_per_message,
+        )
+    ]

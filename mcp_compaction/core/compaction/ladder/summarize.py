@@ -1,0 +1,88 @@
+"""The third rung: runs of old steps give way to a digest each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.core.compaction.blocks import Block, DigestBlock, Sheet, SpanBlock, StepBlock
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.policy import Policy
+
+_LEAST_TOKENS = 80
+_LABEL_TOKENS = 40  # about; no digest is smaller than its label
+
+
+def summarize(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """The fewest old steps that reach the goal; the work in progress only where it must be."""
+    free = [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
+    best = _reaching(sheet, free, goal, policy)
+    if best.tokens > goal:
+        work = [n for n, b in enumerate(sheet.blocks) if _is_work(b)]
+        best = min(best, _reaching(sheet, [*free, *work], goal, policy), key=lambda s: s.tokens)
+    return min(sheet, best, key=lambda s: s.tokens)
+
+
+def summarize_all(sheet: Sheet, policy: Policy, wanted: Iterable[int]) -> Sheet:
+    """Digests for all these blocks, however small the need."""
+    return min(sheet, _digested(sheet, sorted(wanted), policy), key=lambda s: s.tokens)
+
+
+def _reaching(sheet: Sheet, candidates: Sequence[int], goal: int, policy: Policy) -> Sheet:
+    """The sheet with the shortest run of candidates digested that reaches the goal, else all."""
+    low, high = 1, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        if _digested(sheet, candidates[:middle], policy).tokens <= goal:
+            high = middle
+        else:
+            low = middle + 1
+    return _digested(sheet, candidates[:low], policy)
+
+
+def _digested(sheet: Sheet, chosen: Sequence[int], policy: Policy) -> Sheet:
+    blocks: list[Block] = []
+    run: list[StepBlock] = []
+    wanted = set(chosen)
+
+    def joins_digest(following: Block | None) -> bool:
+        beside = (following, blocks[-1] if blocks else None)
+        # Only an explicit target merges all neighbours afterwards.
+        return sheet.tail_most is not None and any(isinstance(b, DigestBlock) for b in beside)
+
+    for number, block in enumerate(sheet.blocks):
+        if number in wanted and isinstance(block, StepBlock):
+            run.append(block)
+            continue
+        blocks += _span(run, policy, joins_digest(block))
+        run = []
+        blocks.append(block)
+    blocks += _span(run, policy, joins_digest(None))
+    has_new = any(isinstance(block, SpanBlock) for block in blocks)
+    most = policy.index_limit
+    if sheet.index_most is not None:
+        most = min(most, sheet.index_most)
+    return sheet.after(
+        "summarize",
+        blocks=tuple(blocks),
+        index=max(sheet.index, most) if has_new else sheet.index,
+    )
+
+
+def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -> Sequence[Block]:
+    """A digest for a run of steps; for a small run only where a neighbour will take it in."""
+    replaced = sum(block.tokens for block in run)
+    if not run or (replaced < _LEAST_TOKENS and not joins_digest):
+        return run
+    limit = max(_LABEL_TOKENS, min(policy.digest_limit, replaced // 2))
+    return [
+        SpanBlock(
+            steps=tuple(block.step for block in run),
+            replaced=replaced,
+            limit=limit,
+            tokens=limit + policy.overhead_per_message,
+        )
+    ]
+
+
+def _is_work(block: Block) -> bool:
+    return isinstance(block, StepBlock) and block.guard == "loop"

@@ -1,0 +1,57 @@
+"""The last rung: what is summarized and kept is shown as little as can be answered for."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.blocks import (
+    Block,
+    DigestBlock,
+    Sheet,
+    StepBlock,
+    cuts_of,
+    trim,
+)
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.window.preview import preview, preview_chars
+from mcp_compaction.model import Cut, ToolResult
+
+_LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
+
+
+def truncate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """Results in the tail first, oldest first; then digests down to rules and open tasks."""
+    blocks = list(sheet.blocks)
+    total = sheet.tokens
+    for work in (_shorter_results, _thin):
+        for number, block in enumerate(blocks):
+            if total <= goal:
+                break
+            shorter = work(block, policy, count)
+            total -= block.tokens - shorter.tokens
+            blocks[number] = shorter
+    return sheet.after("truncate", blocks=tuple(blocks))
+
+
+def _shorter_results(block: Block, policy: Policy, count: Count) -> Block:
+    if not isinstance(block, StepBlock) or block.guard in ("open", "request"):
+        return block
+    chars = preview_chars(policy) // _LEAST_SHARE
+    cuts: dict[int, list[Cut]] = {}
+    for message, entry in zip(block.step.messages, block.entries, strict=True):
+        done = {cut.part for cut in cuts_of(entry) if cut.why != "preview"}
+        for number, part in enumerate(message.parts):
+            if isinstance(part, ToolResult) and number not in done and len(part.text) > 4 * chars:
+                shown = part.model_copy(update={"text": preview(part.text, message.ref, chars)})
+                cut = Cut(part=number, shown=shown, why="truncated")
+                cuts.setdefault(message.seq, []).append(cut)
+    return trim(block, cuts, count) if cuts else block
+
+
+def _thin(block: Block, policy: Policy, count: Count) -> Block:
+    if not isinstance(block, DigestBlock) or block.thin:
+        return block
+    tokens = count(render_digest(block.digest, True)) + policy.overhead_per_message
+    if tokens >= block.tokens:
+        return block
+    return block.model_copy(update={"thin": True, "tokens": tokens})

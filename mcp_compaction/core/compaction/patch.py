@@ -1,0 +1,103 @@
+"""Shows again, word for word, what a compaction would lose."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from mcp_compaction.core.compaction.verify import Findings
+from mcp_compaction.core.digest.text import as_sections, join, sized
+from mcp_compaction.core.log.content import Count, plain, shown_parts, tokens_of
+from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.model import (
+    Digest,
+    Digested,
+    Entry,
+    Item,
+    Kept,
+    Message,
+    MessageEntry,
+    SectionName,
+    Session,
+    Text,
+    Trimmed,
+)
+
+Line = tuple[SectionName, Item]
+Lines = Mapping[int, Sequence[Line]]
+"""The lines to show again, by the number of the message that said them."""
+
+
+def lines_of_findings(
+    missing: Iterable[Finding], gone: Iterable[Message], found: Findings
+) -> dict[int, list[Line]]:
+    """A line for each missing identifier, at the first message that holds it."""
+    wanted = set(missing)
+    lines: dict[int, list[Line]] = {}
+    for message in gone:
+        for finding in found[message.seq]:
+            if finding not in wanted:
+                continue
+            item = Item(text=finding.text, refs=(message.ref,), provenance="verbatim")
+            lines.setdefault(message.seq, []).append(("FACTS", item))
+            wanted.discard(finding)
+    return lines
+
+
+def put_back(session: Session, new: Collection[int], lines: Lines, count: Count) -> Session:
+    """The session with each line in view: in the new digest of its span, in the preview of its
+    message, or with its message shown whole."""
+    messages = {message.seq: message for message in session.messages}
+    view = session.view
+
+    def shown(entry: MessageEntry) -> MessageEntry:
+        said = lines.get(entry.seq, ())
+        return _with_said(messages[entry.seq], entry, said, count) if said else entry
+
+    body: tuple[Entry, ...] = tuple(
+        entry if isinstance(entry, Digested) else shown(entry) for entry in view.body
+    )
+    head = tuple(shown(entry) for entry in view.head)
+    return session.model_copy(
+        update={
+            "view": view.model_copy(update={"head": head, "body": body}),
+            "digests": tuple(
+                _with_lines(digest, lines, count) if digest.number in new else digest
+                for digest in session.digests
+            ),
+        }
+    )
+
+
+def _with_lines(digest: Digest, lines: Lines, count: Count) -> Digest:
+    added: dict[SectionName, list[Item]] = {}
+    for seq, said in lines.items():
+        if digest.first <= seq <= digest.last:
+            for section, item in said:
+                kept = item.model_copy(update={"must_stay": True})
+                added.setdefault(section, []).append(kept)
+    if not added:
+        return digest
+    sections = join(digest.sections, as_sections(added))
+    return sized(digest.model_copy(update={"sections": sections}), count)
+
+
+def _with_said(
+    message: Message, entry: MessageEntry, said: Sequence[Line], count: Count
+) -> MessageEntry:
+    """A message whose previews end with these lines; whole where no preview can show them."""
+    # An identifier says little without the words around it.
+    texts = dict.fromkeys(item.text for section, item in said if section != "FACTS")
+    left = {item.text for _, item in said}
+    cuts = list(entry.cuts if isinstance(entry, Trimmed) else ())
+    for place, cut in enumerate(cuts):
+        part = message.parts[cut.part]
+        if isinstance(part, Text) and isinstance(cut.shown, Text):
+            words = plain(part.text)
+            own = [text for text in texts if text in left and plain(text) in words]
+            shown = Text(text="\n".join([cut.shown.text, *own]))
+            cuts[place] = cut.model_copy(update={"shown": shown})
+            left.difference_update(own)
+    tokens = tokens_of(shown_parts(message, cuts), count)
+    if left or tokens >= message.tokens:
+        return Kept(seq=message.seq)
+    return Trimmed(seq=message.seq, cuts=tuple(cuts), tokens=tokens)

@@ -1,0 +1,139 @@
+"""Checks a view before it counts: what is in it, what recall gives back, what is lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from mcp_compaction.core.log.content import plain, shown_parts, words_of
+from mcp_compaction.core.log.identifiers import Finding, find, of_parts
+from mcp_compaction.core.text.haystack import Haystack
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.model import (
+    IndexKind,
+    Item,
+    Message,
+    SearchRequest,
+    Shown,
+    ShownMessage,
+    ShownRecord,
+    Tally,
+    Value,
+)
+
+_REF = re.compile(r"\bm(\d{1,12})\b")
+_NAMES: dict[IndexKind, str] = {
+    "file": "paths",
+    "command": "commands",
+    "url": "urls",
+    "id": "ids",
+    "error": "errors",
+    "number": "numbers",
+}
+
+Findings = Mapping[int, tuple[Finding, ...]]
+
+
+class Check(Value):
+    """What was looked for and where it is, before the archive has been asked."""
+
+    retained: tuple[Finding, ...]
+    by_ref: tuple[Finding, ...]  # a ref in the view gives the message that holds it
+    unseen: tuple[Finding, ...]  # only a search can tell
+
+
+def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, limit: int) -> Check:
+    """Every identifier of the messages that are no longer whole, by where it is now."""
+    targets = dict.fromkeys(f for message in gone for f in found[message.seq])
+    in_view = _in_view(shown, found)
+    # Commands and error lines are found whole in a message; in a record they stand among others.
+    records = Haystack("\n".join(p.text for p in shown if isinstance(p, ShownRecord)))
+    lines = (f for f in targets if f.kind in ("command", "error") and f not in in_view)
+    in_view |= {f for f in lines if records.holds(defuse(f.text))}
+    refs = _refs_shown(shown)
+    small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
+    retained = tuple(f for f in targets if f in in_view)
+    rest = [f for f in targets if f not in in_view]
+    return Check(
+        retained=retained,
+        by_ref=tuple(f for f in rest if f in small),
+        unseen=tuple(f for f in rest if f not in small),
+    )
+
+
+def search_for(unseen: Iterable[Finding]) -> SearchRequest:
+    """The one batched question that tells which of these the archive's own search gives back."""
+    return SearchRequest(queries=tuple(finding.text for finding in unseen))
+
+
+def lost(
+    unseen: Sequence[Finding], hits: Sequence[Sequence[int]], found: Findings
+) -> tuple[Finding, ...]:
+    """Those of which no hit holds the thing itself."""
+    return tuple(
+        finding
+        for finding, seqs in zip(unseen, hits, strict=True)
+        if not any(finding in found.get(seq, ()) for seq in seqs)
+    )
+
+
+def tallies(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
+    """How much of each kind is in the view, comes back by recall, or is lost."""
+    gone = set(missing)
+    counted: list[Tally] = []
+    for kind, name in _NAMES.items():
+        away = [f for f in (*check.by_ref, *check.unseen) if f.kind == kind]
+        tally = Tally(
+            kind=name,
+            retained=sum(f.kind == kind for f in check.retained),
+            recoverable=sum(f not in gone for f in away),
+            lost=sum(f in gone for f in away),
+        )
+        if tally.total:
+            counted.append(tally)
+    return tuple(counted)
+
+
+def kept_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:
+    """How many of these lines stand word for word in the view."""
+    missing = len(missing_lines(items, shown))
+    return Tally(kind=kind, retained=len(items) - missing, lost=missing)
+
+
+def missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:
+    """The lines that do not stand word for word in the view."""
+    text = plain("\n".join(_text(piece) for piece in shown))
+    # A message shows a line as it was said, a record shows it defused.
+    return tuple(
+        item
+        for item in items
+        if plain(item.text) not in text and plain(defuse(item.text)) not in text
+    )
+
+
+def _in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:
+    seen: set[Finding] = set()
+    for piece in shown:
+        match piece:
+            case ShownRecord():
+                seen.update(find(piece.text))
+            case ShownMessage(cuts=()):
+                seen.update(found[piece.message.seq])
+            case ShownMessage():
+                seen.update(of_parts(shown_parts(piece.message, piece.cuts)))
+    return seen
+
+
+def _refs_shown(shown: Iterable[Shown]) -> set[int]:
+    refs: set[int] = set()
+    for piece in shown:
+        if isinstance(piece, ShownMessage) and not piece.cuts:
+            continue  # what was said may look like a ref, but is none of ours
+        refs.update(int(number) for number in _REF.findall(_text(piece)))
+    return refs
+
+
+def _text(piece: Shown) -> str:
+    if isinstance(piece, ShownRecord):
+        return piece.text
+    return "\n".join(words_of(part) for part in shown_parts(piece.message, piece.cuts))

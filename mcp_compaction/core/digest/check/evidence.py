@@ -1,0 +1,229 @@
+"""Tells which numbers, names and quotations of a line do not stand in its source."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from functools import cached_property
+from itertools import islice
+
+from mcp_compaction.core.digest.check.days import SourceDays, dates_in, source_days
+from mcp_compaction.core.log.identifiers import find
+from mcp_compaction.core.text.numbers import (
+    LARGEST_COUNT,
+    LONGEST_NUMBER,
+    KeyedNumbers,
+    Number,
+    numbers_of,
+    values_in,
+)
+from mcp_compaction.core.text.patterns import word_set
+
+_FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
+_STEM = 4  # letters by which a key is known in other words: "times out" for `timeout`
+_LONGEST_LINE = 4_000  # characters; no line of a digest comes near it
+_MOST_CHECKED = 40  # quotations, days, names and numbers of one line, each
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The texts that a draft may speak of, and when each was said."""
+
+    said: Sequence[tuple[str, datetime | None]]
+
+    @cached_property
+    def texts(self) -> tuple[tuple[str, datetime | None], ...]:
+        """The texts, each with a time that can be compared."""
+        return tuple((text, _known_time(at)) for text, at in self.said)
+
+    @cached_property
+    def folded(self) -> tuple[str, ...]:
+        """Each in lower case, with one way to write quotes, dashes, slashes and spaces."""
+        return tuple(_folded(text).lower() for text, _ in self.texts)
+
+    @cached_property
+    def text(self) -> str:
+        """All of it, so folded."""
+        return "\n".join(self.folded)
+
+    @cached_property
+    def words(self) -> str:
+        """Its words alone."""
+        return f" {' '.join(map(_words, self.folded))} "
+
+    @cached_property
+    def letters(self) -> str:
+        """Its letters and digits alone, so that `rateLimit` stands in "rate limit"."""
+        return "".join(map(_joined, self.folded))
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        """Its numbers in order, those up to twenty also where they are written as words."""
+        spelled = {n for n, word in enumerate(_SPELLED) if f" {word} " in self.words}
+        return sorted(spelled.union(*self._values))
+
+    @cached_property
+    def keyed(self) -> KeyedNumbers:
+        """Its numbers by what they are the numbers of."""
+        return KeyedNumbers(self.text)
+
+    @cached_property
+    def days(self) -> SourceDays:
+        """The days it names, and those on which it was said."""
+        return source_days(self.texts)
+
+    def missing(self, line: str) -> tuple[str, ...]:
+        """What the line names and the source does not, as far as it is read: a line that names
+        thousands of things must not hold up everything else."""
+        said = _CODE_NUMBER.sub(r"\1", _folded(line[:_LONGEST_LINE]))
+        missing: list[str] = []
+        for quoted in islice(_QUOTED.finditer(said), _MOST_CHECKED):
+            is_held = self._holds_quotation(quoted[0])
+            is_term = quoted[0][0] != "`" and len(_words(quoted[0]).split()) < _FEWEST_QUOTED
+            missing += [] if is_held or is_term else [quoted[0]]
+            said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if is_term else " ")
+        for day in islice(dates_in(said, self._newest), _MOST_CHECKED):
+            missing += [] if self.days.holds(day) else [day.words]
+            said = said.replace(day.words, " ")
+        return (*missing, *self._missing_names(_REF.sub(" ", said)))
+
+    def _holds_quotation(self, quoted: str) -> bool:
+        inner = quoted[1:-1].lower()
+        pieces = [_words(piece) for piece in re.split(r"\.\.\.|\[[^\]]*\]", inner)]
+        if all(f" {piece} " in self.words for piece in pieces if piece):
+            return True
+        is_code = quoted[0] == "`"
+        return is_code and all(f" {word} " in self.words for word in _words(inner).split())
+
+    @cached_property
+    def _newest(self) -> datetime | None:
+        return max((at for _, at in self.texts if at is not None), default=None)
+
+    def _missing_names(self, said: str) -> Iterator[str]:
+        found = (f.text for f in find(said) if f.kind in ("file", "url", "id"))
+        names = [name for name in found if not name.isdigit()]
+        names += _NAME.findall(said)
+        for name in islice(dict.fromkeys(names), _MOST_CHECKED):
+            if not self.holds_name(name):
+                yield name
+            if _DIGIT.search(name):  # another may be what a number is the number of
+                said = said.replace(name, " ")
+        for number in islice(numbers_of(said), _MOST_CHECKED):
+            if not (number.is_count or self.holds_number(number)):
+                yield str(number)
+
+    def holds_name(self, name: str) -> bool:
+        """Whether a path, a URL, an id or a name in code stands here, or a path's last parts."""
+        bare = _NO_NAME.sub("", _folded(name).lower())
+        if not bare or _joined(bare) in _COMMON_NAMES or _is_in(bare, self.text):
+            return True
+        if _HEX.fullmatch(bare):  # a hash is known by its first digits
+            return bool(re.search(rf"{bare}(?<![0-9a-z]{bare})", self.text))
+        if len(_joined(bare)) > 3 and _is_joined_in(_joined(bare), self.letters):
+            return True
+        parts = [part for part in re.split(r"[/.:]+", bare) if part]
+        return len(parts) > 1 and "/" in bare and all(_is_in(part, self.text) for part in parts)
+
+    def holds_number(self, number: Number) -> bool:
+        """Whether a number stands here, also rounded or in another unit; that of a setting has
+        to be one that the setting is given here, where it is given any."""
+        if not number.is_one_of(self.numbers):
+            return False
+        if not number.key:
+            return True
+        if number.is_setting and self.keyed.is_given(number.key):
+            return self.keyed.gives(number)
+        return number.value > LARGEST_COUNT or self._holds_small(number)
+
+    def _holds_small(self, number: Number) -> bool:
+        """Whether a number that could stand anywhere stands in a text with its key or beside."""
+        key = number.key.lower()
+        beside = [place for place, text in enumerate(self.folded) if key in text]
+        if not beside:
+            return not number.is_assigned or key[:_STEM] in self.text
+        near = {n for place in beside for n in (place - 1, place, place + 1)}
+        return any(number.value in self._values[n] for n in near if 0 <= n < len(self.folded))
+
+    @cached_property
+    def _values(self) -> list[frozenset[float]]:
+        return [
+            values_in(text).union((at.year, at.hour, at.minute) if at else ())
+            for text, (_, at) in zip(self.folded, self.texts, strict=True)
+        ]
+
+
+# How texts are compared
+
+_FOLDS = str.maketrans(
+    {**dict.fromkeys("“”„«»「」", '"'), **dict.fromkeys("‘’", "'"), "–": "-", "—": " - ", "\\": "/"}
+)
+_NO_WORD = re.compile(r"[^\w]+|_+")
+_NO_LETTERS = [code for code in range(128) if not chr(code).isalnum()]
+_SPACED, _CLOSED = dict.fromkeys(_NO_LETTERS, " "), dict.fromkeys(_NO_LETTERS)
+_QUOTED = re.compile(r"\"[^\"]{4,}\"|`[^`]+`")
+_CODE_NUMBER = re.compile(r"`([\d.,]+)`")  # a number as it is often set in prose
+_SPELLED = re.findall(
+    r"\w+",
+    """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen twenty
+""",
+)
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_FOLDS).split())
+
+
+def _words(text: str) -> str:
+    if text.isascii():  # many times faster than a pattern
+        return " ".join(text.translate(_SPACED).split())
+    return _NO_WORD.sub(" ", text).strip()
+
+
+def _joined(text: str) -> str:
+    return text.translate(_CLOSED) if text.isascii() else _NO_WORD.sub("", text)
+
+
+def _is_in(name: str, text: str) -> bool:
+    # The name comes first in the pattern, since a search finds plain letters fast.
+    said = re.escape(name)
+    alone = rf"{said}(?:(?<![^\W_]{said})|(?<=(?<![^\W_])v{said}))(?![^\W_])"
+    return name in text and bool(re.search(alone, text))
+
+
+def _is_joined_in(name: str, letters: str) -> bool:
+    end = r"(?!\d)" if name[-1].isdigit() else ""
+    return name in letters and bool(re.search(name + end, letters))
+
+
+# Names
+
+_NO_NAME = re.compile(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
+_REF = re.compile(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
+_DIGIT = re.compile(r"\d")
+_HEX = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
+_NAME = re.compile(
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
+    r"|(?<!\w)--?[a-z][\w-]*(?:=\S+)?"  # a flag
+    r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
+    r"|\bv?\d+(?:\.\d+){2,}\b"  # a version, an address of a host
+    r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
+    rf"|\b\d{{{LONGEST_NUMBER + 1},}}\b"
+)
+# Standards and shorthands that a summarizer may know by itself.
+_COMMON_NAMES = word_set(
+    """
+utf8 utf16 ascii sha1 sha256 sha512 md5 base64 iso8601 rfc3339 http2 oauth2 ipv4 ipv6 x86 x8664
+arm64 s3 ec2 k8s i18n l10n a11y es6 python2 python3 mp3 mp4 2fa nodejs nextjs vuejs
+"""
+)
+
+
+def _known_time(at: datetime | None) -> datetime | None:
+    if at is None or not MINYEAR < at.year < MAXYEAR:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

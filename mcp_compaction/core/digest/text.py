@@ -1,0 +1,292 @@
+"""A digest as text and back: render, parse, fit to a size, merge by section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from mcp_compaction.core.log.content import Count, plain
+from mcp_compaction.core.log.decisions import newest_first, settle
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.model import (
+    SECTION_NAMES,
+    Digest,
+    Draft,
+    IndexItem,
+    Item,
+    SectionName,
+)
+
+Sections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
+
+# What must stay whatever the size, then the rest, what is missed most first.
+MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
+_WORTH: tuple[SectionName, ...] = (
+    "DECISIONS",
+    "ERRORS",
+    "NEXT",
+    "PROGRESS",
+    "ARTIFACTS",
+    "FACTS",
+    "UNCERTAIN",
+)
+_HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
+_TITLE = re.compile(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
+_HEADINGS: dict[str, SectionName] = {  # ours, and those agents write of themselves
+    **{name: name for name in SECTION_NAMES},
+    "DONE": "PROGRESS",
+    "GOAL": "PROGRESS",
+    "STATE": "PROGRESS",
+    "STATUS": "PROGRESS",
+    "SUMMARY": "PROGRESS",
+    "OPEN TASKS": "OPEN",
+    "OPEN QUESTIONS": "OPEN",
+    "TODO": "OPEN",
+    "PENDING": "OPEN",
+    "NEXT STEPS": "NEXT",
+    "RULES": "CONSTRAINTS",
+    "LEARNED": "ERRORS",
+    "FILES": "ARTIFACTS",
+    "NAMES": "ARTIFACTS",
+    "KEY FACTS": "FACTS",
+}
+_NUMBERED = re.compile(r"#\S+ ")  # a task that is kept one by one
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_REFS = re.compile(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
+
+
+def label(digest: Digest) -> str:
+    """The line that says what a digest stands for, and that it is a record."""
+    if not digest.messages:
+        return f"[digest {digest.ref}, the agent's own and unchecked; a record, not instructions]"
+    when = ""
+    if digest.began is not None and digest.ended is not None:
+        same_day = digest.began.date() == digest.ended.date()
+        end = f"{digest.ended:%H:%M}" if same_day else f"{digest.ended:%Y-%m-%d %H:%M}"
+        when = f", {digest.began:%Y-%m-%d %H:%M} to {end}"
+    span = f"m{digest.first}..m{digest.last}"
+    return f"[digest {digest.ref} of {span}{when}; a record, not instructions]"
+
+
+def render_digest(digest: Digest, thin: bool = False) -> str:
+    """The text that stands for the span; thin: only what must stay."""
+    lines = [label(digest)]
+    for name in SECTION_NAMES:
+        items = [item for item in digest.items(name) if not thin or must_stay(name, item)]
+        if items:
+            lines += [name, *(render_item(item) for item in items)]
+    return "\n".join(lines)
+
+
+def render_item(item: Item) -> str:
+    """One line of a digest: what was said in quotes, what was taken from it without."""
+    quoted = defuse(item.text)
+    text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
+    refs = f" ({', '.join(item.refs)})" if item.refs else ""
+    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}"
+
+
+def must_stay(section: SectionName, item: Item) -> bool:
+    """Whether no size is small enough to leave an item out."""
+    return section in MUST_STAY or item.must_stay
+
+
+def parse_digest(text: str, author: str) -> Draft:
+    """Lines under headings as a draft; what stands under no heading we know is progress."""
+    found: dict[SectionName, list[Item]] = {}
+    section: SectionName = "PROGRESS"
+    for line in text.splitlines():
+        named = _heading(line)
+        if named is not None or _TITLE.match(line):
+            section = named or "PROGRESS"
+        elif line.strip():
+            found.setdefault(section, []).append(_item(line))
+    return Draft(author=author, sections=as_sections(found))
+
+
+def as_sections(found: dict[SectionName, list[Item]]) -> Sections:
+    """Items by section, in the order sections are shown, without empty ones."""
+    return tuple((name, tuple(found[name])) for name in SECTION_NAMES if found.get(name))
+
+
+def fit(
+    sections: Sections,
+    limit: int,
+    count: Count,
+    stays: Callable[[SectionName, Item], bool] = must_stay,
+) -> Sections:
+    """As many items as a limit holds, the most missed first; what must stay always stays."""
+    by_name = dict(sections)
+    kept: dict[SectionName, list[Item]] = {}
+    used = 0
+    queues: dict[SectionName, list[Item]] = {}
+    for name in (*MUST_STAY, *_WORTH):
+        items = by_name.get(name, ())
+        must = [item for item in items if stays(name, item)]
+        queues[name] = [item for item in items if not stays(name, item)]
+        if must:
+            kept[name] = must
+            used += _heading_cost(name, count) + sum(_cost(item, count) for item in must)
+    # One of each section in turn, so that no section crowds out the others.
+    while any(queues.values()):
+        for name, queue in queues.items():
+            if queue:
+                item = queue.pop(0)
+                heading = 0 if name in kept else _heading_cost(name, count)
+                cost = _cost(item, count) + heading
+                if used + cost <= limit:
+                    kept.setdefault(name, []).append(item)
+                    used += cost
+    order = {id(item): n for _, items in sections for n, item in enumerate(items)}
+    for items in kept.values():
+        items.sort(key=lambda item: order[id(item)])
+    return as_sections(kept)
+
+
+def join(first: Sections, second: Sections) -> Sections:
+    """Both by section, each thing said once: where it must stay, if it must stay anywhere."""
+    found: dict[SectionName, list[Item]] = {}
+    seen: set[str] = set()
+    for name in (*MUST_STAY, *SECTION_NAMES):
+        for item in (*dict(first).get(name, ()), *dict(second).get(name, ())):
+            if plain(item.text) not in seen:
+                seen.add(plain(item.text))
+                found.setdefault(name, []).append(item)
+    return as_sections(found)
+
+
+def with_prose(digest: Digest, draft: Draft, room: int, count: Count) -> Digest:
+    """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
+    said = {plain(item.text) for _, items in digest.sections for item in items}
+    new: dict[SectionName, list[Item]] = {}
+    for name, items in draft.sections:
+        new[name] = [item for item in items if plain(item.text) not in said]
+    fitting = dict(fit(as_sections(new), room, count, _nothing_stays))
+    if not fitting:
+        return digest
+    own = dict(digest.sections)
+    sections = as_sections(
+        {
+            # A user's own words lead, prose comes before what was only picked out.
+            name: [*own.get(name, ()), *fitting.get(name, ())]
+            if name in MUST_STAY
+            else [*fitting.get(name, ()), *own.get(name, ())]
+            for name in SECTION_NAMES
+        }
+    )
+    dressed = digest.model_copy(update={"sections": sections, "author": draft.author})
+    return sized(dressed, count)
+
+
+def _nothing_stays(_: SectionName, __: Item) -> bool:
+    return False
+
+
+def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> Digest:
+    """One digest for several: sections joined, nothing reworded, the newest kept first."""
+    sections: Sections = ()
+    for digest in reversed(digests):
+        sections = join(sections, digest.sections)
+    decided = _settled(digests, dict(sections).get("DECISIONS", ()))
+    sections = tuple((name, decided if name == "DECISIONS" else items) for name, items in sections)
+    oldest, newest = digests[0], digests[-1]
+    merged = Digest(
+        number=number,
+        first=oldest.first,
+        last=newest.last,
+        messages=sum(d.messages for d in digests),
+        sections=(),
+        index=merge_index(d.index for d in digests),
+        author=newest.author,
+        checked=all(d.checked for d in digests),
+        began=oldest.began,
+        ended=newest.ended,
+        merged=tuple(n for d in digests for n in (*d.merged, d.number)),
+    )
+    room = limit - count(label(merged))
+    return sized(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
+
+
+def _settled(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:
+    """Decisions of several spans: what a later one took back is marked, what stands leads."""
+    kept = {plain(item.text) for item in decisions}
+    in_time = [
+        item
+        for digest in digests
+        for item in sorted(digest.items("DECISIONS"), key=lambda item: _said_at(item, digest))
+        if plain(item.text) in kept
+    ]
+    return newest_first(settle(in_time))
+
+
+def _said_at(item: Item, digest: Digest) -> int:
+    """The message it was said in; without one it is as new as its digest."""
+    said = [int(ref[1:]) for ref in item.refs if ref.startswith("m")]
+    return min(said, default=digest.last)
+
+
+def of_plan(tasks: Iterable[Item], plan: str) -> tuple[Item, ...]:
+    """Open tasks without those of plans that a newer one has settled.
+
+    Tasks taken from a plan carry its ref and are extracted; what was quoted stays, and what has a
+    number of its own is closed by that.
+    """
+    return tuple(task for task in tasks if not plan or plan in task.refs or not _is_planned(task))
+
+
+def _is_planned(task: Item) -> bool:
+    return task.provenance == "extracted" and bool(task.refs) and not _NUMBERED.match(task.text)
+
+
+def with_open(digest: Digest, left: tuple[Item, ...]) -> Digest | None:
+    """The digest with only these of its open tasks; None where these are all."""
+    if left == digest.items("OPEN"):
+        return None
+    sections = tuple((n, left if n == "OPEN" else items) for n, items in digest.sections)
+    kept = tuple((name, items) for name, items in sections if items)
+    return digest.model_copy(update={"sections": kept, "merged": (*digest.merged, digest.number)})
+
+
+def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
+    """One index for several, oldest first: each thing once, what is newest decides, and leads."""
+    merged: dict[tuple[str, str], IndexItem] = {}
+    in_time = list(parts)
+    for items in in_time:
+        for item in items:
+            old = merged.get((item.kind, item.text))
+            if old is not None:
+                refs = tuple(dict.fromkeys((*old.refs[:1], *item.refs[-2:])))
+                item = item.model_copy(update={"refs": refs, "note": item.note or old.note})
+            merged[item.kind, item.text] = item
+    newest_first = dict.fromkeys((i.kind, i.text) for items in reversed(in_time) for i in items)
+    return tuple(merged[key] for key in newest_first)
+
+
+def sized(digest: Digest, count: Count) -> Digest:
+    """The digest with its own tokens counted."""
+    return digest.model_copy(update={"tokens": count(render_digest(digest))})
+
+
+def _cost(item: Item, count: Count) -> int:
+    return count("\n" + render_item(item))
+
+
+def _heading_cost(name: SectionName, count: Count) -> int:
+    return count("\n" + name)
+
+
+def _heading(line: str) -> SectionName | None:
+    match = _HEADING.match(line)
+    word = match.group(1).upper() if match else ""
+    return _HEADINGS.get(word)
+
+
+def _item(line: str) -> Item:
+    text = _BULLET.sub("", line).strip()
+    refs = _REFS.search(text)
+    if refs is not None:
+        text = text[: refs.start()].strip()
+    named = tuple(re.findall(r"[mdp]\d+", refs.group(1))) if refs else ()
+    if len(text) > 2 and text[0] == text[-1] == '"':
+        return Item(text=text[1:-1], refs=named, provenance="verbatim")
+    return Item(text=text, refs=named, provenance="summarized")

@@ -1,0 +1,63 @@
+"""Shows messages again that had left the window, and keeps them there while there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.log.content import Count, whole_text
+from mcp_compaction.model import Kept, Message, Promoted, Session, Trimmed, View
+
+
+def wanted_in(promoted: Iterable[Promoted]) -> tuple[Promoted, ...]:
+    """Of what is promoted, the messages that were asked for."""
+    return tuple(one for one in promoted if one.by == "wanted")
+
+
+def whole_in(session: Session) -> set[int]:
+    """The messages that a session's view shows whole, in their place or again."""
+    view = session.view
+    cut = {entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Trimmed)}
+    again = {one.seq for one in wanted_in(view.promoted)}
+    return ({message.seq for message in session.messages} - cut) | again
+
+
+def show_again(session: Session, messages: Sequence[Message]) -> View:
+    """The view with these messages whole: in their place where they were cut, else as a quotation.
+
+    A call without its result is no valid history, so what a digest stands for never goes back in
+    among the messages.
+    """
+    view = session.view
+    asked = {message.seq for message in messages}
+    in_place = {message.seq for message in session.messages}
+    again = [_quotation(message) for message in messages if message.seq not in in_place]
+    others = [one for one in view.promoted if one.seq not in asked]
+    return view.model_copy(
+        update={
+            "head": tuple(Kept(seq=e.seq) if e.seq in asked else e for e in view.head),
+            "body": tuple(
+                Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in asked else e
+                for e in view.body
+            ),
+            "promoted": tuple(sorted([*others, *again], key=lambda one: one.seq)),
+        }
+    )
+
+
+def keep_wanted(
+    promoted: Iterable[Promoted], room: int, count: Count
+) -> tuple[tuple[Promoted, ...], int]:
+    """The newest messages asked for that the room holds, and what they cost."""
+    kept: tuple[Promoted, ...] = ()
+    used = 0
+    for one in sorted(wanted_in(promoted), key=lambda one: -one.seq):
+        cost = count(promoted_block((one, *kept)))
+        if cost <= room:
+            kept, used = (one, *kept), cost
+    return kept, used
+
+
+def _quotation(message: Message) -> Promoted:
+    role = "tool" if message.results else message.role
+    return Promoted(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))

@@ -1,0 +1,318 @@
+"""Cuts what was said into pieces that can stand alone: clauses, JSON fields, lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import cast
+
+from mcp_compaction.core.log.content import Series
+from mcp_compaction.core.log.decisions import decides
+from mcp_compaction.core.log.tool_calls import deed
+from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
+from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
+
+_CLAUSE = re.compile(
+    r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
+    r"|(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
+    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
+)
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_ENDS = (".", "!", "?", "。", "！", "？")
+_WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
+_WORDS_IN_ORDER = re.compile(r"\S+")
+_STOP = frozenset(
+    _WORD.findall(
+        """a about after again all also am an and any are as at be because been before being but by
+        can could did do does doing down for from further had has have having he her here hers him
+        his how i if in into is it its just me more most my no nor not now of off on once only or
+        other our out over own s same she should so some such t than that the their them then there
+        these they this those through to too under until up very was we were what when where which
+        while who whom why will with you your d ll m re ve don"""
+    )
+)
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot|hardly|rarely|barely|scarcely"
+    r"|nearly|seldom)\b|n['’]t\b",
+    re.I,
+)
+OF_USER: tuple[By, ...] = ("user", "reported")
+
+_FEWEST_WORDS = 4
+_MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
+_LARGEST_JSON = 200_000
+_MOST_FIELDS = 400
+_LONGEST = 300
+_TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
+_MOST_REQUESTS = 50  # a word that more of them say names none
+_FEW = 2  # words at an end that stay: to break a phrase costs more than they do
+_COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
+_FEWEST_SAYING = 2
+_TALK = 0.2  # where users say more of it than this, a session is talk and not work
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a message, word for word."""
+
+    seq: int
+    place: int
+    by: By
+    text: str
+    words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
+    whole: str = ""  # with the ends that tell nothing, where they were left out
+
+
+class _Asked:
+    """What users asked for, to tell what answers it."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, list[int]] = {}  # by word
+
+    def add(self, seq: int, text: str) -> None:
+        for word in telling_words(text):
+            self._requests.setdefault(word, []).append(seq)
+
+    def is_answered_by(self, sentence: str) -> bool:
+        """Whether a sentence names what some request named."""
+        shared: Counter[int] = Counter()
+        for word in telling_words(sentence):
+            requests = self._requests.get(word, ())
+            if len(requests) <= _MOST_REQUESTS:
+                shared.update(set(requests))
+        return any(number >= _TO_THE_POINT for number in shared.values())
+
+
+def pieces(
+    gone: Sequence[Message], earlier: Sequence[Promoted], markers: int | None = None
+) -> tuple[list[Piece], bool]:
+    """All pieces, each text once, where it was said last; and whether they are of plain talk.
+
+    An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
+    lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
+    rule, and stays whole.
+    """
+    talk = is_talk(gone)
+    places: dict[str, tuple[int, int, By]] = {}
+    asked = _Asked()
+    for promoted in sorted(earlier, key=lambda one: one.seq):
+        for place, text in enumerate(promoted.pieces):
+            places[text] = (promoted.seq, place, promoted.by)
+        if promoted.by in OF_USER:
+            asked.add(promoted.seq, " ".join(promoted.pieces))
+    for message in gone:
+        if message.is_request:
+            asked.add(message.seq, message.text)
+        texts = (
+            found
+            for part in message.parts
+            for found in _without_series(_texts(part, message, talk, asked))
+        )
+        if markers is not None and _is_unsure(message, markers):
+            texts = iter([_unsure(message)])
+        for place, (by, said) in enumerate(texts):
+            # A line of its own could pass for one of ours.
+            text = " ".join(said.split()).rstrip(",;:" if by == "agent" else "")
+            # Who repeats a user's words does not take them over.
+            if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
+                places[text] = (message.seq, place, by)
+    found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
+    return (_without_ends(found) if talk else found), talk
+
+
+def _is_unsure(message: Message, markers: int) -> bool:
+    text = message.text
+    if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
+        return False
+    return len(marker_groups(text)) >= markers
+
+
+def _unsure(message: Message) -> tuple[By, str]:
+    return "doubt", message.text
+
+
+def is_talk(messages: Sequence[Message]) -> bool:
+    """Whether people only talk here: no tool is called, and a user says a good part of it."""
+    if any(message.calls for message in messages):
+        return False
+    said = sum(message.tokens for message in messages if message.is_request)
+    return said > _TALK * sum(message.tokens for message in messages)
+
+
+@read_once
+def telling_words(text: str) -> tuple[str, ...]:
+    """The different words of a text that say something, in alphabetical order."""
+    return tuple(sorted({told for w in _WORD.findall(text.lower()) if (told := _told_by(w))}))
+
+
+@lru_cache(maxsize=65_536)
+def _told_by(word: str) -> str:
+    """What a word stands for where it says something, else nothing."""
+    return _singular(word) if _is_telling(word) else ""
+
+
+def _is_telling(word: str) -> bool:
+    return word not in _STOP if len(word) > 1 else word.isdigit()
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
+
+
+def _without_ends(found: Iterable[Piece]) -> list[Piece]:
+    said_in: dict[str, set[int]] = {}
+    for piece in found:
+        for word in piece.words:
+            said_in.setdefault(word, set()).add(piece.seq)
+    messages = len({seq for seqs in said_in.values() for seq in seqs})
+    most = max(_FEWEST_SAYING, _COMMON * messages)
+    common = {word for word, seqs in said_in.items() if len(seqs) > most}
+    trimmed: list[Piece] = []
+    for piece in found:
+        text = _trimmed(piece.text, common) if piece.by == "talk" else piece.text
+        if text == piece.text:
+            trimmed.append(piece)
+        elif text:
+            words = telling_words(text)
+            trimmed.append(Piece(piece.seq, piece.place, piece.by, text, words, piece.text))
+    return trimmed
+
+
+def _trimmed(text: str, common: Collection[str]) -> str:
+    """A text without the words at both ends that tell nothing; what negates always stays."""
+    spans = [match.span() for match in _WORDS_IN_ORDER.finditer(text)]
+    first, last = 0, len(spans)
+    while first < last and _tells_nothing(text[slice(*spans[first])], common):
+        first += 1
+    while last > first and _tells_nothing(text[slice(*spans[last - 1])], common):
+        last -= 1
+    if first == last:
+        return ""
+    if first < _FEW:
+        first = 0
+    if len(spans) - last <= _FEW:
+        last = len(spans)
+    return text[spans[first][0] : spans[last - 1][1]].rstrip(",;:.!")
+
+
+def _tells_nothing(word: str, common: Collection[str]) -> bool:
+    told = _told_in(word)
+    return told is not None and all(part in common for part in told)
+
+
+@lru_cache(maxsize=65_536)
+def _told_in(word: str) -> tuple[str, ...] | None:
+    """What the parts of a joined word stand for where they say something; None: it negates."""
+    if _NEGATION.search(word):
+        return None
+    parts = _WORD.findall(word.lower())
+    return tuple(told for part in parts if not part.endswith("ly") and (told := _told_by(part)))
+
+
+def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterator[tuple[By, str]]:
+    match part:
+        case Text(text=text):
+            wanted = None if message.calls else asked  # closing words answer; others lead on
+            role = "reported" if message.role == "user" and message.via == "tool" else message.role
+            for by, said in _spoken(text, "talk" if talk else role, wanted):
+                if not is_pleasantry(said):
+                    yield by, said
+        case ToolResult(text=text):
+            yield from _fields_or_lines(text)
+        case ToolCall(arguments=arguments):
+            done = deed(part)
+            if done.act == "run":
+                if done.line:
+                    yield "command", done.line
+            elif done.act not in ("plan", "task"):  # a digest tells those whole
+                for field in _fields(arguments, ""):
+                    yield "field", field
+        case _:
+            return
+
+
+def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]:
+    """Of lines of one result that differ in digits alone, the first few."""
+    series = Series()
+    return ((by, text) for by, text in found if by != "line" or not series.has_enough_like(text))
+
+
+def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]]:
+    """Clauses; but what a user says, and an agent decides or answers, in whole sentences."""
+    if by == "talk":
+        for clause in _clauses(text, _CLAUSE):
+            yield "talk", clause
+        return
+    for sentence in _clauses(text, _SENTENCE):
+        if by == "user" or by == "reported":
+            yield by, sentence
+        elif decides(sentence):
+            yield "decision", sentence
+        elif asked is not None and asked.is_answered_by(sentence):
+            yield "answer", sentence
+        else:
+            for clause in _clauses(sentence, _CLAUSE):
+                yield "agent", clause
+
+
+def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
+    """Sentences and their larger parts; a part too short to stand alone joins the one before."""
+    text = text[: 4 * _MOST_CHARS]
+    start = end = 0  # of what is held back
+    for first, last in _between(text, cut):
+        held = text[start:end]
+        if held.rstrip().endswith(_ENDS) or len(text[first:last].split()) >= _FEWEST_WORDS:
+            if held.strip():
+                yield held.strip()
+            start = first
+        end = last
+    if text[start:end].strip():
+        yield text[start:end].strip()
+
+
+def _between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Where the parts between the cuts begin and end, without blank ones."""
+    start = 0
+    for match in cut.finditer(text):
+        if text[start : match.start()].strip():
+            yield start, match.start()
+        start = match.end()
+    if text[start:].strip():
+        yield start, len(text)
+
+
+def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
+    if text[:1] in "{[" and len(text) <= _LARGEST_JSON:
+        try:
+            # Numbers stay as they are written: 1.10 is not 1.1.
+            parsed: object = json.loads(text, parse_float=str, parse_int=str)
+        except (ValueError, RecursionError):
+            pass  # cut short, or no JSON after all: its lines will do
+        else:
+            for field in islice(_fields(parsed, ""), _MOST_FIELDS):
+                yield "field", field
+            return
+    for line in text[:_MOST_CHARS].splitlines():
+        stripped = " ".join(line.split())
+        if len(stripped) > 3:
+            yield "line", stripped[:_LONGEST]
+
+
+def _fields(value: object, key: str) -> Iterator[str]:
+    """The scalar fields of a JSON value, each with its key."""
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            yield from _fields(inner, name)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _fields(inner, key)
+    elif value is not None:
+        text = " ".join((value if isinstance(value, str) else json.dumps(value)).split())
+        if text:
+            yield (f"{key}: {text}" if key else text)[:_LONGEST]

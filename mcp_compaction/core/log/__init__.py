@@ -1,0 +1,1 @@
+"""Reads what was recorded: steps, tool calls, failures, tasks, decisions, quotations."""

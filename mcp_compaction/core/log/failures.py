@@ -1,0 +1,126 @@
+"""Reduces what tools answered to what went wrong and how it ended: causes and result lines."""
+
+from __future__ import annotations
+
+import re
+
+from mcp_compaction.core.log.identifiers import error_lines, exit_code, outcome
+from mcp_compaction.model import ToolResult
+
+_MOST_CHARS = 4_000  # at either end of an answer; what sums it up stands there
+_MOST_TESTS = 5
+
+_TRACEBACK = "Traceback (most recent call last)"
+_PYTHON_CAUSE = re.compile(r"^(?:E  +)?([A-Za-z_][\w.]*(?:: .+)?)$")
+_CAUSED_BY = re.compile(r"^[ \t]*Caused by: (\S.*)$", re.M)
+_JAVA = re.compile(
+    r"^(?:Exception in thread \"[^\"\n]*\" )?([\w.$]+(?:Exception|Error)\b.*)\n\s+at ", re.M
+)
+_RUST = re.compile(
+    r"^thread '[^'\n]*'(?: \(\d+\))? panicked at [^\n]+(?:\n(?!note:|stack)[^\n]+)?", re.M
+)
+_GO = re.compile(r"^(?:panic|fatal error): .+$", re.M)
+_COMPILER = re.compile(
+    r"^(?:error(?:\[\w+\])?: (?!could not compile|aborting|build failed|process).+"
+    r"|\S+[:(]\d+[:,)].{0,12}? (?:fatal )?error(?: [A-Z]+\d+)?: .+"
+    r"|\S+:\d+: error: .+)$",
+    re.M,
+)
+_FAILED_TEST = re.compile(r"^(?:FAILED|FAIL:) \S")
+_ASSERTED = re.compile(r"^E\s+")  # pytest's sign for the lines of a failed assertion
+# Source that names an error has not met one.
+_IS_CODE = re.compile(
+    r"^(?:\d+[\s:|→-]+)?(?:@|except|raise|catch|throw|throws|elif|if|assert|return|import|from|class"
+    r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
+)
+_EXIT_LINE = re.compile(r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b", re.I)
+
+
+def causes(result: ToolResult) -> tuple[str, ...]:
+    """The lines that say why a tool's answer is a failure: most often one, or none."""
+    text = result.text
+    traced = _traced(text)
+    if traced:
+        return (traced,)
+    lines = [line for line in error_lines(text) if not _IS_CODE.search(line)]
+    if lines and _FAILED_TEST.match(lines[-1]):
+        return tuple(dict.fromkeys(filter(_FAILED_TEST.match, lines)))[:_MOST_TESTS]
+    if lines:
+        return (_ASSERTED.sub("", lines[-1]),)
+    told = _first_words(text) if result.is_error else _last_words(text) if exit_code(result) else ""
+    return (told,) if told else ()
+
+
+def _traced(text: str) -> str:
+    """What a stack trace or a compiler names as the cause."""
+    if _TRACEBACK in text:
+        found = _of_python(text)
+        if found:
+            return found
+    chain = _CAUSED_BY.findall(text) if "Caused by: " in text else ()
+    if chain:
+        return chain[-1].strip()
+    for hint, pattern in (("at ", _JAVA), ("panicked at", _RUST), ("goroutine ", _GO)):
+        found = pattern.search(text) if hint in text else None
+        if found:
+            return " ".join(found[found.re.groups].split())
+    found = _COMPILER.search(text) if "error" in text else None
+    return found[0].strip() if found else ""
+
+
+def _of_python(text: str) -> str:
+    """The line after the last frame of the last trace: earlier ones led to it."""
+    for line in text[text.rfind(_TRACEBACK) :].split("\n")[1:]:
+        if line.strip() and not line[0].isspace():
+            found = _PYTHON_CAUSE.match(line.strip())
+            return found[1] if found else ""
+    return ""
+
+
+def _first_words(text: str) -> str:
+    lines = (line.strip() for line in text[:_MOST_CHARS].split("\n"))
+    return next((line for line in lines if line and not _EXIT_LINE.match(line)), "")
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text[-_MOST_CHARS:].split("\n")]
+    told = [line for line in lines if line and not _EXIT_LINE.match(line)]
+    return "" if not told or _SUMMARY.search(told[-1]) else told[-1]
+
+
+# How a run ended
+
+_SUMMARY = re.compile(
+    r"^[ \t=]*(?:Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
+    r"|test result: .+|BUILD (?:FAILED|FAILURE|SUCCESS\w*)\b.*|FAILED \(\w+=.+\)|Ran \d+ tests? .+"
+    r"|error: could not compile .+|error: build failed.*|make(?:\[\d+\])?: \*\*\* .+"
+    r"|npm ERR! code .+|npm error code .+|Found \d+ (?:errors?|problems?)\b.*|[✖✗] \d+ problems?.*"
+    r"|Success: no issues found.*|\d+ errors?, \d+ warnings?.*|All checks passed!"
+    r"|(?:webpack|vite|Compiled).{0,40}(?:compiled|built|success\w*|with \d+ (?:error|warning)).*"
+    r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
+    r"|failed|completed).*|.*\b\d+ (?:passed|failed)\b.*)[ \t=]*$",
+    re.M,
+)
+_COUNTED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b")
+_MOST_SUMMARY = 100
+
+
+def ending(result: ToolResult) -> str:
+    """How a command ended: its exit code, and the line that sums up a test run or a build."""
+    how = outcome(result)
+    if _COUNTED.search(how):
+        return how
+    found = [match[0].strip(" \t=") for match in _SUMMARY.finditer(result.text[-_MOST_CHARS:])]
+    summary = " ".join(found[-1].split())[:_MOST_SUMMARY] if found else ""
+    return ", ".join(part for part in (how, summary) if part)
+
+
+def is_failure(result: ToolResult) -> bool:
+    """Whether a command plainly failed."""
+    return result.is_error or bool(exit_code(result)) or bool(_FAILED.search(ending(result)))
+
+
+_FAILED = re.compile(
+    r"\b[1-9]\d* (?:failed|failing|errors?|failures?|problems?)\b|FAIL|could not compile"
+    r"|build failed|\*\*\*|npm (?:ERR!|error)|[Cc]ompilation failed"
+)

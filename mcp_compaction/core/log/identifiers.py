@@ -1,0 +1,204 @@
+"""Finds what summaries lose: paths, commands, URLs, ids, error lines, numbers with their keys."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from mcp_compaction.core.log.content import calls_by_id, words_of
+from mcp_compaction.core.log.tool_calls import deed
+from mcp_compaction.model import (
+    IndexItem,
+    IndexKind,
+    Message,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+# A text is cut into words, and each different word is looked at once: a window repeats itself so
+# much that this is many times faster than one pattern run over all of it.
+_JOINTS = str.maketrans(dict.fromkeys("\"'`<>()[]{},;|\\*", " "))
+_EXTENSION = (
+    r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|swift|php|sh|sql|md|rst|txt|"
+    r"toml|ya?ml|json|jsonl|cfg|ini|env|lock|html|css|ipynb|csv|log|proto|tf|xml|png|svg|pdf)"
+)
+_PATH = re.compile(
+    rf"(?:~|\.{{1,2}})?/[\w.@+-]+(?:/[\w.@+-]+)+|(?:~|\.{{1,2}})/[\w.@+-]+"
+    rf"|(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*{_EXTENSION}|[\w@+-][\w.@+-]*(?:/[\w.@+-]+){{2,}}"
+)
+_ID = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+    r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
+    r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}"
+    r"|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}|\w{2,}_\w*\d{4,}"
+    # req_8f3a91c2d7, chatcmpl-9f31c07be4; toolu_01AbCdEf23
+    r"|[a-z]{2,12}[-_](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d[0-9a-f]*\d)[0-9a-f]{7,64}"
+    r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
+)
+_MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
+_LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
+_KEYED = re.compile(
+    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
+)
+_KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
+_MOST_BACKWARDS = 44
+_ERROR_WORD = re.compile(
+    r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"
+)
+_ERROR_SIGNS = ("rror", "xception", "ailure", "FAILED", "FATAL", "fatal:", "panic:")
+_EXIT_CODE = re.compile(
+    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b"
+)
+_PASSED_FAILED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b[^\n]{0,80}")
+
+
+class Finding(NamedTuple):
+    """One identifier as it stands in a text."""
+
+    kind: IndexKind
+    text: str
+
+
+def find(text: str) -> tuple[Finding, ...]:
+    """The identifiers of a text in the order they stand, each once."""
+    found: dict[Finding, None] = {}
+    for word in dict.fromkeys(text.translate(_JOINTS).split()):
+        known = _classify(word) if len(word) <= _MOST_CHARS else None
+        if known is not None:
+            found[known] = None
+    for keyed in _keyed_numbers(text):
+        found[Finding("number", keyed)] = None
+    for line in error_lines(text):
+        found[Finding("error", line)] = None
+    return tuple(found)
+
+
+@lru_cache(maxsize=65_536)
+def _classify(word: str) -> Finding | None:
+    if word.startswith(("http://", "https://")):
+        return Finding("url", word.rstrip(".,:;!?"))
+    bare = word.lstrip(",:!?=").rstrip(".,:!?=")
+    if "/" in bare or "." in bare:
+        path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
+        if len(path) < 300 and _PATH.fullmatch(path):
+            return Finding("file", path)
+    if 3 <= len(bare) <= 64 and _ID.fullmatch(bare):
+        return Finding("id", bare)
+    return None
+
+
+def _keyed_numbers(text: str) -> Iterable[str]:
+    for match in _KEYED.finditer(text):
+        before = text[max(0, match.start() - _MOST_BACKWARDS) : match.start()]
+        key = _KEY_BACKWARDS.match(before[::-1])
+        if key is not None:
+            yield f"{key.group(1)[::-1]}={match.group(1).rstrip(',._')}"
+
+
+def error_lines(text: str) -> Iterable[str]:
+    """The lines of a text that name an error."""
+    if not any(sign in text for sign in _ERROR_SIGNS):
+        return
+    done = 0  # each line once: a long line that names many errors would be copied for each
+    for match in _ERROR_WORD.finditer(text):
+        if match.start() < done:
+            continue
+        start = text.rfind("\n", 0, match.start()) + 1
+        end = text.find("\n", match.end())
+        done = end if end >= 0 else len(text)
+        yield text[start:done].strip()[:300]
+
+
+def findings(messages: Iterable[Message]) -> dict[int, tuple[Finding, ...]]:
+    """The identifiers of each message, by its number."""
+    return {message.seq: of_parts(message.parts) for message in messages}
+
+
+def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
+    """The identifiers in some parts; commands are taken from the calls that run them."""
+    found = dict.fromkeys(
+        finding
+        for part in parts
+        if isinstance(part, Text | ToolCall | ToolResult)
+        for finding in find(words_of(part))
+    )
+    for part in parts:
+        if isinstance(part, ToolCall) and deed(part).act == "run" and deed(part).target:
+            found[Finding(kind="command", text=deed(part).line)] = None
+    return tuple(found)
+
+
+def index(
+    messages: Sequence[Message], found: dict[int, tuple[Finding, ...]]
+) -> tuple[IndexItem, ...]:
+    """The mechanical list of a span: each thing once, with what was done to it and where."""
+    notes = _notes(messages)
+    refs: dict[tuple[IndexKind, str], list[str]] = {}
+    said: Counter[tuple[IndexKind, str]] = Counter()
+    for message in messages:
+        ref, of_message = message.ref, found.get(message.seq, ())
+        for finding in of_message:
+            refs.setdefault(finding, []).append(ref)
+        if not message.results:
+            said.update(of_message)
+    items = (
+        IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_few(where))
+        for (kind, text), where in refs.items()
+    )
+    # What was named and passed on is wanted again sooner than what a result merely listed.
+    return tuple(
+        sorted(
+            items, key=lambda i: (usefulness(i), -said[i.kind, i.text], -len(refs[i.kind, i.text]))
+        )
+    )
+
+
+def exit_code(result: ToolResult) -> int | None:
+    """The exit code a shell's result names, where it does."""
+    for part in (result.text[-400:].lower(), result.text[:200].lower()):
+        if ("exit" in part or "returncode" in part) and (found := _EXIT_CODE.search(part)):
+            return int(found.group(1))
+    return None
+
+
+def outcome(result: ToolResult) -> str:
+    """How a command ended, in a word or two."""
+    code = exit_code(result)
+    tests = _PASSED_FAILED.search(result.text[-600:])
+    words = [f"exit {code}"] if code is not None else (["failed"] if result.is_error else [])
+    return ", ".join([*words, *([tests.group().strip(" =")] if tests else [])])
+
+
+def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
+    calls = calls_by_id(messages)
+    notes: dict[tuple[IndexKind, str], str] = {}
+    done = {"read": "read", "edit": "edited", "write": "created"}
+    for call in calls.values():
+        act = deed(call)
+        if act.act in done and act.target:
+            old = notes.get(("file", act.target), "")
+            notes["file", act.target] = old if old in ("edited", "created") else done[act.act]
+    for message in messages:
+        for result in message.results:
+            call = calls.get(result.call)
+            if call is not None and deed(call).act == "run":
+                notes["command", deed(call).line] = outcome(result)
+    return notes
+
+
+def usefulness(item: IndexItem) -> int:
+    """The rank of an item, most useful first: what was changed, what failed, then by kind."""
+    changed = item.note in ("edited", "created")
+    failed = "exit 0" not in item.note and ("exit" in item.note or "failed" in item.note)
+    rank = {"file": 2, "command": 2, "error": 3, "url": 4, "id": 4, "number": 5}[item.kind]
+    return 0 if changed else 1 if failed else rank
+
+
+def _few(refs: Sequence[str]) -> tuple[str, ...]:
+    # The newest says most; the first shows where it began.
+    return tuple(dict.fromkeys((refs[0], *refs[-2:])))

@@ -1,0 +1,74 @@
+"""What a session was about, and whether now is a good moment: an outline and boundary cues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mcp_compaction.core.log.content import calls_by_id
+from mcp_compaction.core.log.identifiers import exit_code
+from mcp_compaction.core.log.steps import steps
+from mcp_compaction.core.log.tool_calls import deed, tasks
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.sentences import sentences
+from mcp_compaction.model import Message, Value
+
+_MOST_CHARS = 60
+_RECENT = 3
+_PASSED = re.compile(r"\b\d+ passed\b|\bOK\b|\ball tests pass", re.I)
+_NOT_PASSED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|FAILED", re.I)
+_COMMIT = re.compile(r"\bgit\s+(?:-\S+\s+\S+\s+)*commit\b")
+
+
+class Passage(Value):
+    """A run of messages from one request to the next."""
+
+    first: int
+    last: int
+    about: str
+    tokens: int
+
+
+def outline(messages: Sequence[Message]) -> tuple[Passage, ...]:
+    """The conversation as passages, one for each thing the user asked for."""
+    found: list[Passage] = []
+    for message in messages:
+        if message.is_request or not found:
+            about = _about(message) if message.is_request else "before the first request"
+            found.append(
+                Passage(first=message.seq, last=message.seq, about=about, tokens=message.tokens)
+            )
+        else:
+            newest = found[-1]
+            found[-1] = newest.model_copy(
+                update={"last": message.seq, "tokens": newest.tokens + message.tokens}
+            )
+    return tuple(found)
+
+
+def boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
+    """What the last steps say about this being a good moment to compress."""
+    cues: dict[str, None] = {}
+    for step in steps(messages)[-_RECENT:]:
+        calls = calls_by_id(step.messages)
+        for message in step.messages:
+            for result in message.results:
+                call = calls.get(result.call)
+                if call is None:
+                    continue
+                if deed(call).act == "run" and not result.is_error:
+                    if _PASSED.search(result.text) and not _NOT_PASSED.search(result.text):
+                        cues["tests green"] = None
+                    if _COMMIT.search(deed(call).target) and exit_code(result) in (None, 0):
+                        cues["commit made"] = None
+                plan = tasks(call) if deed(call).act == "plan" else ()
+                if plan and all(task.is_closed for task in plan):
+                    cues["todo closed"] = None
+    return tuple(cues)
+
+
+def _about(message: Message) -> str:
+    first = next(iter(sentences(message.text)), "")
+    line = " ".join(first.split())
+    short = line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
+    return defuse(short)

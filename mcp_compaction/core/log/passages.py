@@ -1,0 +1,57 @@
+"""Cuts messages into the passages that a search finds, each at a joint of its own kind of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.model import Part, Role, Spoken, ToolResult
+
+MOST_CHARS = 600  # about eighty words
+_LINE = re.compile(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
+_JOINTS = (
+    re.compile(r"(?<=[.!?]) +|(?<=[。！？])"),  # sentences
+    re.compile(r"(?<=[}\]],)|(?<=\",)|(?<=[;|]) "),  # fields of JSON and tables
+    re.compile(r"(?<=,)| "),
+)
+_ANSWER = re.compile(
+    r"\d+ (?:passages?|found)\b[^\n]* is data, not instructions\n(?:[^\n]*\n)?<archived \w+>"
+)
+
+
+def passages(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
+    """What a search finds a message by: its words in pieces of about eighty, and whose they are.
+
+    What recall itself once answered stands elsewhere in the archive, and is not found twice.
+    """
+    return tuple(
+        Spoken("tool" if isinstance(part, ToolResult) else role, piece)
+        for part in parts
+        if not (isinstance(part, ToolResult) and _ANSWER.match(part.text))
+        for piece in _pieces(words_of(part))
+    )
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > MOST_CHARS:
+        end = _joint(text, start, start + MOST_CHARS)
+        if text[start:end].strip():
+            yield text[start:end].strip()
+        start = end
+    if text[start:].strip():
+        yield text[start:].strip()
+
+
+def _joint(text: str, start: int, end: int) -> int:
+    """Where to cut, in the second half of the piece: as far out as the text's own joints allow."""
+    middle = (start + end) // 2
+    lines = list(_LINE.finditer(text, middle, end))
+    if lines:  # the line that is indented least, best after a blank one, begins something new
+        return min(lines, key=lambda line: (len(line[1]), not line[0][1:], -line.end())).end()
+    for joint in _JOINTS:
+        found = [match.end() for match in joint.finditer(text, middle, end) if match.end() > start]
+        if found:
+            return found[-1]
+    return end

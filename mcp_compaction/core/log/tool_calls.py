@@ -1,0 +1,231 @@
+"""Reads what a tool call does from its name and arguments: read, run, plan, start an agent."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from mcp_compaction.core.log.content import compact_json
+from mcp_compaction.model import JsonObject, JsonValue, ToolCall, Value
+
+Act = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
+
+# Tools by their plain names; a plan is written whole, tasks are changed one by one.
+_TOOLS: dict[Act, str] = {
+    "read": "read readfile viewfile view cat openfile readtextfile open",
+    "write": "write writefile createfile create savefile",
+    "edit": "edit editfile multiedit applypatch strreplaceeditor strreplacebasededittool replace "
+    "notebookedit patch",
+    "run": "bash shell run exec runcommand execute terminal execcommand runshellcommand localshell "
+    "executecommand runterminalcmd",
+    "plan": "todowrite updateplan writetodos todo setplan updatetodos todoupdate",
+    "task": "taskcreate createtask addtask taskadd addtodo todoadd createtodo taskupdate "
+    "updatetask updatetodo completetask taskcomplete",
+    "agent": "task agent spawn spawnagent subagent runagent delegate dispatchagent startagent "
+    "launchagent newtask runsubagent",
+    "recall": "recallarchived",
+}
+_ACTS: dict[str, Act] = {name: act for act, names in _TOOLS.items() for name in names.split()}
+_EDITOR_COMMANDS: dict[str, Act] = {"view": "read", "create": "write"}
+_LONGEST_LINE = 300
+_CLOSES = {"completetask", "taskcomplete"}
+_PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
+_COMMAND_KEYS = ("command", "cmd", "script", "code")
+_AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "instructions")
+_TASK_KEYS = ("content", "step", "subject", "title", "text", "task", "name", "description")
+_ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
+
+TaskState = Literal["done", "active", "open", "blocked", "dropped"]
+_STATES: dict[str, TaskState] = {
+    "completed": "done",
+    "complete": "done",
+    "done": "done",
+    "finished": "done",
+    "closed": "done",
+    "resolved": "done",
+    "cancelled": "dropped",
+    "canceled": "dropped",
+    "skipped": "dropped",
+    "dropped": "dropped",
+    "deleted": "dropped",
+    "abandoned": "dropped",
+    "in_progress": "active",
+    "active": "active",
+    "doing": "active",
+    "started": "active",
+    "running": "active",
+    "blocked": "blocked",
+    "waiting": "blocked",
+    "on_hold": "blocked",
+    "stuck": "blocked",
+}
+CLOSED: tuple[TaskState, ...] = ("done", "dropped")
+_CHECKBOX = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
+_BOXES: dict[str, TaskState] = {
+    "x": "done",
+    "✓": "done",
+    "✔": "done",
+    "~": "active",
+    "/": "active",
+    ">": "active",
+    "!": "blocked",
+    "-": "dropped",
+}
+
+
+class Deed(NamedTuple):
+    """What a call does: the act, and the path or command it is done to."""
+
+    act: Act
+    target: str = ""
+    detail: str = ""  # what else tells two calls apart, such as a line range
+
+    @property
+    def line(self) -> str:
+        """The first line of a command, as it is indexed and shown."""
+        return self.target.strip().split("\n", 1)[0][:_LONGEST_LINE]
+
+
+class Task(Value):
+    """One entry of a plan or todo list."""
+
+    text: str
+    state: TaskState
+    id: str = ""  # what its tool calls it, where tasks are changed one by one
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.state in CLOSED
+
+
+class TaskChange(Value):
+    """What a call does to one task; what it does not say stays as it was."""
+
+    id: str = ""
+    text: str = ""
+    state: TaskState | None = None
+
+
+def deed(call: ToolCall) -> Deed:
+    """What this call does."""
+    act = _act(call.name)
+    match act:
+        case "recall" | "plan" | "task":
+            return Deed(act)
+        case "agent":
+            return Deed(act, _argument(call, _AGENT_KEYS))
+        case "run":
+            return Deed(act, _argument(call, _COMMAND_KEYS))
+        case "edit":
+            act = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), act)
+        case _:
+            pass
+    path = _argument(call, _PATH_KEYS)
+    return Deed(act, path, _range(call)) if act == "read" else Deed(act, path)
+
+
+@lru_cache(maxsize=1_024)
+def _act(tool: str) -> Act:
+    return _ACTS.get(_plain_name(tool), "other")
+
+
+def is_plan(call: ToolCall) -> bool:
+    """Whether a call writes a plan, told by its name alone: asked of every call of a window."""
+    return _act(call.name) == "plan"
+
+
+def is_task(call: ToolCall) -> bool:
+    """Whether a call changes one task, told by its name alone."""
+    return _act(call.name) == "task"
+
+
+def tasks(call: ToolCall) -> tuple[Task, ...]:
+    """The entries of a plan call, with their state."""
+    for value in call.arguments.values():
+        found: tuple[Task, ...] = ()
+        if isinstance(value, list):
+            found = tuple(task for entry in value if (task := _task(entry)) is not None)
+        elif isinstance(value, str):
+            found = checklist(value)
+        if found:
+            return found
+    return ()
+
+
+def checklist(text: str) -> tuple[Task, ...]:
+    """The entries of a list with boxes to tick, as Markdown writes it."""
+    return tuple(
+        Task(text=match[2].strip(), state=_BOXES.get(match[1].lower(), "open"))
+        for match in _CHECKBOX.finditer(text)
+    )
+
+
+def task_change(call: ToolCall) -> TaskChange:
+    """What a call that handles one task says of it."""
+    arguments = call.arguments
+    state = _state(arguments)
+    if state is None and _plain_name(call.name) in _CLOSES:
+        state = "done"
+    number = next((arguments[key] for key in _ID_KEYS if key in arguments), "")
+    return TaskChange(id=str(number), text=_task_text(arguments), state=state)
+
+
+def is_background(call: ToolCall) -> bool:
+    """Whether a call starts something and does not wait for it."""
+    if any(call.arguments.get(key) is True for key in _BACKGROUND_KEYS):
+        return True
+    act = deed(call)
+    return act.act == "run" and bool(_BACKGROUND.search(act.target.strip()))
+
+
+_BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")
+_BACKGROUND = re.compile(r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^(?:nohup|setsid)\s")
+
+
+def _task(entry: JsonValue) -> Task | None:
+    if isinstance(entry, str) and entry.strip():
+        boxed = checklist(entry)
+        return boxed[0] if boxed else Task(text=entry.strip(), state="open")
+    if not isinstance(entry, dict) or not (text := _task_text(entry)):
+        return None
+    return Task(text=text, state=_state(entry) or "open")
+
+
+def _task_text(entry: JsonObject) -> str:
+    text = next((entry[key] for key in _TASK_KEYS if key in entry), "")
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _state(entry: JsonObject) -> TaskState | None:
+    for key in ("completed", "done"):
+        if entry.get(key) is True:
+            return "done"
+    said = entry.get("status", entry.get("state"))
+    if not isinstance(said, str):
+        return None
+    return _STATES.get(re.sub(r"[ -]", "_", said.strip().lower()), "open")
+
+
+def _plain_name(name: str) -> str:
+    last = re.split(r"__|\.|/", name)[-1]
+    return re.sub(r"[^a-z0-9]", "", last.lower()).removeprefix("mcp")
+
+
+def _argument(call: ToolCall, keys: tuple[str, ...]) -> str:
+    for key in keys:
+        value = call.arguments.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return " ".join(str(word) for word in value)
+    return ""
+
+
+_RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start", "end", "pages")
+
+
+def _range(call: ToolCall) -> str:
+    given = {k: call.arguments[k] for k in _RANGE_KEYS if call.arguments.get(k) is not None}
+    return compact_json(given) if given else ""

@@ -1,0 +1,396 @@
+"""Answers "what did we decide": the decision that stands first, those it replaced marked so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from mcp_compaction.core.digest.text import parse_digest
+from mcp_compaction.core.log.content import plain
+from mcp_compaction.core.log.decisions import Choice, choice_of, decisions, overtakers, subject
+from mcp_compaction.core.text.patterns import any_of
+from mcp_compaction.core.text.sentences import speech
+from mcp_compaction.model import Hit
+
+_DECIDE = (
+    r"(?:decid\w*|choose|chose\w*|pick(?:ed)?(?! up)|agree\w*|settl\w*|opt(?:ed)?|land(?:ed)? on"
+    r"|conclud\w*|select(?:ed)?|standardi[sz]\w*)\b"
+)
+_ASKS = any_of(
+    rf"\b(?:what|which|who|where|when|why|how)\b.{{0,60}}\b(?:did|have|had|was|were|has)\b"
+    rf".{{0,30}}?\b(?:we|I|you|us)\b(?: \w+)? {_DECIDE}",
+    rf"\b(?:did|have|had) (?:we|I|you) (?:\w+ )?(?:{_DECIDE}|go(?:ne)? with|stick|stay with)",
+    r"\b(?:what|which|why)\b.{0,60}\b(?:did|do|are) (?:we|I|you) (?:\w+ )?"
+    r"(?:go(?:ing)? (?:with|for)|stick(?:ing)? (?:with|to)|end(?:ed)? up|rule[sd]? out|reject|drop"
+    r"|switch|replace)\b",
+    rf"\bwhat (?:we|I|you) (?:\w+ )?{_DECIDE}",
+    r"\b(?:our|the|my|any|your|final|last|latest|which|what) (?:\w+ )?(?:decisions?|verdict)\b"
+    r"(?! (?:tree|table|boundar|maker|engine|function|node))",
+    r"^\W*decisions?\b(?! (?:tree|table|boundar|maker|engine|function|node))",
+    r"\b(?:was|were|is|has)\b.{0,40}\b(?:decided|agreed|settled)(?: (?:on|upon|about|for))?\W*$",
+    r"\bwhat (?:was|is|were|has been|got) (?:decided|agreed|settled|chosen)\b",
+)
+
+
+def asks_for_decision(query: str) -> bool:
+    """Whether a query wants to know what was settled, rather than all that was said."""
+    return bool(_ASKS.search(query.replace("’", "'")))
+
+
+def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...]:
+    """Decisions on a subject before the other hits: what stands, the newest on top, then what a
+    later one took back or replaced, with a note that says which."""
+    wanted = _words(" ".join(about))
+    said = _without_overreach(list(_said(hits)), wanted)
+    overtaken = _overtaken(said, wanted)
+    covers = _covers(said, overtaken, wanted, hits)
+    standing: dict[int, tuple[float, float]] = {}
+    replaced: dict[int, int] = {}  # the newest of its decisions
+    for number, one in enumerate(said):
+        if covers[number] and number not in overtaken:
+            weight = (covers[number], _since(number, said, overtaken))
+            standing[one.hit] = max(weight, standing.get(one.hit, weight))
+        elif covers[number]:
+            replaced[one.hit] = number
+    first = sorted(standing, key=lambda hit: standing[hit], reverse=True)
+    found = standing.keys() | replaced.keys()
+    then = sorted(replaced.keys() - standing.keys(), key=lambda hit: replaced[hit], reverse=True)
+    return (
+        *(hits[place] for place in first),
+        *(_noted(hits[place], hits[said[overtaken[replaced[place]]].hit]) for place in then),
+        *(hit for place, hit in enumerate(hits) if place not in found),
+    )
+
+
+def chosen(hits: Sequence[Hit]) -> tuple[str, ...]:
+    """The words of what was chosen: whatever took it back may name nothing else."""
+    words = (word for one in _said(hits) for word in sorted(one.choice.chosen))
+    return tuple(dict.fromkeys(words))
+
+
+def is_acceptance(text: str) -> bool:
+    """Whether a text only says yes to what was said before it."""
+    return bool(_ACCEPTS.match(text)) and not _BUT.search(text)
+
+
+def _noted(hit: Hit, by: Hit) -> Hit:
+    where = "" if by.session == hit.session else f" in session {by.session}"
+    return hit.model_copy(update={"note": f"superseded by {by.ref}{where}"})
+
+
+# What the hits decide
+
+
+class _Stated(NamedTuple):
+    """A decision in a hit, and whose it is."""
+
+    hit: int  # the place of its hit
+    by: Literal["user", "assistant", "digest"]
+    text: str
+    choice: Choice
+
+
+# Until somebody else says yes, this is no decision, whoever says it.
+_SUGGESTS = any_of(
+    r"\b(?:I|we|I'd|I would|we'd)(?: would| strongly)? (?:suggest|propose|recommend|advise)\b",
+    r"\b(?:my|one|a) (?:suggestion|recommendation|proposal|advice)\b|\b(?:how|what) about\b",
+)
+# The same in an assistant's mouth only.
+_OFFERS = any_of(
+    r"\b(?:I'd|I would|we should|we could|you (?:could|might|should|may want)|you'd)\b",
+    r"\bif you(?:'re| are| like| agree| want| prefer)?\b|\blet me know\b|^\W*option \w\b",
+)
+# What an assistant means to do; it does not undo what the user chose.
+_MEANS = re.compile(r"\b(?:let's|I'll|I will|I'm going|I am going)\b", re.I)
+_ACCEPTS = re.compile(
+    r"\W*(?:yes|yep|yeah|ok(?:ay)?|sure|sounds (?:good|great|fine)|agreed|perfect|great|good"
+    r"|deal|fine|lgtm|approved|exactly|works for me|do (?:it|that)|go (?:ahead|for it|with (?:it"
+    r"|that))|let's do (?:it|that)|I like (?:it|that)|please do|love it)\b",
+    re.I,
+)
+_BUT = re.compile(r"\b(?:but|not|no|don't|instead|rather|wait|however|first|later)\b|\?", re.I)
+# Settled in the words of plans for a trip or an evening, or as the assistant reports it.
+_PLANS = any_of(
+    r"\b(?:let's|we'll|we will) (?:go to|fly|book|visit|take|spend|meet|travel|rent|have|cancel)\b",
+    r"\b(?:we|I)(?:'ve| have)? (?:booked|reserved|cancell?ed)\b",
+    r"\b(?:we|I)(?:'re| are|'m| am) (?:flying|staying|travell?ing|cancell?ing)\b",
+    r"\b(?:we|I)(?:'ve| have)? (?:finally |now |just )?(?:decided|agreed|chosen)\b",
+    r"^\W*(?:ok(?:ay)?,? |please |actually,? )*cancel (?:the|our|my)\b",
+)
+_REPORTS = re.compile(
+    r"\b(?:you|the user)(?:'ve| have)? (?:\w+ )?(?:decided|chose|chosen|picked|agreed|opted"
+    r"|settled)\b",
+    re.I,
+)
+_OPEN = re.compile(r"\?\W*$|\b(?:maybe|perhaps|might|could|should|if|whether|not sure|yet)\b", re.I)
+_MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many, of so many hits
+_NEAR = 6  # messages; "scrap that" means what was just said
+
+
+def _said(hits: Sequence[Hit]) -> Iterator[_Stated]:
+    """All that the hits decide, from the oldest to the newest."""
+    accepted = {
+        (hit.session, hit.role, _number(hit) - back)
+        for hit in hits
+        if is_acceptance(hit.text)
+        for back in (1, 2)
+    }
+    last: Hit | None = None
+    for place in _in_time(hits)[-_MOST_HITS:]:
+        hit = hits[place]
+        other = "user" if hit.role == "assistant" else "assistant"
+        stated = _stated(hit, (hit.session, other, _number(hit)) in accepted)
+        for by, text in islice(stated, _MOST_STATED):
+            choice = choice_of(text)
+            if choice.turns_back and not choice.words and not _follows(hit, last):
+                continue
+            last = hit
+            yield _Stated(place, by, text, choice)
+
+
+def _in_time(hits: Sequence[Hit]) -> list[int]:
+    if all(hit.at is not None for hit in hits):
+        return sorted(range(len(hits)), key=lambda n: (_at(hits[n]), _number(hits[n])))
+    return sorted(
+        range(len(hits)),
+        key=lambda n: (hits[n].session, hits[n].role == "digest", _number(hits[n])),
+    )
+
+
+def _at(hit: Hit) -> datetime:
+    at = hit.at or datetime.min.replace(tzinfo=UTC)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _number(hit: Hit) -> int:
+    return int(hit.ref[1:]) if hit.ref[1:].isdecimal() else 0
+
+
+def _follows(hit: Hit, last: Hit | None) -> bool:
+    if last is None or last.session != hit.session or last.role == "digest":
+        return False
+    return _number(hit) - _number(last) <= _NEAR
+
+
+def _stated(
+    hit: Hit, is_accepted: bool
+) -> Iterator[tuple[Literal["user", "assistant", "digest"], str]]:
+    match hit.role:
+        case "digest":
+            for text in _lines(hit.text):
+                yield "digest", text
+        case "user" | "assistant" as role:
+            for text in _sentences(hit.text, role == "user"):
+                if not _is_proposal(text, role == "user"):
+                    yield role, text
+                elif is_accepted:
+                    yield "user", text
+        case _:
+            return
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """The decisions of a digest from the oldest on: it lists the newest first."""
+    draft = parse_digest(re.sub(r"^DECISIONS: ", "DECISIONS\n", text), "archive")
+    return tuple(item.text for item in draft.items("DECISIONS"))[::-1]
+
+
+def _sentences(text: str, by_user: bool) -> list[str]:
+    """Decisions and proposals, in the order they were said."""
+    found = list(decisions(text, by_user))
+    for sentence in speech(text):
+        bare = sentence.bare
+        is_plan = (_PLANS if by_user else _REPORTS).search(bare) and not _OPEN.search(bare)
+        if (is_plan or _is_proposal(bare, by_user)) and not any(sentence.text in f for f in found):
+            found.append(sentence.text)
+    whole = " ".join(text.split())
+    return sorted(found, key=whole.find)
+
+
+def _is_proposal(text: str, by_user: bool) -> bool:
+    said = text.replace("’", "'")
+    return bool(_SUGGESTS.search(said) or (not by_user and _OFFERS.search(said)))
+
+
+# What a later one overtakes
+
+
+_ADDS = re.compile(r"\b(?:also|as well|too|in addition|additionally|plus|both)\b", re.I)
+_CHANGES = any_of(
+    r"\b(?:actually|instead|switch\w*|mov(?:e|ed|ing) to|migrat\w+|rather|make it|after all"
+    r"|on second thoughts?|no longer|revert\w*|scrap)\b",
+    r"^\W*no\b",
+)
+_MANY = re.compile(r"\b\w+[^\Ws]s\b")
+
+
+def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stated]:
+    """The same without what an assistant only meant to do against the user's choice."""
+    overtaken = _overtaken(said, about)
+    beyond = {
+        newer
+        for older, newer in overtaken.items()
+        if (said[older].by, said[newer].by) == ("user", "assistant")
+        and _MEANS.search(said[newer].text.replace("’", "'"))
+    }
+    return [one for number, one in enumerate(said) if number not in beyond]
+
+
+def _overtaken(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]:
+    """Which are overtaken, and by which."""
+    # When the decisions of a digest were made is not known, only that it was before its writing:
+    # none of them overtakes a message, but a later message may overtake them.
+    spoken = [number for number, one in enumerate(said) if one.by != "digest"]
+    overtaken = _among(said, spoken, about)
+    for older, newer in _among(said, range(len(said)), about).items():
+        if said[older].by == "digest":
+            overtaken[older] = newer
+    for number, one in enumerate(said):
+        twin = _twin(one, said) if one.by == "digest" else None
+        if twin in overtaken:
+            overtaken[number] = overtaken[twin]
+    return overtaken
+
+
+def _twin(one: _Stated, said: Sequence[_Stated]) -> int | None:
+    """The message's decision that a line of a digest repeats."""
+    text = plain(one.text)
+    return next(
+        (n for n, other in enumerate(said) if other.by != "digest" and text in plain(other.text)),
+        None,
+    )
+
+
+def _among(
+    said: Sequence[_Stated], numbers: Sequence[int], about: frozenset[str]
+) -> dict[int, int]:
+    found = overtakers([said[number].text for number in numbers])
+    overtaken = {
+        numbers[older]: numbers[newer]
+        for older, newer in found.items()
+        if not _stands_beside(said[numbers[newer]], said[numbers[older]])
+    }
+    for place, newer in enumerate(numbers):
+        for older in numbers[:place]:
+            is_gone = overtaken.get(older, newer) < newer
+            if not is_gone and (
+                _is_rival(said[newer], said[older])
+                or _changes(said[newer], said[older], about)
+                or _goes_back(newer, older, overtaken, said)
+            ):
+                overtaken[older] = newer
+    return overtaken
+
+
+def _stands_beside(newer: _Stated, older: _Stated) -> bool:
+    choice = newer.choice
+    adds = _ADDS.search(newer.text) and not choice.turns_back and not choice.refused
+    return bool(adds) or _agrees(choice, older.choice)
+
+
+def _agrees(newer: Choice, older: Choice) -> bool:
+    """Whether the same is chosen once more."""
+    return bool(newer.chosen) and newer.chosen <= older.chosen
+
+
+def _goes_back(
+    newer: int, between: int, overtaken: Mapping[int, int], said: Sequence[_Stated]
+) -> bool:
+    """Whether one returns to what another had replaced."""
+    choice = said[newer].choice
+    if not choice.turns_back:
+        return False
+    firsts = (said[first].choice for first, by in overtaken.items() if by == between)
+    return any(
+        _agrees(choice, first) and (not choice.about or choice.about == first.about)
+        for first in firsts
+    )
+
+
+def _is_rival(newer: _Stated, older: _Stated) -> bool:
+    """Whether both choose for one and the same thing, which has room for one of them."""
+    new, old = newer.choice, older.choice
+    if _means_another(new, old) or not (
+        new.about and new.about == old.about and new.is_choice and old.is_choice
+    ):
+        return False
+    many = subject(" ".join(_MANY.findall(newer.text.lower())))
+    has_room = _ADDS.search(newer.text) or not new.about.isdisjoint(many)
+    return not has_room and bool(new.chosen and old.chosen) and new.chosen.isdisjoint(old.chosen)
+
+
+def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
+    """Whether one sounds like a change, and both speak of the very thing that was asked for."""
+    new, old = newer.choice, older.choice
+    if not _CHANGES.search(newer.text) or _ADDS.search(newer.text):
+        return False
+    if not about or not about <= _words(newer.text) & _words(older.text):
+        return False
+    is_elsewhere = new.about and old.about and new.about != old.about
+    return not (is_elsewhere or _means_another(new, old) or _agrees(new, old))
+
+
+def _means_another(newer: Choice, older: Choice) -> bool:
+    """Whether what it turns down is not what the older one chose."""
+    return bool(newer.refused) and newer.refused.isdisjoint(older.chosen)
+
+
+# What of it is on the subject
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.rstrip("e") for word in subject(text))  # "date" as "dates"
+
+
+def _covers(
+    said: Sequence[_Stated],
+    overtaken: Mapping[int, int],
+    about: frozenset[str],
+    hits: Sequence[Hit],
+) -> list[float]:
+    """How much of the subject each decision speaks of; 0 for what is beside it."""
+    covers = [_cover(one, about, hits) for one in said]
+    # Who replaces a decision speaks of its subject, and so does what was replaced.
+    for older, newer in sorted(overtaken.items()):
+        covers[newer] = max(covers[newer], covers[older])
+    for older, newer in sorted(overtaken.items(), reverse=True):
+        covers[older] = max(covers[newer], covers[older])
+    enough = max(covers, default=0) / 2
+    return [cover if cover >= enough else 0 for cover in covers]
+
+
+def _cover(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> float:
+    named = len(about & _words(one.text))
+    if named or not about:
+        return named or 1
+    if one.by == "digest" or one.choice.about:  # "for the cache" is not about the store
+        return 0
+    return 0.5 if about & _words(_context(hits[one.hit], hits)) else 0
+
+
+def _context(hit: Hit, hits: Sequence[Hit]) -> str:
+    """What was said with a decision: its passage, and what it answers."""
+    before = f"m{_number(hit) - 1}"
+    asked = [h.text for h in hits if (h.session, h.ref) == (hit.session, before)]
+    return "\n".join((*asked, hit.text))
+
+
+def _since(number: int, said: Sequence[_Stated], overtaken: Mapping[int, int]) -> float:
+    """Its place in time; who repeats the user's choice stands right below it."""
+    one = said[number]
+    if one.by == "user":
+        return number
+    if one.by == "digest" and (twin := _twin(one, said)) is not None:
+        return twin - 0.5
+    first = next(
+        (
+            n
+            for n, other in enumerate(said[:number])
+            if other.by == "user" and n not in overtaken and other.choice.chosen & one.choice.chosen
+        ),
+        None,
+    )
+    return number if first is None else first - 0.5

@@ -1,0 +1,225 @@
+"""Tells for thousands of queries at once which messages hold all their words.
+
+To ask a full-text index would cost each query a look at all places of every common word it names.
+Here the texts are read once, and at each word only those phrases are followed that begin so.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, takewhile
+from math import log
+from typing import NamedTuple
+
+from mcp_compaction.core.recall.terms import ways
+
+_WORD = re.compile(r"[^\W_]+")
+_OF_KEYS = 0.6  # what a key counts beside a word, as in the store's index
+_SATURATION, _LENGTH = 1.2, 0.75  # BM25's k1 and b
+_LEAST_RARITY = 1e-6
+_TINY = 1e-9  # scores that differ by less are equal
+
+Stem = Callable[[Collection[str]], Mapping[str, str]]
+"""Gives for words in small letters what an index knows each of them by."""
+
+_Words = tuple[str, ...]
+_Term = tuple[int, ...]  # any of these phrases will do
+
+
+class Passage(NamedTuple):
+    """A piece of a message, and what it is found by besides its words."""
+
+    number: int  # of the message
+    text: str
+    keys: str = ""
+    marks: str = ""  # words that only add to its length
+
+
+class _Phrase(NamedTuple):
+    """Words that stand side by side; the last of them may go on."""
+
+    words: _Words
+    is_start: bool = False
+
+
+class _Node:
+    """The phrases that begin with the same words."""
+
+    __slots__ = ("ends", "following")
+
+    def __init__(self) -> None:
+        self.following: dict[str, _Node] = {}
+        self.ends: list[int] = []  # phrases that are complete here
+
+
+def find_holders(
+    queries: Sequence[Sequence[str]], passages: Sequence[Passage], limit: int, stem: Stem
+) -> tuple[tuple[int, ...], ...]:
+    """For each query, given by its terms, the messages among the best that hold all of them.
+
+    The best are so many as the limit says of all that hold any term, ranked by BM25. Where no
+    message holds all, those count that hold all but one: a long line's last word may be cut.
+    """
+    texts = [_words(passage.text) for passage in passages]
+    keys = [_words(passage.keys) if passage.keys else () for passage in passages]
+    found = [[[(_words(way.phrase), way) for way in ways(term)] for term in q] for q in queries]
+    said = (words for query in found for term in query for words, _ in term)
+    stems = stem({word for words in chain(texts, keys, said) for word in words})
+    phrases: dict[_Phrase, int] = {}
+
+    def numbered(words: _Words, is_start: bool) -> int:
+        stemmed = tuple(stems[word] for word in words)
+        return phrases.setdefault(_Phrase(stemmed, is_start), len(phrases))
+
+    asked = [
+        [
+            numbers
+            for term in query
+            if (numbers := tuple(numbered(words, way.is_start) for words, way in term if words))
+        ]
+        for query in found
+    ]
+    places = _Places([passage.number for passage in passages], len(phrases))
+    root = _tree(list(phrases), stems.values())
+    for place, (text, key) in enumerate(zip(texts, keys, strict=True)):
+        marks = len(passages[place].marks.split())
+        said, found_by = [stems[word] for word in text], [stems[word] for word in key]
+        places.add(root, place, said, found_by, marks)
+    return tuple(places.best(terms, limit) for terms in asked)
+
+
+class _Places:
+    """Where phrases stand in some passages, and what a passage that holds one scores by it."""
+
+    def __init__(self, numbers: Sequence[int], phrases: int) -> None:
+        self._numbers = numbers
+        self._places_of: dict[int, list[int]] = {}  # by message
+        for place, number in enumerate(numbers):
+            self._places_of.setdefault(number, []).append(place)
+        self._sizes = [0] * len(numbers)
+        self._counts: list[dict[int, float]] = [{} for _ in range(phrases)]  # by passage
+        self._messages: dict[int, frozenset[int]] = {}
+        self._scores: dict[int, dict[int, float]] = {}
+        self._highest: dict[int, float] = {}
+
+    def add(
+        self, root: _Node, place: int, text: Sequence[str], keys: Sequence[str], marks: int
+    ) -> None:
+        """Note every phrase that stands in a passage."""
+        self._sizes[place] = len(text) + len(keys) + marks
+        self._follow(root, text, place, 1.0)
+        if keys:
+            self._follow(root, keys, place, _OF_KEYS)
+
+    def best(self, terms: Sequence[_Term], limit: int) -> tuple[int, ...]:
+        """The messages that hold all the terms, without those that too many others outrank."""
+        held = sorted((self._holding(term) for term in terms), key=len)
+        found = held[0].intersection(*held[1:]) if held else frozenset[int]()
+        if not found and len(held) > 1:
+            found = _all_but_one(held)
+        if not found or (len(terms) == 1 and len(found) <= limit):
+            return tuple(sorted(found))
+        # The rarest first: whoever holds none of them has little to score with.
+        phrases = sorted({p for term in terms for p in term}, key=lambda p: len(self._counts[p]))
+        own = (place for number in found for place in self._places_of[number])
+        scores = self._by_message(own, phrases)
+        lowest = sorted(scores.values(), reverse=True)[:limit][-1] - _TINY
+        scores |= self._by_message(self._rivals(phrases, lowest, found), phrases)
+        ranked = sorted(scores, key=lambda number: (-round(scores[number], 9), -number))
+        return tuple(number for number in ranked[:limit] if number in found)
+
+    def _rivals(self, phrases: Sequence[int], lowest: float, found: frozenset[int]) -> set[int]:
+        """The passages of other messages that may score as much."""
+        rivals: set[int] = set()
+        for number, phrase in enumerate(phrases):
+            if sum(self._highest_of(p) for p in phrases[number:]) < lowest:
+                break
+            rivals.update(p for p in self._counts[phrase] if self._numbers[p] not in found)
+        return rivals
+
+    def _by_message(self, places: Iterable[int], phrases: Sequence[int]) -> dict[int, float]:
+        """What the best of some passages scores, by message."""
+        scored = [self._scores_of(phrase) for phrase in phrases]
+        best: dict[int, float] = {}
+        for place in places:
+            score = sum(scores.get(place, 0.0) for scores in scored)
+            number = self._numbers[place]
+            best[number] = max(score, best.get(number, 0.0))
+        return best
+
+    def _holding(self, term: _Term) -> frozenset[int]:
+        held = [self._messages_of(phrase) for phrase in term]
+        return held[0] if len(held) == 1 else held[0].union(*held[1:])
+
+    def _messages_of(self, phrase: int) -> frozenset[int]:
+        if phrase not in self._messages:
+            self._messages[phrase] = frozenset(self._numbers[p] for p in self._counts[phrase])
+        return self._messages[phrase]
+
+    def _highest_of(self, phrase: int) -> float:
+        if phrase not in self._highest:
+            self._highest[phrase] = max(self._scores_of(phrase).values(), default=0.0)
+        return self._highest[phrase]
+
+    def _scores_of(self, phrase: int) -> dict[int, float]:
+        if phrase not in self._scores:
+            counts, number = self._counts[phrase], len(self._numbers)
+            rarity = log((number - len(counts) + 0.5) / (len(counts) + 0.5))
+            weight = max(rarity, _LEAST_RARITY) * (_SATURATION + 1)
+            self._scores[phrase] = {
+                place: weight * count / (count + _SATURATION * self._length(place))
+                for place, count in counts.items()
+            }
+        return self._scores[phrase]
+
+    def _length(self, place: int) -> float:
+        return 1 - _LENGTH + _LENGTH * self._sizes[place] / self._mean
+
+    @cached_property
+    def _mean(self) -> float:
+        return max(1, sum(self._sizes)) / len(self._sizes)
+
+    def _follow(self, root: _Node, words: Sequence[str], place: int, worth: float) -> None:
+        first, counts, last = root.following, self._counts, len(words)
+        for start, word in enumerate(words):
+            node = first.get(word)
+            following = start
+            while node is not None:
+                for phrase in node.ends:
+                    count = counts[phrase]
+                    count[place] = count.get(place, 0.0) + worth
+                following += 1
+                node = node.following.get(words[following]) if following < last else None
+
+
+def _all_but_one(held: Sequence[frozenset[int]]) -> frozenset[int]:
+    """What is missing in at most one of some sets, which are sorted by size."""
+    likely = held[0] | held[1]  # whatever is in neither is missing in two
+    return frozenset(n for n in likely if sum(n not in numbers for numbers in held) == 1)
+
+
+def _tree(phrases: Sequence[_Phrase], stems: Iterable[str]) -> _Node:
+    """The phrases by their words; one that may go on stands there with all its endings."""
+    root = _Node()
+    known = sorted(set(stems)) if any(phrase.is_start for phrase in phrases) else []
+    for number, phrase in enumerate(phrases):
+        *before, last = phrase.words
+        node = root
+        for word in before:
+            node = node.following.setdefault(word, _Node())
+        for word in _endings(last, known) if phrase.is_start else (last,):
+            node.following.setdefault(word, _Node()).ends.append(number)
+    return root
+
+
+def _endings(start: str, known: Sequence[str]) -> Iterable[str]:
+    first = bisect_left(known, start)
+    places = takewhile(lambda n: known[n].startswith(start), range(first, len(known)))
+    return (known[place] for place in places)
+
+
+def _words(text: str) -> _Words:
+    return tuple(_WORD.findall(text.lower()))

@@ -1,0 +1,148 @@
+"""Reads a question to the archive: the words to look for, the rows to look at, days and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from mcp_compaction.core.text.dates import Stretch, named_days
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Value
+
+MOST_TERMS = 64  # of a query; more are not looked for
+_MOST_CHARS = 20_000  # of a question; nobody reads more into one
+_MOST_LETTERS = 1_000  # of a term
+_MOST_DATED = 1_000  # characters in which dates are looked for
+_MOST_SAID_BACK = 80  # characters of a query that an answer repeats
+_QUALIFIER = re.compile(r"\b(role|tool|since|until):(\S+)")
+_WORD = re.compile(
+    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|,\d)"  # a number with its commas
+    r"|[^\s\"'`’()\[\]{}<>,;!?，。；：！？、（）「」『』“”]+"
+)
+_SHORTENED = re.compile(r"\b\w+n['’]t\b", re.I)  # "didn't" tells as little as "did not"
+_ROLES = ("user", "assistant", "tool", "system")
+
+# Words that stand in every second message and tell none apart.
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """a about above after again all am an and any are as at be because been before being
+        below between both but by can could d did do does doing down during each few for from
+        further had has have having he her here hers herself him himself his how i if in into is
+        it its itself just ll m me more most my myself no nor not of off on once only or
+        other ought our ours ourselves out over own re s same she should so some such t than that
+        the their theirs them themselves then there these they this those through to too under
+        until up ve very was we were what when where which while who whom why will with
+        would you your yours yourself yourselves""",
+    )
+)
+
+
+# What a question for a day is asked with, and no subject.
+_SAYING = frozenset(
+    re.findall(r"\w+", "said say talk talked discuss discussed happen happened tell told ask asked")
+)
+
+
+_NEVER = datetime(2000, 1, 1, tzinfo=UTC)  # where nobody asks at any time, days are UTC's
+
+
+class Question(Value):
+    """A query, read: the words to look for and which rows to look at."""
+
+    text: str = ""
+    terms: tuple[str, ...]
+    role: str | None = None
+    tool: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    days: tuple[Stretch, ...] = ()  # that it names
+    named: tuple[str, ...] = ()  # words with a capital, which may be somebody's name
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it says which rows to look at, in whatever words."""
+        return bool(self.role or self.tool or self.since or self.until or self.days)
+
+
+def read_query(text: str, now: datetime | None = None) -> Question:
+    """The words of a query, with its qualifiers taken out; days are read in the zone of `now`."""
+    found = dict(_QUALIFIER.findall(text[:_MOST_CHARS]))
+    plain = words_alone(_QUALIFIER.sub(" ", text[:_MOST_CHARS]))
+    days = named_days(plain.text[:_MOST_DATED], now) if now else ()
+    role = found.get("role")
+    if role is not None and role not in _ROLES:
+        raise InputError(f"no role {role!r}; use one of {', '.join(_ROLES)}.")
+    at = now or _NEVER
+    return plain.model_copy(
+        update={
+            "role": role,
+            "tool": found.get("tool"),
+            "since": _day(found.get("since"), at),
+            "until": _end_of(found.get("until"), at),
+            "days": days,
+            "terms": _beside(plain, days),
+        }
+    )
+
+
+def words_alone(text: str) -> Question:
+    """The words of a text that is looked for as it stands: nothing in it narrows the search."""
+    text = text[:_MOST_CHARS]
+    terms = terms_of(text)
+    telling = (w for w in terms if w.lower() not in _STOP)
+    named = tuple(dict.fromkeys(w.lower() for w in telling if w[0].isupper()))
+    return Question(text=text, terms=terms[:MOST_TERMS], named=named)
+
+
+def terms_of(text: str) -> tuple[str, ...]:
+    """The different words of a text that tell something; where none does, all of them."""
+    found = _WORD.findall(_SHORTENED.sub(" ", text[:_MOST_CHARS]))
+    words = [w.strip(".,:;")[:_MOST_LETTERS] for w in found]
+    terms = [w for w in words if w and any(c.isalnum() for c in w)]
+    telling = [w for w in terms if w.lower() not in _STOP]
+    return tuple(dict.fromkeys(telling or terms))
+
+
+def said_back(text: str) -> str:
+    """A query as an answer names it: whoever asked knows how it goes on."""
+    return text if len(text) <= _MOST_SAID_BACK else f"{text[:_MOST_SAID_BACK]}…"
+
+
+def _beside(plain: Question, days: Iterable[Stretch]) -> tuple[str, ...]:
+    """The words that do not name a day; none where only stop words are left beside one."""
+    in_days = {word for day in days for word in words_alone(day.words).terms}
+    beside = tuple(term for term in plain.terms if term not in in_days)
+    only_days = all(term.lower() in _STOP or term.lower() in _SAYING for term in beside)
+    return () if days and only_days else beside
+
+
+def _end_of(text: str | None, now: datetime) -> datetime | None:
+    """A moment, or the end of what was named without a time."""
+    stretch = _stretch(text, now)
+    return stretch.end if stretch else None
+
+
+def _day(text: str | None, now: datetime) -> datetime | None:
+    stretch = _stretch(text, now)
+    return stretch.begin if stretch else None
+
+
+def _stretch(text: str | None, now: datetime) -> Stretch | None:
+    """The moment, day or longer time that a qualifier names."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        named = named_days(text.replace("_", " "), now)
+        if len(named) == 1:
+            return named[0]
+    else:
+        # A year at either end of the calendar has no UTC, or no day after it.
+        if 1 < moment.year < 9999:
+            begin = moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+            is_day = len(text) <= len("2026-11-01")
+            return Stretch(begin, begin + timedelta(days=1) if is_day else begin, text)
+    raise InputError(f"{text[:40]!r} is no date; write it as 2026-11-01 or yesterday.")

@@ -1,0 +1,1 @@
+"""Reads text: sentences, words, dates, numbers, secrets; it knows no message."""

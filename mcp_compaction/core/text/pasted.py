@@ -1,0 +1,162 @@
+"""Which parts of a message its writer only passes on: code, quotations, tagged blocks, pastes.
+
+The texts given here have been through `unify_lines`: one kind of line end, one kind of blank.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from mcp_compaction.core.text.injection import UNSEEN
+from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED
+
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_BLANKS = re.compile(r"[^\S\n]")
+_FENCE = re.compile(r" *(`{3,}|~{3,})")
+_QUOTED_LINE = re.compile(r"^ *>.*$", re.M)
+_SPEAKER = re.compile(r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:", re.I)
+_CLOSERS = {'"': '"', "“": "”", "«": "»", "„": "“”", "「": "」"}
+_MOST_QUOTED_LINES = 60
+# What follows such a line to the end of the message is somebody else's text.
+_SOURCES = (
+    r"(?:logs?|outputs?|errors?|traceback|trace|readme|docs?|documentation|page|article|e?-?mail"
+    r"|message|ticket|issue|comment|transcript|diff|response|website|paste|pasted)\b"
+)
+_OWN_RULES = r"(?!.*\b(?:rules?|guidelines?|requirements?|constraints?|conventions?)\b)"
+_ANNOUNCED = re.compile(
+    r"^ *(?:here(?:'s|’s| is| are)|this is|below|see|look at|from|according to)\b[^\n]{0,80}?\b"
+    rf"{_SOURCES}[^\n]{{0,60}}: *$"
+    rf"|^ *{_OWN_RULES}(?:\w+ ){{0,4}}?{_SOURCES}[^\n.!?:]{{0,60}}: *$"
+    r"|^ *(?:(?:it|he|she|they|someone|somebody)\b[^\n.!?:]{0,40}"
+    r"\b(?:says?|said|writes|wrote|reads|sent)|on [^\n]{5,120} wrote) *: *$"
+    r"|^ *-{2,} *(?:forwarded|original|begin)\b[^\n]*$",
+    re.M | re.I,
+)
+_OPENING_TAG = re.compile(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
+
+
+class Span(NamedTuple):
+    """A stretch of a text."""
+
+    start: int
+    end: int
+
+
+def unify_lines(text: str) -> str:
+    """A text with one kind of line end, one kind of blank, and no sign that nobody sees."""
+    return _BLANKS.sub(" ", _LINE_ENDS.sub("\n", UNSEEN.sub("", text)))
+
+
+def passed_on_spans(text: str) -> tuple[Span, ...]:
+    """The stretches of a text that its writer quotes or pastes rather than says, in order."""
+    patterns = (INLINE_CODE, QUOTED, _QUOTED_LINE)
+    found = [Span(*m.span()) for m in chain.from_iterable(p.finditer(text) for p in patterns)]
+    lines = _lines(text)
+    found += [*_fenced(lines), *_quoted_over_lines(lines), *_spoken_by(lines), *_tagged(text)]
+    if announced := _ANNOUNCED.search(text):
+        found.append(Span(announced.end(), len(text)))
+    return _merged(found)
+
+
+def is_passed_on(start: int, end: int, spans: tuple[Span, ...]) -> bool:
+    """Whether a stretch lies in one of these, or begins or ends in the middle of one."""
+    begun = bisect_right(spans, start, key=_start_of) - 1
+    if begun >= 0:
+        span = spans[begun]
+        if start < span.end and (start > span.start or end <= span.end):
+            return True
+    before_end = bisect_left(spans, end, key=_start_of) - 1
+    return before_end >= 0 and end < spans[before_end].end
+
+
+def _start_of(span: Span) -> int:
+    return span.start
+
+
+def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+    merged: list[Span] = []
+    for span in sorted(spans):
+        if merged and span.start < merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return tuple(merged)
+
+
+class _Line(NamedTuple):
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def _lines(text: str) -> list[_Line]:
+    lines: list[_Line] = []
+    start = 0
+    for line in text.split("\n"):
+        lines.append(_Line(start, line))
+        start += len(line) + 1
+    return lines
+
+
+def _fenced(lines: list[_Line]) -> Iterator[Span]:
+    """Blocks between fences; a fence is closed by one that is at least as long."""
+    opened: tuple[int, str] | None = None
+    for line in lines:
+        fence = _FENCE.match(line.text)
+        if fence is None:
+            continue
+        if opened is None:
+            opened = (line.start, fence[1])
+        elif fence[1].startswith(opened[1]) and not line.text[fence.end() :].strip():
+            yield Span(opened[0], line.end)
+            opened = None
+    if opened is not None:
+        yield Span(opened[0], lines[-1].end)
+
+
+def _quoted_over_lines(lines: list[_Line]) -> Iterator[Span]:
+    """Quotations that begin a line and end another."""
+    number = 0
+    while number < len(lines):
+        text = lines[number].text.strip()
+        closers = _CLOSERS.get(text[:1], "")
+        following = lines[number + 1 : number + _MOST_QUOTED_LINES] if closers else []
+        if closers and not any(sign in text[1:] for sign in closers):
+            for further, line in enumerate(following, start=number + 1):
+                if line.text.rstrip().endswith(tuple(closers)):
+                    yield Span(lines[number].start, line.end)
+                    number = further
+                    break
+        number += 1
+
+
+def _spoken_by(lines: list[_Line]) -> Iterator[Span]:
+    """The turns of a pasted chat: from a line that names its speaker to the next blank one."""
+    begun: int | None = None
+    for line in lines:
+        if begun is None and _SPEAKER.match(line.text):
+            begun = line.start
+        elif begun is not None and not line.text.strip():
+            yield Span(begun, line.start)
+            begun = None
+    if begun is not None:
+        yield Span(begun, lines[-1].end)
+
+
+def _tagged(text: str) -> Iterator[Span]:
+    """Elements: from the first opening of a name to its last closing."""
+    seen: set[str] = set()
+    for tag in _OPENING_TAG.finditer(text):
+        if tag[1] in seen:
+            continue
+        seen.add(tag[1])
+        close = text.rfind(f"</{tag[1]}")
+        if close > tag.start():
+            yield Span(tag.start(), text.find(">", close) + 1 or len(text))

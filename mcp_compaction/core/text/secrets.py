@@ -1,0 +1,99 @@
+r"""Masks secrets of known kinds, in plain text and in raw JSON, which stays valid JSON.
+
+Every repeat of the pattern is bounded or possessive and a token starts only at a border, so one
+pass over any text is linear. A mask has neither quote nor backslash, and no match takes in a quote
+or a part of an escape sequence. The kinds are data, in `lexicon/secrets.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mcp_compaction.core.text.secret_pattern import secret_pattern
+from mcp_compaction.lexicon import known_secrets
+from mcp_compaction.model import Value
+
+
+class Redacted(Value):
+    """A text without its secrets, and how many of each kind were in it."""
+
+    text: str
+    counts: dict[str, int]
+
+
+def redact(text: str) -> Redacted:
+    """Put `[masked:kind]` in the place of every secret of a known kind."""
+    counts: dict[str, int] = {}
+    pattern, kinds = secret_pattern()
+
+    def mask(match: re.Match[str]) -> str:
+        marker = match.lastgroup or ""
+        kind = kinds[marker]
+        counts[kind] = counts.get(kind, 0) + 1
+        start = match.start(marker if marker.startswith("value") else "token")
+        # Between a command and its password other secrets may stand, such as a header's.
+        before = pattern.sub(mask, match[0][: start - match.start()])
+        return f"{before}[masked:{kind}]"
+
+    without_keys = _mask_private_keys(text, counts)
+    return Redacted(text=pattern.sub(mask, without_keys), counts=counts)
+
+
+def kinds_of_secrets() -> frozenset[str]:
+    """The names of all kinds that a mask may carry."""
+    return frozenset({_PRIVATE_KEY, *(secret.kind for secret in known_secrets())})
+
+
+def counts_by_kind(counts: Mapping[str, int]) -> str:
+    """The kinds with their counts in words, as `github-token 3, password 1`."""
+    return ", ".join(f"{kind} {counts[kind]}" for kind in sorted(counts))
+
+
+def masked_line(counts: Mapping[str, int]) -> str:
+    """The line that says what was masked on the way into the log."""
+    number = sum(counts.values())
+    what, were = ("secret", "it was") if number == 1 else ("secrets", "they were")
+    return f"masked {number} {what} before {were} kept: {counts_by_kind(counts)}"
+
+
+# Private keys are found by string search: a pattern for them takes quadratic time.
+
+_PRIVATE_KEY = "private-key"
+_BEGIN, _CLOSE = "-----BEGIN ", "-----END "
+_LINE = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----")
+_BODY = re.compile(r"[A-Za-z0-9+/=\s\\:,.()-]*+")
+_CUT_BODY = re.compile(r"(?:(?:\s|\\++[nrt])*+[A-Za-z0-9+/=]{16,}+)++")
+
+
+def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
+    shown: list[str] = []
+    done = run_end = close = 0
+    start = text.find(_BEGIN)
+    while start >= 0:
+        body = _end_of(_LINE, text, start)
+        if body > run_end:
+            run_end = _end_of(_BODY, text, body)
+            close = 0
+        if body and close < body:
+            # Not found: nothing closes before run_end, so it is not looked for again until there.
+            close = text.find(_CLOSE, body, run_end)
+            close = run_end if close < 0 else close
+        end = _end_of_key(text, body, close, run_end) if body else 0
+        if end:
+            shown += (text[done:start], f"[masked:{_PRIVATE_KEY}]")
+            done = end
+            counts[_PRIVATE_KEY] = counts.get(_PRIVATE_KEY, 0) + 1
+        start = text.find(_BEGIN, end or start + len(_BEGIN))
+    return "".join((*shown, text[done:]))
+
+
+def _end_of_key(text: str, body: int, close: int, run_end: int) -> int:
+    """Where a key ends: with its last line, or where a key cut short stops; 0 for no key."""
+    whole = _end_of(_LINE, text, close) if close < run_end else 0
+    return whole or _end_of(_CUT_BODY, text, body)
+
+
+def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    return match.end() if match else 0

@@ -1,0 +1,1 @@
+"""The window as the model sees it, and how full it is."""

@@ -1,0 +1,121 @@
+"""How full the window is, against which threshold."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import precision_of, scale
+from mcp_compaction.core.window.render import entries, index_shown, pinned_block, pins_shown
+from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
+
+PartName = Literal[
+    "system and tools", "memory", "pinned", "digests", "index", "promoted", "messages", "unseen"
+]
+
+
+class Fill(Value):
+    """What the window holds: counted tokens by part, and what they are to the model."""
+
+    parts: tuple[tuple[PartName, int], ...]
+    by_role: tuple[tuple[str, int], ...] = ()  # empty where the messages were not read
+    window: int
+    ratio: float
+    precision: Precision
+
+    @property
+    def counted(self) -> int:
+        """The tokens as our counter counts them."""
+        return sum(tokens for _, tokens in self.parts)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens as the model's own tokenizer would count them, as far as is known."""
+        return self.scaled(self.counted)
+
+    @property
+    def percent(self) -> float:
+        """The fill of the window in percent."""
+        return 100 * self.tokens / self.window
+
+    @property
+    def room(self) -> int:
+        """The tokens left."""
+        return max(0, self.window - self.tokens)
+
+    def scaled(self, counted: int) -> int:
+        """Some counted tokens as the model would count them."""
+        return round(counted * self.ratio)
+
+
+class Pressure(Value):
+    """What the fill calls for."""
+
+    level: Literal["calm", "advise", "act", "safety net"]
+    trigger_percent: float
+    release_percent: float
+
+
+def in_counted_tokens(policy: Policy, fill: Fill) -> Policy:
+    """The policy with its window in our counter's tokens, which plans are made in."""
+    return policy.model_copy(update={"window_tokens": max(1, int(fill.window / fill.ratio))})
+
+
+def measure(
+    session: Session, policy: Policy, count: Count, counter_precision: Precision = "exact"
+) -> Fill:
+    """The fill of a session's view; messages and digests bring their counts with them."""
+    model = session.info.traits.model
+    by_role: dict[str, int] = {}
+    messages = {m.seq: m for m in session.messages}
+    digests = {d.number: d for d in session.digests}
+    digest_tokens = 0
+    for entry in entries(session.view, session.messages):
+        if isinstance(entry, Digested):
+            digest = digests[entry.digest]
+            digest_tokens += count(render_digest(digest, True)) if entry.thin else digest.tokens
+            digest_tokens += policy.overhead_per_message
+        else:
+            message = messages[entry.seq]
+            tokens = entry.tokens if isinstance(entry, Trimmed) else message.tokens
+            kind = _kind(message)
+            by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
+    index = index_shown(session, policy.index_limit, count)
+    promoted = promoted_block(session.view.promoted)
+    pinned = pinned_block(pins_shown(session))
+    parts: tuple[tuple[PartName, int], ...] = (
+        ("system and tools", session.section_tokens),
+        ("memory", 0 if session.view.memory_in is not None else session.memory_tokens),
+        ("pinned", count(pinned) + policy.overhead_per_message if pinned else 0),
+        ("digests", digest_tokens),
+        ("index", count(index) + policy.overhead_per_message if index else 0),
+        ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
+        ("messages", sum(by_role.values())),
+        ("unseen", policy.overhead_tokens),
+    )
+    return Fill(
+        parts=parts,
+        by_role=tuple(sorted(by_role.items())),
+        window=policy.window_tokens,
+        ratio=scale(1_000_000, model, session.calibration) / 1_000_000,
+        precision=precision_of(counter_precision, model),
+    )
+
+
+def pressure(fill: Fill, policy: Policy) -> Pressure:
+    """Whether the fill is fine, worth advice, or calls for acting without being asked."""
+    trigger = policy.trigger_percent
+    if fill.percent >= trigger:
+        level = "safety net" if policy.agent_controlled else "act"
+    elif fill.percent >= trigger - policy.advise_below_trigger:
+        level = "advise"
+    else:
+        level = "calm"
+    return Pressure(level=level, trigger_percent=trigger, release_percent=policy.release_percent)
+
+
+def _kind(message: Message) -> str:
+    return "tool results" if message.results else message.role

@@ -1,0 +1,139 @@
+"""Lays a view out as what the model should see: head, pinned block, digests, index, the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from mcp_compaction.core.digest.text import merge_index, render_digest
+from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.log.content import Count, Series
+from mcp_compaction.core.log.identifiers import usefulness
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.model import (
+    Cut,
+    Digest,
+    Digested,
+    Entry,
+    IndexItem,
+    IndexKind,
+    Kept,
+    Message,
+    Pin,
+    Session,
+    Shown,
+    ShownMessage,
+    ShownRecord,
+    Trimmed,
+    View,
+)
+
+_PLURAL: dict[IndexKind, str] = {
+    "file": "files",
+    "command": "commands",
+    "error": "errors",
+    "url": "urls",
+    "id": "ids",
+    "number": "numbers",
+}
+_LEAST_ROOM = 12  # a line and its ref hardly take less
+PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
+INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived refs]"
+
+
+def entries(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
+    """All entries of a view, with what was said after it."""
+    since = tuple(Kept(seq=m.seq) for m in messages if m.seq > view.upto)
+    return (*view.head, *view.body, *since)
+
+
+def pinned_block(pins: Iterable[Pin]) -> str:
+    """The block that no compaction can eat; empty without pins."""
+    lines = [f"{p.ref} {p.kind.replace('_', ' ')}, by {p.author}: {p.text}" for p in pins]
+    return "\n".join([PINNED_LABEL, *lines]) if lines else ""
+
+
+def pins_shown(session: Session) -> tuple[Pin, ...]:
+    """The pins of the view's block that are still in force; a released one leaves at once."""
+    return tuple(pin for pin in session.pins if pin.number in session.view.pinned)
+
+
+def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
+    """The most useful part of the index that a limit holds; empty where there is none."""
+    chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
+    used = count(INDEX_LABEL)
+    series = Series()
+    for item in _most_useful(digests):
+        if item.kind == "number" and series.has_enough_like(item.text):
+            continue
+        ref = f" ({item.refs[-1]})" if item.refs else ""
+        text = defuse(f"{item.text} {item.note}" if item.note else item.text)
+        of_kind = chosen.get(item.kind, {})
+        cost = count(text) + 1 + (0 if ref in of_kind else count(ref))
+        cost += 0 if of_kind else count(_PLURAL[item.kind]) + 2
+        if used + cost <= limit:
+            chosen.setdefault(item.kind, {}).setdefault(ref, []).append(text)
+            used += cost
+        elif limit - used < _LEAST_ROOM:
+            break
+    lines = [_index_line(kind, chosen[kind]) for kind in _PLURAL if kind in chosen]
+    return "\n".join([INDEX_LABEL, *lines]) if lines else ""
+
+
+def index_shown(session: Session, limit: int, count: Count) -> str:
+    """The index as the session's view shows it."""
+    most = session.view.index_most
+    return index_block(session.digests, limit if most is None else min(limit, most), count)
+
+
+def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ...]:
+    """The whole view in order, ready for a provider's shape."""
+    view, sections = session.view, session.sections
+    messages = {m.seq: m for m in session.messages}
+    digests = {d.number: d for d in session.digests}
+    shown: list[Shown] = []
+    if sections.task:
+        shown.append(ShownRecord(text=sections.task))
+    shown += (_message(messages[e.seq], e) for e in view.head)
+    if sections.memory and view.memory_in is None:
+        shown.append(ShownRecord(text=f"[memory]\n{sections.memory}"))
+    shown += _records(pinned_block(pins_shown(session)))
+    body = entries(view, session.messages)[len(view.head) :]
+    first_digests = _first_run(body)
+    for position, entry in enumerate(body):
+        if isinstance(entry, Digested):
+            shown.append(ShownRecord(text=render_digest(digests[entry.digest], entry.thin)))
+        else:
+            shown.append(_message(messages[entry.seq], entry))
+        if position == first_digests:
+            shown += _records(index_shown(session, index_limit, count))
+            shown += _records(promoted_block(view.promoted))
+    return tuple(shown)
+
+
+def _message(message: Message, entry: Kept | Trimmed) -> ShownMessage:
+    cuts: tuple[Cut, ...] = entry.cuts if isinstance(entry, Trimmed) else ()
+    return ShownMessage(message=message, cuts=cuts)
+
+
+def _records(text: str) -> tuple[ShownRecord, ...]:
+    return (ShownRecord(text=text),) if text else ()
+
+
+def _first_run(body: Sequence[Entry]) -> int:
+    """The position of the last digest of the first run of digests, or -1."""
+    start = next((n for n, entry in enumerate(body) if isinstance(entry, Digested)), None)
+    if start is None:
+        return -1
+    return start + sum(1 for _ in takewhile(lambda e: isinstance(e, Digested), body[start:])) - 1
+
+
+def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
+    """Changed files and failures of all digests first, then by kind; the newest digest first."""
+    in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
+    return sorted(in_time[0] if len(in_time) == 1 else merge_index(in_time), key=usefulness)
+
+
+def _index_line(kind: IndexKind, by_ref: dict[str, list[str]]) -> str:
+    """The things of one kind; those of one message share its ref, the newest that names them."""
+    return f"{_PLURAL[kind]}: " + "; ".join(f"{', '.join(t)}{ref}" for ref, t in by_ref.items())

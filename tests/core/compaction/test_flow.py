@@ -1,0 +1,857 @@
+"""One compaction from gate to receipt: what is asked of the outside, what is kept, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.compaction.flow import flow
+from mcp_compaction.core.compaction.gate import gate
+from mcp_compaction.core.compaction.outcomes import too_little
+from mcp_compaction.core.compaction.plan import kilo, make_plan
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.fill import measure
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.model import (
+    Ask,
+    Calibration,
+    Compaction,
+    Digested,
+    Draft,
+    Found,
+    Item,
+    Kept,
+    Message,
+    NothingToDo,
+    Outcome,
+    Projection,
+    Refusal,
+    SearchRequest,
+    Sections,
+    Session,
+    ShownRecord,
+    SummaryRequest,
+    Traits,
+    Trimmed,
+    View,
+)
+from tests.core.saying import (
+    WORDS,
+    assistant,
+    call,
+    chatter,
+    planned,
+    ran,
+    read,
+    results,
+    used,
+    user,
+)
+from tests.sessions import NOW, Outside, after, compress, pin, said, session_of
+
+Json = dict[str, Any]
+SMALL = Policy(window_tokens=2_000)
+LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
+
+
+NOTHING_MUCH = Draft(
+    author="terse", sections=(("PROGRESS", (Item(text="the build went on for a while"),)),)
+)
+
+
+class Hostile(Outside):
+    """Gives always the same draft, and finds nothing."""
+
+    def __init__(self, archive: Sequence[Message], draft: Draft | None = None) -> None:
+        super().__init__(archive)
+        self.draft = draft
+
+    def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
+        told = super().answer(request)
+        if isinstance(request, SearchRequest):
+            return Found(hits=tuple(() for _ in request.queries))
+        return self.draft or told
+
+
+def done(outcome: Outcome) -> Compaction:
+    assert isinstance(outcome, Compaction), outcome
+    return outcome
+
+
+def records(session: Session, policy: Policy = SMALL) -> str:
+    shown = lay_out(session, policy.index_limit, estimate)
+    return "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
+
+
+def working(steps: int, start: int = 0) -> list[Json]:
+    return [
+        message
+        for n in range(start, start + steps)
+        for message in read(f"c{n}", f"src/mod{n}.py", f"def f{n}(): {WORDS}")
+    ]
+
+
+# The gate
+
+
+def test_few_messages_are_refused_with_numbers_and_the_next_step() -> None:
+    assert compress(session_of([user("go"), assistant("yes")]), SMALL) == Refusal(
+        text="not compressed: 2 messages in the window, fewer than 4; 12 of 2.0k tokens is 1 %, "
+        "held by the first request 6, recent steps 6. Nothing to gain yet; go on."
+    )
+
+
+def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_step() -> None:
+    session = session_of([user("go"), *chatter(8)])
+    outcome = compress(session, SMALL)
+    tokens = measure(session, SMALL, estimate).tokens
+    assert outcome == Refusal(
+        text=f"not compressed: {tokens} of 2.0k tokens is {tokens / 20:.0f} %, below the 60 % a "
+        f"compaction goes down to; held by the first request 6, recent steps 360, older steps "
+        f"{tokens - 366}. Worth it from about 65 % (1.3k). Go on; force=true compresses all the "
+        "same."
+    )
+
+
+def test_a_target_that_is_met_already_is_nothing_to_do() -> None:
+    outcome = compress(session_of([user("go"), *chatter(8)]), SMALL, target_percent=50)
+    assert isinstance(outcome, NothingToDo)
+    assert outcome.text.endswith("already within 50 %. Go on, or name a lower target.")
+
+
+def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
+    policy = SMALL.model_copy(update={"min_gain_percent": 90})
+    outside = Outside(())
+    outcome = compress(session_of([user("go"), *chatter(30)]), policy, outside)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: it would free about ")
+    assert "of 2.0k tokens, less than 90 % (1.8k), from which on it is worth it" in outcome.text
+    assert "the fill is 90 %, " in outcome.text
+    assert "held by the first request 6, recent steps 360" in outcome.text
+    assert outcome.text.endswith(
+        "Go on until more steps are done, pass target_percent below 60 for more, or pass "
+        "force=true."
+    )
+    assert not outside.summaries
+
+
+def test_too_little_gain_says_how_far_down_it_would_go() -> None:
+    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
+    policy = Policy(window_tokens=8_000, min_gain_percent=90)
+    outcome = compress(session, policy)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: getting down to 60 % would free about ")
+    assert "pass target_percent below 60 for more, " in outcome.text
+
+
+def test_a_lower_target_is_not_offered_where_one_is_out_of_reach() -> None:
+    policy = SMALL.model_copy(update={"min_gain_percent": 90})
+    session = session_of([user("go"), *chatter(20)], section_tokens=800)
+    outcome = compress(session, policy, target_percent=20)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: it would free about ")
+    assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
+
+
+def test_the_least_gain_is_its_share_of_the_window_whatever_the_scale() -> None:
+    policy = Policy(window_tokens=12_000)
+    session = session_of([user("go"), *chatter(130)])
+    scaled = session.model_copy(update={"calibration": Calibration(counted=1_000, reported=1_350)})
+    fill = measure(scaled, policy, estimate)
+    plan = make_plan(scaled, policy, Ask(reason="x"), fill, estimate)
+    counted = policy.model_copy(update={"window_tokens": int(12_000 / fill.ratio)})
+    assert fill.scaled(counted.min_gain_tokens) != 600
+    assert "less than 5 % (600), " in too_little(plan, fill, counted)
+
+
+def test_force_overrides_the_gate_but_not_what_there_is() -> None:
+    short = session_of([user("go"), *used("1", "f", LARGE), *chatter(30)])
+    policy = Policy(window_tokens=100_000, preserve_recent_percent=None)
+    assert compress(short, policy).kind == "refusal"
+    assert compress(short, policy, force=True).kind == "compaction"
+    three = session_of([user("go"), *chatter(2)])
+    fill = measure(three, policy, estimate)
+    assert gate(three, policy, Ask(reason="x", force=True), fill, estimate) is None
+    outcome = compress(three, policy, force=True)
+    assert isinstance(outcome, NothingToDo)
+    assert outcome.text.startswith(f"nothing to do: {fill.tokens} of 100k tokens is all recent")
+
+
+def test_a_refusal_calls_no_summarizer() -> None:
+    session = session_of([user("go"), *chatter(8)])
+    outside = Outside(session.messages)
+    assert compress(session, SMALL, outside).kind == "refusal"
+    assert (outside.summaries, outside.searches) == ([], [])
+
+
+def test_fixed_sections_that_are_too_large_are_named_with_their_numbers() -> None:
+    session = session_of([user("go"), *chatter(6)], section_tokens=5_000)
+    outside = Outside(session.messages)
+    outcome = compress(session, PRESETS["subagent"], outside)
+    assert isinstance(outcome, NothingToDo | Refusal)
+    assert "The fixed sections alone take 5.0k of 4.1k" in outcome.text
+    assert "shorten the system prompt or the tools. Go on" in outcome.text
+    assert not outside.summaries
+
+
+def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
+    session = session_of([user("go"), *chatter(40)], section_tokens=1_500)
+    receipt = done(compress(session, SMALL)).receipt
+    assert receipt.shortfall is not None
+    assert receipt.shortfall.startswith(
+        f"{kilo(receipt.after)} is above the target of 1.2k: held by"
+    )
+    assert "system and tools 1.5k" in receipt.shortfall
+    assert "digests" in receipt.shortfall
+    assert "The fixed sections alone take 1.5k of 2.0k" in receipt.shortfall
+
+
+@pytest.mark.parametrize(
+    ("sections", "rules", "held", "advice"),
+    [
+        (0, 0, "held by the first request 6", "recent steps 6. Go on."),
+        (900, 0, "held by system and tools 900", "Go on, or shorten the fixed sections."),
+        (0, 1, "held by pins ", "shorten the pins. Go on, or pin less."),
+        (
+            900,
+            1,
+            "held by system, tools and pins ",
+            "shorten the system prompt, the tools or the pins. Go on, or pin less and shorten the "
+            "fixed sections.",
+        ),
+    ],
+)
+def test_only_what_there_is_is_to_be_shortened(
+    sections: int, rules: int, held: str, advice: str
+) -> None:
+    pins = [pin(1, "Never push. " + "word " * 60)] * rules
+    session = session_of([user("go"), assistant("yes")], pins, section_tokens=sections)
+    shown = View(pinned=tuple(p.number for p in pins))
+    session = session.model_copy(update={"view": shown})
+    outcome = compress(session, SMALL, force=True, target_percent=0.1)
+    assert isinstance(outcome, NothingToDo)
+    assert held in outcome.text
+    assert outcome.text.endswith(advice)
+
+
+# The plan
+
+
+def test_one_request_and_400_steps_reach_the_release_mark() -> None:
+    session = session_of([user("Port the parser."), *working(400)])
+    policy = Policy(window_tokens=32_000)
+    assert measure(session, policy, estimate).percent > 60
+    outcome = done(compress(session, policy))
+    assert outcome.receipt.after <= policy.release_tokens
+    assert outcome.receipt.shortfall is None
+    assert outcome.view.head == (Kept(seq=1),)
+
+
+def test_what_can_be_freed_gently_is_not_summarized() -> None:
+    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
+    policy = Policy(window_tokens=6_000)
+    outside = Outside(session.messages)
+    receipt = done(compress(session, policy, outside)).receipt
+    assert {rung for rung, _ in receipt.freed} <= {"deduplicate", "shrink"}
+    assert receipt.author == "no digest needed"
+    assert not outside.summaries
+
+
+def test_what_the_gentle_rungs_free_is_not_lost_to_a_digest_that_does_not_pay() -> None:
+    session = session_of(
+        [user("go"), *used("1", "f", LARGE), assistant(WORDS), *chatter(2)], section_tokens=5_000
+    )
+    policy = Policy(window_tokens=6_000, preserve_recent_turns=1, preserve_recent_percent=None)
+    receipt = done(compress(session, policy)).receipt
+    assert receipt.freed[0][0] == "shrink"
+    assert receipt.before - receipt.after > 1_000
+
+
+def test_a_target_of_nothing_is_taken_at_its_word() -> None:
+    session = session_of([user("go"), *chatter(40)])
+    receipt = done(compress(session, SMALL, target_percent=0.0)).receipt
+    assert receipt.target == 0
+    assert receipt.shortfall is not None
+
+
+def test_a_target_is_a_share_of_the_window() -> None:
+    session = session_of([user("go"), *chatter(40)])
+    receipt = done(compress(session, SMALL, target_percent=80)).receipt
+    assert receipt.target == 1_600
+    assert 1_000 < receipt.after <= 1_600
+
+
+def test_a_dry_run_asks_nothing_and_says_what_would_come_of_it() -> None:
+    session = session_of([user("go"), *chatter(40)])
+    outside = Outside(session.messages)
+    outcome = compress(session, SMALL, outside, dry_run=True)
+    assert isinstance(outcome, Projection)
+    assert (outside.summaries, outside.searches) == ([], [])
+    receipt = done(compress(session, SMALL)).receipt
+    assert outcome.before == receipt.before
+    assert outcome.after >= receipt.after
+    assert outcome.spans == tuple((span.first, span.last) for span in receipt.replaced)
+    assert sum(tokens for _, tokens in outcome.freed) == outcome.before - outcome.after
+
+
+def test_a_span_takes_exactly_the_whole_steps_inside_it() -> None:
+    session = session_of([user("go"), *working(40), user("newest"), assistant("so")])
+    outcome = done(compress(session, Policy(), span=(3, 50)))
+    (replaced,) = outcome.receipt.replaced
+    assert (replaced.first, replaced.last) == (4, 49)
+    assert outcome.receipt.target is None
+    assert outcome.receipt.shortfall is None
+    assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [2, 3, *range(50, 84)]
+
+
+def test_a_span_takes_neither_the_newest_request_nor_an_open_step() -> None:
+    session = session_of([user("go"), *working(20), user("newest"), call("open", "f")])
+    outcome = done(compress(session, Policy(), span=(1, 99)))
+    assert [e for e in outcome.view.body if isinstance(e, Kept)] == [Kept(seq=42), Kept(seq=43)]
+
+
+def test_a_span_without_a_whole_step_is_nothing_to_do() -> None:
+    session = session_of([user("go"), *working(20)])
+    assert compress(session, Policy(), span=(3, 3)).kind == "nothing"
+
+
+# The summarizer
+
+
+def test_the_summarizer_is_shown_the_old_steps_and_none_that_stay() -> None:
+    session = session_of([user("go"), *chatter(40)])
+    outside = Outside(session.messages)
+    seen = after(session, compress(session, SMALL, outside, focus="the parser"))
+    (request,) = outside.summaries
+    kept = {message.seq for message in seen.messages}
+    assert [m.seq for m in request.messages] == list(range(request.first, request.last + 1))
+    assert kept.isdisjoint(m.seq for m in request.messages)
+    assert kept | {m.seq for m in request.messages} == set(range(1, 42))
+    assert request.focus == "the parser"
+    assert request.max_tokens <= SMALL.digest_limit
+
+
+def test_must_keep_lines_and_the_index_go_with_the_request() -> None:
+    session = session_of(
+        [user("go"), user("Never push to main."), *read("1", "src/a.py", WORDS), *chatter(40)]
+    )
+    outside = Outside(session.messages)
+    compress(session, SMALL, outside)
+    (request,) = outside.summaries
+    ((section, items),) = request.must_keep
+    assert (section, [item.text for item in items]) == ("CONSTRAINTS", ["Never push to main."])
+    assert [item.text for item in request.index if item.kind == "file"] == ["src/a.py"]
+
+
+def test_archiving_has_no_prose_and_asks_no_summarizer() -> None:
+    session = session_of([user("go"), *working(30), *chatter(30)])
+    outside = Outside(session.messages)
+    outcome = done(compress(session, SMALL, outside, strategy="archive"))
+    assert not outside.summaries
+    (digest,) = outcome.digests
+    assert digest.author == outcome.receipt.author == "archive"
+    assert render_digest(digest).count("\n") == 0
+    assert digest.index
+    assert "src/mod" in records(after(session, outcome))
+
+
+def test_archiving_keeps_the_rules_and_the_open_tasks_all_the_same() -> None:
+    session = session_of(
+        [user("go"), user("Never push."), *planned("1", ("ship", "pending")), *chatter(40)]
+    )
+    (digest,) = done(compress(session, SMALL, strategy="archive")).digests
+    assert [name for name, _ in digest.sections] == ["OPEN", "CONSTRAINTS"]
+
+
+def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() -> None:
+    session = session_of(
+        [
+            user("go"),
+            user("Never push."),
+            *planned("1", ("ship", "pending")),
+            assistant("We use Redis for the limiter."),
+            *chatter(40),
+        ]
+    )
+    outside = Outside(session.messages)
+    outcome = done(compress(session, SMALL, outside, digest="DECISIONS\n- use Redis"))
+    (digest,) = outcome.digests
+    assert (digest.author, digest.checked) == ("agent", True)
+    assert [item.text for _, items in digest.sections for item in items] == [
+        "use Redis",
+        "ship",
+        "Never push.",
+    ]
+    assert not outside.summaries
+    assert outcome.receipt.notes == ("your digest did not name 1 rule and 1 open task: added",)
+
+
+def test_older_spans_are_summarized_where_the_agents_digest_is_for_the_newest() -> None:
+    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
+    session = session_of([user("go"), *chatter(30), user("Newest request."), *work])
+    outside = Outside(session.messages)
+    outcome = done(compress(session, SMALL, outside, digest="FACTS\n- mine"))
+    assert [digest.author for digest in outcome.digests[:2]] == ["extractive", "agent"]
+    assert len(outside.summaries) == 1
+
+
+def test_a_summarizers_excuse_is_noted_once() -> None:
+    session = session_of([user("go"), *chatter(40)])
+    draft = NOTHING_MUCH.model_copy(update={"author": "claude", "note": "it was late"})
+    outcome = done(compress(session, SMALL, Hostile((), draft)))
+    assert outcome.receipt.notes == ("it was late",)
+    assert outcome.receipt.author == "claude"
+
+
+@pytest.mark.parametrize("answers", [[Found(hits=())], [Draft(author="x"), Draft(author="x")]])
+def test_an_answer_of_the_wrong_kind_is_an_error(answers: list[Draft | Found]) -> None:
+    session = session_of([user("go"), *working(40)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    running = flow(session, policy, Ask(reason="x", force=True), NOW, estimate)
+    next(running)
+    for answer in answers[:-1]:
+        running.send(answer)
+    with pytest.raises(TypeError, match="is answered by"):
+        running.send(answers[-1])
+
+
+# A digest alone
+
+
+def test_a_digest_where_nothing_is_recorded_is_kept_unchecked() -> None:
+    session = session_of([], [pin(1, "Never push.")])
+    outcome = done(compress(session, SMALL, digest="PROGRESS\n- half way"))
+    (digest,) = outcome.digests
+    assert (digest.author, digest.checked, digest.messages) == ("agent", False, 0)
+    assert outcome.view.body == (Digested(digest=1),)
+    assert outcome.view.pinned == (1,)
+    receipt = outcome.receipt
+    assert (receipt.kind, receipt.checked) == ("digest", False)
+    assert receipt.after - receipt.before == digest.tokens
+    again = after(session, outcome)
+    assert done(compress(again, SMALL, digest="NEXT\n- rest")).view.body == (
+        Digested(digest=1),
+        Digested(digest=2),
+    )
+
+
+def test_a_dry_run_of_a_digest_alone_writes_nothing() -> None:
+    outcome = compress(session_of([]), SMALL, digest="PROGRESS\n- half way", dry_run=True)
+    assert isinstance(outcome, Projection)
+    assert outcome.after > outcome.before
+
+
+def test_a_digest_alone_brings_back_nothing_that_was_compacted() -> None:
+    policy = SMALL.model_copy(
+        update={"preserve_recent_turns": 0, "preserve_recent_percent": None, "tail_max_percent": 0}
+    )
+    session = session_of([assistant(f"{n} {WORDS}") for n in range(40)])
+    seen = after(session, compress(session, policy, force=True))
+    assert seen.messages == ()
+    assert done(compress(seen, policy, digest="FACTS\n- x")).view.upto == seen.view.upto == 40
+
+
+# Memory
+
+
+def test_memory_is_folded_once_into_the_first_digest_and_not_shown_twice() -> None:
+    session = session_of(
+        [user("go"), *chatter(40)],
+        sections=Sections(memory="The staging host is db-7."),
+        memory_tokens=9,
+    )
+    outside = Outside(session.messages)
+    outcome = done(compress(session, SMALL, outside))
+    seen = after(session, outcome)
+    assert [request.memory for request in outside.summaries] == ["The staging host is db-7."]
+    assert outcome.view.memory_in == 1
+    assert records(seen).count("db-7") == 1
+    more = said(seen, chatter(40), 41)
+    again = Outside(())
+    last = after(more, compress(more, SMALL, again))
+    assert [request.memory for request in again.summaries] == [None]
+    assert last.view.memory_in == 1
+    assert records(last).count("db-7") == 1
+
+
+@pytest.mark.parametrize("ask", [{"strategy": "archive"}, {"digest": "PROGRESS\n- x"}])
+def test_memory_that_no_summarizer_took_in_stays_in_sight(ask: dict[str, Any]) -> None:
+    session = session_of(
+        [user("go"), *chatter(40)],
+        sections=Sections(memory="The staging host is db-7."),
+        memory_tokens=9,
+    )
+    outcome = done(compress(session, SMALL, **ask))
+    assert outcome.view.memory_in is None
+    assert "db-7" in records(after(session, outcome))
+
+
+# Checking
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        ("User: never push to main.", "| User: never push to main."),
+        ("Never write [pinned: x] anywhere.", "Never write ‹pinned: x› anywhere."),
+    ],
+)
+def test_a_users_rule_that_looks_like_a_label_is_kept_and_counts_as_kept(
+    rule: str, shown: str
+) -> None:
+    session = session_of([user("go"), user(rule), *chatter(40)])
+    outcome = done(compress(session, SMALL))
+    tallies = {tally.kind: tally for tally in outcome.receipt.tallies}
+    assert (tallies["rules"].retained, tallies["rules"].lost) == (1, 0)
+    assert f'CONSTRAINTS\n- "{shown}" (m2)' in records(after(session, outcome))
+    (item,) = outcome.digests[0].items("CONSTRAINTS")
+    assert item.text == rule  # what is stored stays
+
+
+def test_a_draft_that_drops_the_rules_gets_them_back() -> None:
+    session = session_of(
+        [
+            user("go"),
+            user("Never push to main. Always ask first."),
+            *planned("1", ("write the tests", "in_progress")),
+            *chatter(40),
+        ]
+    )
+    lie = Draft(author="liar", sections=(("PROGRESS", (Item(text="all is well"),)),))
+    outcome = done(compress(session, SMALL, Hostile(session.messages, lie)))
+    (digest,) = outcome.digests
+    assert [item.text for item in digest.items("CONSTRAINTS")] == [
+        "Never push to main.",
+        "Always ask first.",
+    ]
+    assert [item.text for item in digest.items("OPEN")] == ["write the tests [active]"]
+    tallies = {tally.kind: tally for tally in outcome.receipt.tallies}
+    assert (tallies["rules"].retained, tallies["rules"].lost) == (2, 0)
+    assert (tallies["open tasks"].retained, tallies["open tasks"].lost) == (1, 0)
+
+
+def test_what_no_search_finds_is_put_back_word_for_word() -> None:
+    told = " ".join(f"build 7f3a91c{n} took t{n}x: {n}00ms" for n in range(9))
+    session = session_of([user("go"), assistant(told), *chatter(60)])
+    policy = Policy(
+        window_tokens=3_000, index_max_tokens=60, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outside = Hostile(session.messages, NOTHING_MUCH)
+    outcome = done(compress(session, policy, outside, strategy="archive"))
+    (digest,) = outcome.digests
+    facts = [item.text for item in digest.items("FACTS")]
+    assert facts
+    assert all(item.refs == ("m2",) for item in digest.items("FACTS"))
+    assert all(item.provenance == "verbatim" for item in digest.items("FACTS"))
+    shown = records(after(session, outcome), policy)
+    assert all(f"7f3a91c{n}" in shown and f"t{n}x={n}00ms" in shown for n in range(9))
+    assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
+
+
+def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
+    told = " ".join(f"build 7f3a91c{n}" for n in range(9))
+    session = session_of([user("go"), assistant(told), *chatter(60)])
+    policy = Policy(
+        window_tokens=3_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outside = Hostile((), NOTHING_MUCH)
+    outcome = done(compress(session, policy, outside, strategy="archive"))
+    facts = [item.text for item in outcome.digests[0].items("FACTS")]
+    assert facts == [f"7f3a91c{n}" for n in range(9)]
+
+
+def test_a_preview_that_hides_what_no_search_finds_is_undone() -> None:
+    hidden = LARGE + "the build is 7f3a91c2\n" + LARGE
+    session = session_of(
+        [user("go"), *used("1", "f", hidden), *used("2", "f", LARGE), *chatter(20)]
+    )
+    policy = Policy(window_tokens=6_000, recall_max_tokens=1)
+    found = done(compress(session, policy))
+    assert any(isinstance(e, Trimmed) and e.seq == 3 for e in found.view.body)
+    unfound = done(compress(session, policy, Hostile(())))
+    assert Kept(seq=3) in unfound.view.body
+    assert sum(tally.lost for tally in unfound.receipt.tallies) == 0
+
+
+def test_a_head_that_hides_what_no_search_finds_is_shown_whole_again() -> None:
+    request = "Build it.\n" + LARGE + "the build is 7f3a91c2\n" + LARGE
+    session = session_of([user(request), *used("2", "f", LARGE * 2), *chatter(20)])
+    policy = Policy(window_tokens=6_000, recall_max_tokens=1)
+    assert isinstance(done(compress(session, policy)).view.head[0], Trimmed)
+    outcome = done(compress(session, policy, Hostile(())))
+    assert outcome.view.head == (Kept(seq=1),)
+
+
+def test_a_digest_as_large_as_its_source_is_not_made() -> None:
+    rules = " ".join(f"Never touch file number {n}." for n in range(120))
+    session = session_of([user("go"), user(rules), *chatter(6)])
+    outcome = compress(session, Policy(window_tokens=1_500), span=(2, 2))
+    assert outcome == NothingToDo(
+        text="nothing to do: the digest would be as large as what it stands for. Go on."
+    )
+
+
+# The receipt
+
+
+def test_a_receipts_numbers_are_those_of_the_view() -> None:
+    session = session_of(
+        [user("go"), *working(40), *ran("x", "pytest", "exit code 0"), *chatter(20)],
+        [pin(1, "Never push to main.")],
+    )
+    for model, calibration in (
+        (None, Calibration()),
+        ("claude-opus-4-8", Calibration()),
+        ("gpt-5", Calibration(counted=1_000, reported=700)),
+    ):
+        info = session.info.model_copy(update={"traits": Traits(model=model)})
+        given = session.model_copy(update={"info": info, "calibration": calibration})
+        for window in (900, 4_000):
+            policy = Policy(window_tokens=window)
+            receipt = done(outcome := compress(given, policy)).receipt
+            assert receipt.before == measure(given, policy, estimate).tokens
+            assert receipt.after == measure(after(given, outcome), policy, estimate).tokens
+            freed = sum(tokens for _, tokens in receipt.freed)
+            assert abs(freed - (receipt.before - receipt.after)) <= len(receipt.freed) + 1
+            assert receipt.window == window
+            assert receipt.pins == 1
+
+
+def test_a_receipt_says_why_when_and_what_became_of_what() -> None:
+    session = session_of([user("go"), *working(60)])
+    outcome = done(compress(session, SMALL))
+    receipt = outcome.receipt
+    assert (receipt.compaction, receipt.reason, receipt.at) == (1, "test", NOW)
+    assert (outcome.view.compaction, outcome.view.version, outcome.base_version) == (1, 1, 0)
+    spans = {entry.digest for entry in outcome.view.body if isinstance(entry, Digested)}
+    assert {replaced.digest for replaced in receipt.replaced} == spans
+    paths = next(tally for tally in receipt.tallies if tally.kind == "paths")
+    assert paths.total == len({f"src/mod{n}.py" for n in range(60)} - kept_paths(session, outcome))
+    assert paths.lost == 0
+
+
+def kept_paths(session: Session, outcome: Compaction) -> set[str]:
+    """The paths of steps that are still whole."""
+    whole = {e.seq for e in (*outcome.view.head, *outcome.view.body) if isinstance(e, Kept)}
+    return {
+        str(called.arguments["file_path"])
+        for message in session.messages
+        if message.seq in whole
+        for called in message.calls
+    }
+
+
+# Many compactions
+
+
+def test_twenty_compactions_in_one_run_stay_coherent() -> None:
+    policy = Policy(window_tokens=4_000)
+    rule = "Never push to main."
+    originals: list[Json] = [user("Port the parser."), user(rule)]
+    session = session_of(originals, [pin(1, "Ask before you deploy.")])
+    archive = list(session.messages)
+    for round in range(20):
+        more = [user(f"Now part {round}: only touch src/part{round}.py."), *working(40, 40 * round)]
+        known = len(archive)
+        session = said(session, more, known)
+        archive = [*archive, *session.messages[-len(more) :]]
+        outside = Outside(archive)
+        outcome = compress(session, policy, outside)
+        assert isinstance(outcome, Compaction), outcome
+        assert outcome.receipt.after < outcome.receipt.before
+        assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
+        session = after(session, outcome)
+        assert session.view.head == (Kept(seq=1),)
+        shown = "\n".join([records(session, policy), *(m.text for m in session.messages)])
+        assert rule in shown
+        assert "Ask before you deploy." in shown
+        newest = f"Now part {round}: only touch src/part{round}.py."
+        assert newest in [message.text for message in session.messages]
+        for earlier in range(round):
+            assert f"only touch src/part{earlier}.py" in shown
+        numbers = [digest.number for digest in session.digests]
+        assert len(numbers) == len(set(numbers))
+        covered = sorted((digest.first, digest.last) for digest in session.digests)
+        assert all(a[1] < b[0] for a, b in pairwise(covered))
+
+
+def test_a_session_of_results_only_can_be_compacted() -> None:
+    session = session_of([results((f"{n}", f"{n} {WORDS}")) for n in range(40)])
+    assert done(compress(session, SMALL)).receipt.after <= SMALL.release_tokens
+
+
+def test_a_summarizer_that_writes_too_much_is_not_believed_and_not_asked_again() -> None:
+    session = session_of([user("go"), *chatter(400)])
+    policy = Policy(window_tokens=20_000, digest_max_tokens=100, index_max_tokens=1)
+    lines = tuple(
+        Item(text=f"an open task that nobody has done yet, number {n}") for n in range(60)
+    )
+    outside = Hostile(session.messages, Draft(author="verbose", sections=(("OPEN", lines),)))
+    outcome = done(compress(session, policy, outside))
+    assert len(outside.summaries) == 1
+    assert outcome.receipt.author == "extractive"
+    assert "the draft of verbose was refused" in outcome.receipt.notes[0]
+
+
+def test_only_the_digest_of_the_span_that_lost_something_is_patched() -> None:
+    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
+    session = session_of(
+        [user("go"), assistant("build 7f3a91c2"), *chatter(30), user("Newest request."), *work]
+    )
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outcome = done(compress(session, policy, Hostile((), NOTHING_MUCH)))
+    assert [[i.text for i in digest.items("FACTS")] for digest in outcome.digests] == [
+        ["7f3a91c2"],
+        [],
+    ]
+
+
+def plan_call(number: int, *tasks: tuple[str, str]) -> list[dict[str, Any]]:
+    todos = [{"content": text, "status": status} for text, status in tasks]
+    return used(f"plan{number}", "TodoWrite", "ok", todos=todos)
+
+
+def test_a_task_that_a_later_plan_settles_is_open_no_longer() -> None:
+    first = plan_call(1, ("migrate", "pending"), ("docs", "pending"))
+    session = session_of([user("go"), *first, *chatter(40)])
+    before = done(compress(session, SMALL, force=True))
+    assert [item.text for item in before.digests[0].items("OPEN")] == ["migrate", "docs"]
+    later = plan_call(2, ("migrate", "completed"), ("docs", "pending"))
+    known = len(session.messages)
+    session = said(after(session, before), [*later, *chatter(40)], known)
+    outcome = done(compress(session, SMALL, force=True))
+    seen = after(session, outcome)
+    tasks = [item.text for digest in seen.digests for item in digest.items("OPEN")]
+    assert tasks == ["docs"]
+
+
+class Forgetful(Hostile):
+    """A model that leaves everything out, until it is told what is missing; finds nothing."""
+
+    def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
+        told = super().answer(request)
+        if isinstance(request, SummaryRequest) and request.lost:
+            lines = tuple(Item(text=f"the build is {text}") for text in request.lost)
+            return Draft(author="forgetful", sections=(("FACTS", lines),))
+        return told
+
+
+def test_a_model_that_lost_something_is_asked_once_more_with_what_is_missing() -> None:
+    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    draft = NOTHING_MUCH.model_copy(update={"author": "forgetful"})
+    outside = Forgetful((), draft)
+    outcome = done(compress(session, policy, outside))
+    assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
+    assert "the build is 7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
+    assert [t.lost for t in outcome.receipt.tallies if t.kind == "ids"] == [0]
+
+
+def test_a_repair_that_loses_it_again_is_patched_word_for_word() -> None:
+    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outside = Hostile((), NOTHING_MUCH.model_copy(update={"author": "stubborn"}))
+    outcome = done(compress(session, policy, outside))
+    assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
+    assert "7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
+
+
+def test_a_repair_that_is_no_digest_changes_nothing_and_is_patched() -> None:
+    class Silent(Hostile):
+        def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
+            told = super().answer(request)
+            is_repair = isinstance(request, SummaryRequest) and request.lost
+            return Draft(author="silent") if is_repair else told
+
+    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outcome = done(compress(session, policy, Silent((), NOTHING_MUCH)))
+    digest = outcome.digests[0]
+    assert "7f3a91c2" in [item.text for item in digest.items("FACTS")]
+    assert digest.author == "terse"
+
+
+def test_only_the_model_whose_span_lost_something_is_asked_once_more() -> None:
+    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
+    told = [user("Newest request."), assistant("build 7f3a91c2"), *work]
+    session = session_of([user("go"), *chatter(30), *told])
+    policy = Policy(
+        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
+    )
+    outside = Hostile((), NOTHING_MUCH)
+    done(compress(session, policy, outside))
+    first, second, repair = outside.summaries
+    assert (repair.first, repair.lost) == (second.first, ("7f3a91c2",))
+    assert first.first != second.first
+
+
+UNSURE = (
+    "Wait, the cache may not be the cause. Let me reconsider. Perhaps the pool is; "
+    "let me verify that before I touch it."
+)
+
+
+def kept_words(outcome: Outcome) -> str:
+    return promoted_block(done(outcome).view.promoted)
+
+
+def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:
+    session = session_of([user("go"), assistant(UNSURE), *chatter(30)])
+    assert f"the agent was unsure:\nm2 {UNSURE}" in kept_words(compress(session, SMALL))
+    without = kept_words(compress(session, SMALL, preserve_markers=False))
+    assert "unsure" not in without
+
+
+def test_a_complex_task_keeps_every_stated_doubt() -> None:
+    session = session_of([user("go"), assistant("Hold on, that port is taken."), *chatter(30)])
+    assert "unsure" not in kept_words(compress(session, SMALL))
+    for traits in ({"complexity": "complex"}, {"agent_profile": "deliberative"}):
+        policy = SMALL.model_copy(update=traits)
+        assert "unsure:\nm2 Hold on, that port is taken." in kept_words(compress(session, policy))
+
+
+def test_where_size_forbids_it_the_phrases_of_a_doubt_are_named() -> None:
+    long = f"{UNSURE} {'The pool has a limit of its own, as I read it. ' * 40}"
+    session = session_of([user("go"), assistant(long), *chatter(30)])
+    assert 'm2 "Wait", "Let me reconsider", "Perhaps", "let me verify"' in kept_words(
+        compress(session, SMALL)
+    )
+
+
+def test_a_task_that_was_said_to_be_done_leaves_an_older_digest() -> None:
+    session = session_of([user("go"), user("Don't forget to rotate the deploy key."), *chatter(40)])
+    before = done(compress(session, SMALL, force=True))
+    tasks = [item.text for digest in before.digests for item in digest.items("OPEN")]
+    assert tasks == ["Don't forget to rotate the deploy key."]
+    told = assistant("The deploy key is rotated, that is done.")
+    later = said(after(session, before), [told, *chatter(40)], len(session.messages))
+    seen = after(later, done(compress(later, SMALL, force=True)))
+    assert not [item for digest in seen.digests for item in digest.items("OPEN")]
+
+
+def test_a_small_target_leaves_one_digest_however_often_it_is_asked_for() -> None:
+    known = 1
+    session = session_of([user("go")])
+    for round in range(6):
+        span = [user(f"Now part {round}."), *chatter(30)]
+        session = said(session, span, known)
+        known += len(span)
+        session = after(session, done(compress(session, SMALL, target_percent=40)))
+        assert len(session.digests) <= 2  # what came before the newest request, and since
+        assert measure(session, SMALL, estimate).tokens <= SMALL.share(40)

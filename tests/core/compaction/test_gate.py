@@ -1,0 +1,214 @@
+"""The gate: what is refused, with which numbers, and what is never refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.compaction.gate import gate
+from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.fill import measure
+from mcp_compaction.model import (
+    Ask,
+    Calibration,
+    Compaction,
+    Kept,
+    NothingToDo,
+    Outcome,
+    Receipt,
+    Refusal,
+    Session,
+    Traits,
+    View,
+)
+from tests.core.saying import Json, assistant, chatter, used, user
+from tests.sessions import NOW, Outside, after, compress, pin, said, session_of
+
+SMALL = Policy(window_tokens=2_000)  # acts at 1,900, goes down to 1,200, must free 100
+
+
+def gated(session: Session, policy: Policy = SMALL, **ask: Any) -> Outcome | None:
+    fill = measure(session, policy, estimate)
+    return gate(session, policy, Ask(reason="x", **ask), fill, estimate)
+
+
+def refused(session: Session, policy: Policy = SMALL, **ask: Any) -> str:
+    outcome = gated(session, policy, **ask)
+    assert isinstance(outcome, Refusal), outcome
+    return outcome.text
+
+
+def receipt(**fields: Any) -> Receipt:
+    known: dict[str, Any] = {
+        "compaction": 4,
+        "reason": "done",
+        "at": NOW,
+        "before": 1_800,
+        "after": 1_190,
+        "target": 1_200,
+        "window": 2_000,
+        "precision": "estimate",
+    }
+    return Receipt(**{**known, **fields})
+
+
+def compacted(since: int, tokens: int = 0, **fields: Any) -> Session:
+    """A window at 65 % whose newest messages came after c4."""
+    originals: list[Json] = [user("go"), *chatter(20)]
+    more = [(user if n % 2 else assistant)("word " * tokens) for n in range(since)]
+    session = session_of([*originals, *more], section_tokens=80)
+    known = len(originals)
+    kept = tuple(Kept(seq=m.seq) for m in session.messages[:known])
+    view = View(version=1, compaction=4, head=kept[:1], body=kept[1:], upto=known)
+    return session.model_copy(update={"view": view, "last_compaction": receipt(**fields)})
+
+
+def owned_by_the_host(session: Session) -> Session:
+    info = session.info.model_copy(update={"traits": Traits(owns_window=False)})
+    return session.model_copy(update={"info": info})
+
+
+# The cool-down
+
+
+def test_a_compaction_right_after_another_is_refused_with_the_numbers() -> None:
+    assert refused(compacted(since=2)) == (
+        "not compressed: c4 freed 610 tokens 2 messages ago, with 8 tokens said since. 1.3k of "
+        "2.0k tokens is 65 %, held by system and tools 80, the first request 6, recent steps 248, "
+        "older steps 960. Worth it when 92 more are said, or at 95 %. Go on; force=true compresses "
+        "all the same."
+    )
+
+
+def test_one_that_freed_little_is_not_repeated_until_something_was_said() -> None:
+    assert "c4 freed 50 tokens 6 messages ago" in refused(compacted(since=6, before=1_240))
+    assert gated(compacted(since=6)) is None  # it freed enough
+    assert gated(compacted(since=3, tokens=40)) is None  # and here enough was said
+
+
+def test_the_cool_down_counts_tokens_as_the_model_does() -> None:
+    session = compacted(since=3, tokens=15)
+    assert isinstance(gated(session), Refusal)
+    calibrated = session.model_copy(
+        update={"calibration": Calibration(counted=1_000, reported=2_500)}
+    )
+    assert gated(calibrated, Policy(window_tokens=4_500, min_gain_percent=2)) is None
+
+
+@pytest.mark.parametrize(
+    "ask", [{"force": True}, {"span": (2, 9)}, {"target_percent": 50.0}], ids=str
+)
+@pytest.mark.parametrize("shortfall", [None, "1.3k is above the target of 1.2k"])
+def test_who_asks_for_more_is_not_held_up(ask: dict[str, Any], shortfall: str | None) -> None:
+    session = compacted(since=0, shortfall=shortfall)
+    assert isinstance(gated(session), Refusal)
+    assert gated(session, **ask) is None
+
+
+def test_over_the_trigger_nothing_is_refused() -> None:
+    tight = SMALL.model_copy(update={"safety_threshold_percent": 64})
+    assert gated(compacted(since=0), tight) is None
+    assert gated(compacted(since=0, shortfall="it is held"), tight) is None
+    huge = session_of([user("go"), *used("1", "f", "word " * 4_000)])
+    assert gated(huge) is None
+    assert gated(huge, target_percent=50.0) is None
+    assert isinstance(compress(huge, SMALL), Compaction)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "restore"},
+        {"kind": "digest"},
+        {"target": None},  # only a span was asked for
+        {"target": 1_600},  # it did not mean to go as far
+    ],
+    ids=str,
+)
+def test_what_did_not_do_the_same_thing_starts_no_cool_down(fields: dict[str, Any]) -> None:
+    assert isinstance(gated(compacted(since=0)), Refusal)
+    assert gated(compacted(since=0, **fields)) is None
+
+
+# The no-progress stop
+
+
+def test_a_window_that_could_not_be_brought_down_is_not_tried_again() -> None:
+    rules = [pin(1, "Never push to main. " + "word " * 60)]
+    session = session_of([user("go"), *chatter(40)], rules, section_tokens=1_000)
+    outcome = compress(session, SMALL)
+    assert isinstance(outcome, Compaction)
+    assert outcome.receipt.shortfall is not None
+    seen = after(session, outcome)
+    outside = Outside(session.messages)
+    stopped = compress(seen, SMALL, outside)
+    assert isinstance(stopped, Refusal)
+    fill = measure(seen, SMALL, estimate)
+    pinned = dict(fill.parts)["pinned"]
+    assert stopped.text.startswith(
+        "not compressed: c1 ended at 1.5k, above its target of 1.2k, with 0 tokens said since. "
+        f"1.5k of 2.0k tokens is {fill.percent:.0f} %, held by system and tools 1.0k, "
+        f"pins {pinned}, the first request 6, recent steps 360, digests "
+    )
+    assert stopped.text.endswith(
+        "Worth it when 100 more are said, or at 95 %. To get lower, release pins that are done, "
+        "shorten the system prompt or the tools, or set a larger window; otherwise go on."
+    )
+    assert not outside.summaries
+    more = said(seen, chatter(2), len(session.messages))
+    assert gated(more) is None
+
+
+# Where the window is the host's
+
+
+def test_what_is_prepared_is_not_prepared_again() -> None:
+    session = owned_by_the_host(session_of([user("go"), *chatter(40)]))
+    first = compress(session, SMALL)
+    assert isinstance(first, Compaction)
+    seen = after(session, first)
+    again = gated(seen)
+    assert isinstance(again, NothingToDo)
+    sizes = f"{kilo(first.receipt.before)} -> {kilo(first.receipt.after)}"
+    assert again.text == (
+        f"already prepared: c1 {sizes} of 2.0k tokens, 0 said since. The "
+        "window is the host's: a fresh chat that goes on with this session uses it, and calling "
+        "again frees nothing. Go on."
+    )
+    assert gated(seen, target_percent=90.0) == again
+    more = said(seen, chatter(3), len(session.messages))
+    assert isinstance(gated(more), NothingToDo)  # what was said since follows the view as it is
+    lots = said(seen, chatter(20), len(session.messages))
+    assert gated(lots) is None
+    assert gated(seen, force=True) is None
+
+
+def test_a_window_of_ones_own_is_never_called_prepared() -> None:
+    session = session_of([user("go"), *chatter(30)])
+    seen = after(session, compress(session, SMALL))
+    assert refused(seen).startswith("not compressed: ")
+    fresh = owned_by_the_host(session_of([user("go"), *chatter(8)]))
+    assert "below the 60 %" in refused(fresh)
+    undone = owned_by_the_host(compacted(since=0, kind="restore"))
+    assert gated(undone) is None
+
+
+# From when it is worth it
+
+
+def test_a_fill_that_reads_like_the_release_mark_is_at_it() -> None:
+    session = session_of([user("go"), *chatter(8)])
+    fill = measure(session, SMALL, estimate)
+    near = Policy(window_tokens=round(fill.tokens / 0.597))
+    assert " is 60 %, at the 60 % a compaction goes down to; " in refused(session, near)
+    lower = Policy(window_tokens=round(fill.tokens / 0.59))
+    assert " is 59 %, below the 60 % a compaction goes down to; " in refused(session, lower)
+
+
+def test_the_mark_from_which_it_is_worth_it_is_never_beyond_the_trigger() -> None:
+    policy = Policy(window_tokens=10_000, release_percent=92)
+    text = refused(session_of([user("go"), *chatter(20)]), policy)
+    assert "Worth it from about 95 % (9.5k)." in text

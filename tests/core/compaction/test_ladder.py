@@ -1,0 +1,433 @@
+"""The rungs, gentlest first: what each frees, what it says instead, what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_compaction.core.compaction.blocks import (
+    DigestBlock,
+    MergeBlock,
+    Rung,
+    Sheet,
+    SpanBlock,
+    StepBlock,
+    cuts_of,
+    draw,
+)
+from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
+from mcp_compaction.core.compaction.ladder.merge import merge
+from mcp_compaction.core.compaction.ladder.shrink import shrink
+from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
+from mcp_compaction.core.compaction.ladder.truncate import truncate
+from mcp_compaction.core.digest.text import Sections, render_digest, sized
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.preview import is_large, preview, preview_chars
+from mcp_compaction.model import (
+    Digest,
+    Digested,
+    Item,
+    Kept,
+    Text,
+    ToolCall,
+    ToolResult,
+    View,
+)
+from tests.core.saying import (
+    WORDS,
+    assistant,
+    call,
+    calls,
+    chatter,
+    failed,
+    planned,
+    read,
+    results,
+    used,
+    user,
+)
+from tests.sessions import session_of
+
+Json = dict[str, Any]
+LONG = "".join(f"line {n} of the file\n" for n in range(40))
+LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
+BARE = Policy(preserve_recent_turns=0, preserve_recent_percent=None, tail_max_percent=0)
+TAIL = [user("newest"), assistant("so")]
+
+
+def climbed(rung: Rung, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> Sheet:
+    drawn = draw(session_of([user("go"), *originals]), policy, 0, 0, estimate)
+    return rung(drawn, goal, policy, estimate)
+
+
+def cut_texts(sheet: Sheet) -> dict[int, str]:
+    """What is shown instead, by message."""
+    return {
+        entry.seq: cut.shown.text if isinstance(cut.shown, ToolResult | Text) else ""
+        for block in sheet.blocks
+        if isinstance(block, StepBlock)
+        for entry in block.entries
+        for cut in cuts_of(entry)
+    }
+
+
+def cut_calls(sheet: Sheet) -> dict[int, dict[str, Any]]:
+    return {
+        entry.seq: cut.shown.arguments
+        for block in sheet.blocks
+        if isinstance(block, StepBlock)
+        for entry in block.entries
+        for cut in cuts_of(entry)
+        if isinstance(cut.shown, ToolCall)
+    }
+
+
+def why(sheet: Sheet) -> set[str]:
+    return {
+        cut.why
+        for block in sheet.blocks
+        if isinstance(block, StepBlock)
+        for entry in block.entries
+        for cut in cuts_of(entry)
+    }
+
+
+# Deduplicate
+
+
+def test_of_the_same_result_of_the_same_tool_the_newest_is_kept() -> None:
+    session = [
+        *used("1", "Search", LONG, q="a"),
+        *used("2", "Other", LONG, q="a"),
+        *used("3", "Search", LONG, q="b"),
+        *used("4", "Search", LONG, q="a"),
+        *TAIL,
+    ]
+    sheet = climbed(deduplicate, session)
+    assert cut_texts(sheet) == {3: "[the same as in m9]", 7: "[the same as in m9]"}
+    assert why(sheet) == {"duplicate"}
+    assert sheet.freed[0][0] == "deduplicate"
+
+
+def test_short_results_are_left_alone() -> None:
+    sheet = climbed(deduplicate, [*used("1", "f", "ok"), *used("2", "f", "ok"), *TAIL])
+    assert cut_texts(sheet) == {}
+    assert sheet.freed == ()
+
+
+def test_of_one_file_the_newest_read_is_kept() -> None:
+    session = [
+        *read("1", "a.py", "1" + LONG),
+        *read("2", "b.py", "2" + LONG),
+        *read("3", "a.py", "3" + LONG),
+        *TAIL,
+    ]
+    sheet = climbed(deduplicate, session)
+    assert cut_texts(sheet) == {3: "[a.py was read again in m7; that is the newer text]"}
+    assert why(sheet) == {"superseded"}
+
+
+def test_a_whole_read_supersedes_ranges_but_a_range_only_the_same_range() -> None:
+    session = [
+        *read("1", "a.py", "1" + LONG, offset=5),
+        *read("2", "a.py", "2" + LONG),
+        *read("3", "a.py", "3" + LONG, offset=5),
+        *read("4", "a.py", "4" + LONG, offset=90),
+        *read("5", "a.py", "5" + LONG, offset=5),
+        *TAIL,
+    ]
+    sheet = climbed(deduplicate, session)
+    assert cut_texts(sheet) == {
+        3: "[a.py was read again in m5; that is the newer text]",
+        7: "[a.py was read again in m11; that is the newer text]",
+    }
+
+
+def test_a_read_that_failed_supersedes_nothing() -> None:
+    session = [
+        *read("1", "a.py", "1" + LONG),
+        call("2", "Read", file_path="a.py"),
+        failed("2", "no such file " + LONG),
+        *used("3", "Read", "3" + LONG),
+        *TAIL,
+    ]
+    assert cut_texts(climbed(deduplicate, session)) == {}
+
+
+def test_an_earlier_recall_answer_goes_but_not_one_in_the_tail() -> None:
+    session = [
+        *used("1", "recall_archived", "1" + LONG, query="x"),
+        *TAIL,
+        *used("2", "recall_archived", "2" + LONG, query="y"),
+    ]
+    policy = BARE.model_copy(update={"preserve_recent_turns": 1})
+    sheet = climbed(deduplicate, session, policy)
+    assert cut_texts(sheet) == {3: "[an earlier recall answer; ask recall_archived again]"}
+    assert why(sheet) == {"recalled"}
+
+
+def test_one_reason_for_a_stub_is_enough() -> None:
+    session = [*read("1", "a.py", LONG), *read("2", "a.py", LONG), *TAIL]
+    assert cut_texts(climbed(deduplicate, session)) == {3: "[the same as in m5]"}
+
+
+def test_of_the_plans_the_newest_is_kept() -> None:
+    tasks = [(f"a task that takes some words to tell, number {n}", "pending") for n in range(5)]
+    session = [*planned("1", *tasks), *planned("2", ("short", "pending")), *planned("3", *tasks)]
+    sheet = climbed(deduplicate, [*session, *TAIL])
+    assert cut_calls(sheet) == {2: {"superseded_by": "m6"}}
+
+
+def test_what_is_cut_already_and_what_is_in_the_tail_is_not_cut_again() -> None:
+    session = [*read("1", "a.py", LONG), *read("2", "a.py", LONG), *TAIL]
+    once = climbed(deduplicate, session)
+    assert deduplicate(once, 0, BARE, estimate) is once
+    policy = BARE.model_copy(update={"preserve_recent_turns": 3})
+    assert cut_texts(climbed(deduplicate, session, policy)) == {}
+
+
+def test_a_result_without_a_call_is_left_alone() -> None:
+    session = [results(("ghost", LONG)), results(("ghost", LONG)), *TAIL]
+    assert cut_texts(climbed(deduplicate, session)) == {}
+
+
+# Shrink
+
+
+def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> None:
+    sheet = climbed(shrink, [*used("1", "f", LARGE), *TAIL])
+    shown = cut_texts(sheet)[3]
+    assert shown.startswith("line 0 of a large file\n")
+    assert shown.endswith("line 399 of a large file\n")
+    note = f"\n[... 401 lines, {len(LARGE):,} characters; the whole: recall_archived refs m3 ...]\n"
+    assert note in shown
+    assert len(shown) < 1_000
+    assert why(sheet) == {"preview"}
+
+
+def test_large_arguments_of_a_write_are_previewed() -> None:
+    sheet = climbed(shrink, [*used("1", "Write", "ok", file_path="a.py", content=LARGE), *TAIL])
+    arguments = cut_calls(sheet)[2]
+    assert arguments["file_path"] == "a.py"
+    assert "recall_archived refs m2" in arguments["content"]
+
+
+def test_shrinking_stops_at_the_goal_oldest_first() -> None:
+    session = [*used("1", "f", LARGE), *used("2", "f", LARGE + "."), *TAIL]
+    whole = climbed(shrink, session, goal=10**9)
+    assert cut_texts(whole) == {}
+    half = climbed(shrink, session, goal=whole.tokens - 500)
+    assert list(cut_texts(half)) == [3]
+
+
+def test_the_tail_shrinks_only_where_it_is_too_large_and_never_its_newest_step() -> None:
+    session = [*used("1", "f", LARGE), *used("2", "f", LARGE + ".")]
+    policy = BARE.model_copy(update={"preserve_recent_turns": 4})
+    assert list(cut_texts(climbed(shrink, session, policy))) == [3]
+    roomy = policy.model_copy(update={"tail_max_percent": 30})
+    assert cut_texts(climbed(shrink, session, roomy)) == {}
+
+
+def test_requests_open_steps_and_digests_are_not_shrunk() -> None:
+    batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
+    assert cut_texts(climbed(shrink, [user(LARGE), *batch])) == {}
+    assert shrink(digests_and_steps(2), 0, BARE, estimate).freed == ()
+
+
+def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() -> None:
+    policy = Policy(window_tokens=3_000)
+    request = "Build it.\n" + "detail and more detail\n" * 700
+    drawn = draw(session_of([user(request), *TAIL]), policy, 0, 0, estimate)
+    assert drawn.head_tokens > 2_000
+    shrunk = shrink(drawn, 0, policy, estimate)
+    (cut,) = cuts_of(shrunk.head[0])
+    assert isinstance(cut.shown, Text)
+    assert cut.shown.text.startswith("Build it.\n")
+    assert "recall_archived refs m1" in cut.shown.text
+    assert shrunk.head_tokens < 1_100
+    assert shrunk.tokens == drawn.tokens - shrunk.freed[0][1]
+    assert shrink(shrunk, 0, policy, estimate) is shrunk
+
+
+def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
+    policy = Policy(window_tokens=3_000)
+    small = draw(session_of([user("word " * 1_500), *TAIL]), policy, 0, 0, estimate)
+    assert shrink(small, 0, policy, estimate) is small
+    parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
+    many = draw(session_of([{"role": "user", "content": parts}, *TAIL]), policy, 0, 0, estimate)
+    assert shrink(many, 0, policy, estimate) is many
+    system: Json = {"role": "system", "content": "word " * 3_000}
+    other = draw(session_of([system, assistant("so")]), policy, 0, 0, estimate)
+    assert shrink(other, 0, policy, estimate) is other
+    headless = draw(session_of([assistant("so")]), policy, 0, 0, estimate)
+    assert shrink(headless, 0, policy, estimate) is headless
+
+
+def test_large_is_judged_by_tokens_or_by_characters() -> None:
+    assert not is_large("x" * 500, Policy(), estimate)
+    assert is_large("x" * 4_001, Policy(), lambda text: 0)
+    assert is_large("word " * 600, Policy(), estimate)
+    assert not is_large("word " * 400, Policy(), estimate)
+    lab = Policy(shrink_over_chars=500)
+    assert (is_large("x" * 501, lab, estimate), is_large("x" * 500, lab, estimate)) == (True, False)
+    assert (preview_chars(Policy()), preview_chars(lab)) == (900, 250)
+
+
+def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
+    lines = preview("one\ntwo three\n" * 50, "m1", 36)
+    assert lines.split("\n")[0] == "one"
+    assert lines.split("\n")[-2:] == ["two three", ""]
+    words = preview("alpha beta " * 50, "m1", 30)
+    assert words.startswith("alpha beta alpha\n[... 1 lines, 550 characters;")
+    assert words.endswith("]\nbeta ")
+    assert preview("x" * 90, "m1", 30).split("\n") == [
+        "x" * 20,
+        "[... 1 lines, 90 characters; the whole: recall_archived refs m1 ...]",
+        "x" * 10,
+    ]
+
+
+# Summarize
+
+
+def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
+    policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
+    drawn = draw(session_of([user("go"), *chatter(60)]), policy, 0, 0, estimate)
+    sheet = summarize(drawn, drawn.tokens - 500, policy, estimate)
+    (span,) = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
+    assert sheet.tokens <= drawn.tokens - 500
+    assert (span.messages[0].seq, len(span.steps)) == (2, len(span.messages))
+    fewer = summarize_all(drawn, policy, range(len(span.steps) - 1))
+    assert fewer.tokens > drawn.tokens - 500
+    assert 10 < len(span.steps) < 54
+
+
+def test_the_work_in_progress_is_taken_only_where_it_must_be() -> None:
+    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
+    policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
+    drawn = draw(session_of([user("go"), *chatter(30), *work]), policy, 0, 0, estimate)
+    loops = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
+    assert loops
+    free = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard is None]
+    gentle = summarize(drawn, drawn.tokens - 500, policy, estimate)
+    assert all(loop in gentle.blocks for loop in loops)
+    hard = summarize(drawn, drawn.tokens - sum(b.tokens for b in free), policy, estimate)
+    assert loops[0] not in hard.blocks
+    assert loops[-1] in hard.blocks
+
+
+def test_steps_too_small_for_a_digest_stay() -> None:
+    sheet = climbed(summarize, [user("a"), assistant("b"), *TAIL])
+    assert not sheet.has_new_digests
+    assert sheet.freed == ()
+
+
+def test_a_digest_that_would_take_more_than_it_frees_is_not_planned() -> None:
+    drawn = draw(session_of([user("go"), *chatter(3), *TAIL]), BARE, 0, 0, estimate)
+    assert summarize(drawn, 0, BARE, estimate) is drawn
+    assert summarize_all(drawn, BARE, [0, 1, 2]) is drawn
+
+
+def test_a_digest_is_planned_at_half_of_what_it_replaces_at_most() -> None:
+    policy = Policy(window_tokens=10_000, index_max_tokens=1)
+    drawn = draw(session_of([user("go"), *chatter(20)]), policy, 0, 0, estimate)
+    sheet = summarize_all(drawn, policy, [0, 1, 4, 5])
+    spans = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
+    assert [(s.messages[0].seq, s.messages[-1].seq) for s in spans] == [(2, 3), (6, 7)]
+    assert [span.limit for span in spans] == [span.replaced // 2 for span in spans]
+
+
+# Merge and truncate
+
+
+def lines(count: int, kind: str) -> tuple[Item, ...]:
+    return tuple(Item(text=f"{kind} number {n} that has some words to it") for n in range(count))
+
+
+def a_digest(number: int, facts: int = 20, rules: int = 2) -> Digest:
+    sections: Sections = (
+        ("FACTS", lines(facts, "a fact")),
+        ("CONSTRAINTS", lines(rules, f"never {number}")),
+    )
+    made = Digest(number=number, first=number, last=number, messages=1, sections=sections)
+    return sized(made, estimate)
+
+
+def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BARE) -> Sheet:
+    digests = tuple(a_digest(n + 2) for n in range(count))
+    body = tuple(Digested(digest=d.number) for d in digests)
+    session = session_of(
+        [user("go"), *more], view=View(version=1, head=(Kept(seq=1),), body=body, upto=1)
+    ).model_copy(update={"digests": digests})
+    return draw(session, policy, 0, 0, estimate)
+
+
+def test_neighbouring_digests_are_merged_into_one() -> None:
+    sheet = digests_and_steps(4, TAIL)
+    merged = merge(sheet, 0, BARE, estimate)
+    block = merged.blocks[0]
+    assert isinstance(block, MergeBlock)
+    assert [digest.number for digest in block.digests] == [2, 3, 4, 5]
+    assert block.tokens == BARE.digest_limit + 4
+    assert merged.blocks[1:] == sheet.blocks[4:]
+    assert merged.freed == (("merge", sheet.tokens - merged.tokens),)
+
+
+def test_one_digest_or_small_ones_are_not_merged() -> None:
+    for sheet in (digests_and_steps(1, TAIL), digests_and_steps(0, TAIL)):
+        assert merge(sheet, 0, BARE, estimate) is sheet
+    roomy = BARE.model_copy(update={"digest_max_tokens": 5_000})
+    small = digests_and_steps(2, TAIL, roomy)
+    assert merge(small, 0, roomy, estimate) is small
+
+
+def test_digests_with_a_step_between_them_are_not_merged() -> None:
+    digests = (a_digest(2), a_digest(4))
+    body = (Digested(digest=2), Kept(seq=2), Digested(digest=4))
+    session = session_of(
+        [user("go"), assistant("between")],
+        view=View(version=1, head=(Kept(seq=1),), body=body, upto=2),
+    ).model_copy(update={"digests": digests})
+    sheet = draw(session, BARE, 0, 0, estimate)
+    assert merge(sheet, 0, BARE, estimate) is sheet
+
+
+def test_results_are_truncated_before_digests_become_thin() -> None:
+    sheet = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE)])
+    policy = BARE.model_copy(update={"preserve_recent_turns": 2})
+    first = truncate(sheet, sheet.tokens - 100, policy, estimate)
+    assert why(first) == {"truncated"}
+    assert first.blocks[0] == sheet.blocks[0]
+    assert len(cut_texts(first)[5]) < 250
+    last = truncate(sheet, 0, policy, estimate)
+    thin = last.blocks[0]
+    assert isinstance(thin, DigestBlock)
+    assert thin.thin
+    assert thin.tokens == estimate(render_digest(thin.digest, thin=True)) + 4
+    assert truncate(last, 0, policy, estimate) is last
+
+
+def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
+    session = [*used("1", "f", LARGE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
+    shown = climbed(truncate, session)
+    sheet = climbed(deduplicate, session)
+    sheet = shrink(sheet, 0, BARE, estimate)
+    sheet = truncate(sheet, 0, BARE, estimate)
+    assert why(sheet) == {"truncated", "duplicate"}
+    assert cut_texts(sheet)[3] == cut_texts(shown)[3]
+
+
+def test_requests_and_open_steps_are_not_truncated_and_small_results_stay() -> None:
+    batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
+    sheet = climbed(truncate, [*used("0", "f", "small"), user(LARGE), *batch])
+    assert cut_texts(sheet) == {}
+
+
+def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
+    rules = a_digest(2, facts=0)
+    session = session_of(
+        [user("go")], view=View(version=1, head=(Kept(seq=1),), body=(Digested(digest=2),), upto=1)
+    ).model_copy(update={"digests": (rules,)})
+    sheet = draw(session, BARE, 0, 0, estimate)
+    assert truncate(sheet, 0, BARE, estimate) is sheet

@@ -1,0 +1,244 @@
+"""Outcomes in words and numbers, as a model and a person read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.compaction.apply import apply
+from mcp_compaction.core.compaction.blocks import Sheet, SpanBlock
+from mcp_compaction.core.compaction.outcomes import freed_by_rung, restoration
+from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.compaction.receipt import (
+    offer_lines,
+    outcome_text,
+    projection_text,
+    receipt_text,
+    would_not_pay,
+)
+from mcp_compaction.core.log.steps import steps
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.model import (
+    Candidate,
+    Compaction,
+    Failed,
+    Kept,
+    Mode,
+    NothingToDo,
+    Offer,
+    Projection,
+    Receipt,
+    Refusal,
+    Replaced,
+    Tally,
+    View,
+)
+from tests.core.saying import user
+from tests.sessions import NOW, pin, session_of
+
+
+def fill(tokens: int, ratio: float = 1.0) -> Fill:
+    return Fill(
+        parts=(("messages", tokens),), by_role=(), window=200_000, ratio=ratio, precision="scaled"
+    )
+
+
+def receipt(**fields: Any) -> Receipt:
+    known: dict[str, Any] = {
+        "compaction": 4,
+        "reason": "done",
+        "at": NOW,
+        "before": 148_000,
+        "after": 61_000,
+        "window": 200_000,
+        "precision": "scaled",
+    }
+    return Receipt(**{**known, **fields})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [(0, "0"), (812, "812"), (1_000, "1.0k"), (6_149, "6.1k"), (10_000, "10k"), (148_400, "148k")],
+)
+def test_tokens_are_told_as_a_person_reads_them(tokens: int, text: str) -> None:
+    assert kilo(tokens) == text
+
+
+def test_a_receipt_is_told_in_short_lines() -> None:
+    told = receipt(
+        replaced=(Replaced(first=12, last=225, digest=3),),
+        freed=(("deduplicate", 9_000), ("shrink", 52_000), ("merge", 0), ("summarize", 26_000)),
+        tallies=(
+            Tally(kind="rules", retained=3),
+            Tally(kind="paths", retained=41, recoverable=17),
+        ),
+        shortfall="61k is above the target of 50k: held by recent steps 40k",
+        notes=("the model was down; extracted instead",),
+    )
+    assert receipt_text(told) == (
+        "c4 done: 148k -> 61k of 200k tokens (scaled). m12..m225 is now d3.\n"
+        "freed: duplicates 9.0k, old tool results 52k, old steps 26k\n"
+        "checked: rules 3/3 in view; paths 41 in view, 17 by recall; lost 0\n"
+        "shortfall: 61k is above the target of 50k: held by recent steps 40k\n"
+        "note: the model was down; extracted instead\n"
+        "window: smaller from your next step. undo: restore_context c4"
+    )
+
+
+def test_a_rule_that_nobody_pinned_is_offered_with_the_call_that_keeps_it() -> None:
+    long = "Always " + "check the staging key " * 8 + "first."
+    offered = Offer(
+        candidates=(
+            Candidate(ref="m88", text="Only the staging key."),
+            Candidate(ref="m12", text=long),
+        ),
+        more=2,
+    )
+    told = receipt_text(receipt(offer=offered)).split("\n")
+    assert told[1:-1] == offer_lines(offered)
+    assert told[1] == 'rule not pinned? m88 user: "Only the staging key."'
+    quoted, advice = told[2].removeprefix('rule not pinned? m12 user: "').split('"')
+    assert advice == "; pin it word for word from m12"
+    start = quoted.removesuffix(" …")
+    assert len(start) <= 120
+    assert long.startswith(start + " ")
+    assert told[3] == (
+        "to keep one in sight: pin_constraint with its exact words; 2 more after these"
+    )
+    assert offer_lines(Offer()) == []
+    (line, _) = offer_lines(Offer(candidates=(Candidate(ref="m1", text="绝" * 121),)))
+    assert "绝" * 120 + " …" in line
+
+
+def test_a_receipt_of_before_there_were_offers_is_still_read() -> None:
+    old = receipt().model_dump(mode="json", exclude={"offer"})
+    assert Receipt.model_validate(old) == receipt()
+
+
+def test_a_bare_receipt_is_two_lines_and_honest_about_the_window() -> None:
+    assert receipt_text(receipt()) == (
+        "c4 done: 148k -> 61k of 200k tokens (scaled).\n"
+        "window: smaller from your next step. undo: restore_context c4"
+    )
+
+
+@pytest.mark.parametrize("mode", ["hooks", "plain"])
+def test_a_window_of_the_hosts_is_never_said_to_shrink(mode: Mode) -> None:
+    done, back = (
+        receipt_text(receipt(), mode, "tax"),
+        receipt_text(receipt(kind="restore"), mode, "tax"),
+    )
+    assert done.endswith(
+        "window: the host's, and unchanged; smaller is the view that a fresh chat starts from. "
+        'Tell the user: "For a fresh window open a new chat and write: continue tax"\n'
+        "undo: restore_context c4"
+    )
+    assert "window: the host's, and unchanged; as it was is the view" in back
+    for text in (done, back):
+        assert "your next step" not in text
+
+
+@pytest.mark.parametrize(
+    "author", ["extractive", "agent", "archive, extractive", "no digest needed"]
+)
+def test_where_no_model_wrote_none_is_named(author: str) -> None:
+    assert "prose" not in receipt_text(receipt(author=author))
+
+
+def test_a_model_that_wrote_is_named() -> None:
+    told = receipt_text(receipt(author="qwen3:4b, extractive"))
+    assert "\nprose by qwen3:4b, laid onto what was extracted\n" in told
+
+
+def test_a_digest_alone_is_told_as_unchecked() -> None:
+    told = receipt(kind="digest", replaced=(Replaced(first=0, last=0, digest=1),))
+    assert receipt_text(told) == (
+        "c4 saved: your digest is kept as d1. It stands for nothing that was recorded, so it is "
+        "unchecked."
+    )
+
+
+def test_a_step_back_is_a_receipt_of_its_own() -> None:
+    session = session_of([user("go")], [pin(1, "Never push.")], view=View(version=3))
+    session = session.model_copy(update={"next_compaction": 5})
+    old = View(version=1, compaction=2, head=(Kept(seq=1),), upto=1)
+    back = restoration(session, old, ("c3", "c4"), (fill(500), fill(900)), NOW)
+    assert back == Compaction(
+        base_version=3,
+        view=old.model_copy(update={"version": 4, "compaction": 5}),
+        digests=(),
+        receipt=receipt(
+            compaction=5,
+            kind="restore",
+            reason="undo c3, c4",
+            before=500,
+            after=900,
+            pins=1,
+            notes=("undone: c3, c4",),
+        ),
+    )
+    assert outcome_text(back).split("\n")[-2:] == [
+        "window: as it was, with everything said since.",
+        "next: go on. undo: restore_context c5",
+    ]
+    forth = restoration(session, old, (), (fill(900), fill(500)), NOW)
+    assert forth.receipt.notes == ("undone: a restore",)
+
+
+def test_a_dry_run_says_that_nothing_was_changed() -> None:
+    told = Projection(
+        before=148_000,
+        after=61_000,
+        window=200_000,
+        precision="exact",
+        freed=(("shrink", 87_000),),
+        spans=((12, 40), (50, 90)),
+        shortfall="too much",
+    )
+    assert projection_text(told) == outcome_text(told)
+    assert outcome_text(told) == (
+        "dry run: 148k -> at most 61k of 200k tokens (exact). Nothing was changed.\n"
+        "would free: old tool results 87k\n"
+        "would become a digest: m12..m40, m50..m90\n"
+        "shortfall: too much"
+    )
+    bare = Projection(before=10, after=5, window=100, precision="exact")
+    assert "\n" not in projection_text(bare)
+
+
+@pytest.mark.parametrize("kind", [Refusal, NothingToDo, Failed])
+def test_other_outcomes_say_their_text(
+    kind: type[Refusal] | type[NothingToDo] | type[Failed],
+) -> None:
+    assert outcome_text(kind(text="go on.")) == "go on."
+
+
+@pytest.mark.parametrize("start", ["not compressed: ", "nothing to do: ", ""])
+def test_who_only_asks_how_things_stand_is_not_told_of_a_refusal(start: str) -> None:
+    told = would_not_pay(Refusal(text=f"{start}all is recent."))
+    assert told == "compressing now would not pay: all is recent."
+
+
+def test_a_compaction_is_told_by_its_receipt() -> None:
+    done = Compaction(base_version=0, view=View(), digests=(), receipt=receipt())
+    assert outcome_text(done, "plain", "tax") == receipt_text(receipt(), "plain", "tax")
+
+
+def test_what_a_shorter_digest_frees_more_counts_for_its_rung() -> None:
+    freed = freed_by_rung((("shrink", 100), ("summarize", 50), ("shrink", 10)), fill(0, 2.0), 200)
+    assert freed == (("shrink", 220), ("summarize", 180))
+    freed = freed_by_rung((("summarize", 50), ("merge", 10), ("truncate", 5)), fill(0), 70)
+    assert freed == (("summarize", 50), ("merge", 15), ("truncate", 5))
+    assert freed_by_rung((("shrink", 90), ("truncate", 5)), fill(0), 90) == (
+        ("shrink", 90),
+        ("truncate", 0),
+    )
+
+
+def test_a_planned_digest_that_was_never_written_is_an_error() -> None:
+    session = session_of([user("go")])
+    span = SpanBlock(steps=steps(session.messages), replaced=1, limit=1, tokens=1)
+    sheet = Sheet(head=(), head_messages=(), head_tokens=0, fixed=0, index=0, blocks=(span,))
+    with pytest.raises(ValueError, match="never written"):
+        apply(session, sheet, {}, None)

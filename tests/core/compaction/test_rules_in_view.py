@@ -1,0 +1,196 @@
+"""Every rule a user stated stands word for word in every view that a compaction leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.log.content import plain, shown_parts, words_of
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.rules import standing
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.model import Compaction, Message, Session, ShownRecord, Trimmed
+from tests.core.saying import Json, assistant, chatter, ran, results, user
+from tests.sessions import Outside, after, compress, messages_of, said, session_of
+from tests.strategies import sessions
+
+RULES = (
+    "Never push to main.",
+    "Please answer in French from now on.",
+    "Under no circumstances touch src/legacy.",
+    "No emojis in commit messages.",
+    "Ask before you delete anything.",
+    "We only deploy on Tuesdays.",
+    "Use tabs, not spaces.",
+    "- Don’t  rename   the tables",
+    "绝不修改生产数据库的内容。",
+    "Ändere niemals die Datenbank.",
+)
+FILLER = "The limiter reads the clock in the loop and counts what the tenants ask of it. "
+
+
+def view_text(session: Session, policy: Policy) -> str:
+    pieces = lay_out(session, policy.index_limit, estimate)
+    return plain(
+        "\n".join(
+            piece.text
+            if isinstance(piece, ShownRecord)
+            else "\n".join(words_of(part) for part in shown_parts(piece.message, piece.cuts))
+            for piece in pieces
+        )
+    )
+
+
+def hidden_rules(told: Sequence[Message], session: Session, policy: Policy) -> list[str]:
+    text = view_text(session, policy)
+    users = [message.text for message in told if message.role == "user"]
+    return [rule for words in users for rule in standing(words) if plain(rule) not in text]
+
+
+def long_request(rules: Sequence[str], sentences: int) -> str:
+    return "\n".join(part for rule in rules for part in (FILLER * sentences, rule))
+
+
+def work(steps: int) -> list[Json]:
+    return [m for n in range(steps) for m in ran(f"t{n}", f"ls {n}", f"file {n} " * 200)]
+
+
+def test_a_shrunk_first_request_keeps_all_its_rules() -> None:
+    rules = RULES[:7]
+    policy = Policy(window_tokens=12_000)
+    session = session_of([user(long_request(rules, 30)), *work(20), user("Go on.")])
+
+    outcome = compress(session, policy, target_percent=20.0)
+
+    assert isinstance(outcome, Compaction)
+    assert isinstance(outcome.view.head[0], Trimmed)
+    assert hidden_rules(session.messages, after(session, outcome), policy) == []
+    assert "rules 7/7 in view" in receipt_text(outcome.receipt)
+    assert "lost 0" in receipt_text(outcome.receipt)
+
+
+def test_a_rule_after_code_that_two_parts_share_is_kept() -> None:
+    """Of the second part alone, what follows the fence would be code."""
+    blocks = [
+        {"type": "text", "text": f"{FILLER * 60}\n```\ncode"},
+        {"type": "text", "text": f"{FILLER * 60}\n```\nNever push to main.\n{FILLER * 60}"},
+    ]
+    policy = Policy(window_tokens=9_000)
+    session = session_of([{"role": "user", "content": blocks}, *work(16), user("Go on.")])
+
+    outcome = compress(session, policy, target_percent=20.0)
+
+    assert isinstance(outcome, Compaction)
+    assert isinstance(outcome.view.head[0], Trimmed)
+    assert hidden_rules(session.messages, after(session, outcome), policy) == []
+
+
+def test_an_open_task_of_a_shrunk_first_request_is_shown_again() -> None:
+    task = "TODO: rotate the staging key."
+    policy = Policy(window_tokens=9_000)
+    request = f"{FILLER * 90}\n{task}\n{FILLER * 90}"
+    session = session_of([user(request), *work(16), user("Go on.")])
+
+    outcome = compress(session, policy, target_percent=20.0)
+
+    assert isinstance(outcome, Compaction)
+    assert isinstance(outcome.view.head[0], Trimmed)
+    assert plain(task) in view_text(after(session, outcome), policy)
+    assert "open tasks 1/1 in view" in receipt_text(outcome.receipt)
+
+
+def test_a_head_that_an_older_version_shrank_without_its_rules_gets_them_back() -> None:
+    policy = Policy(window_tokens=12_000)
+    session = session_of([user(long_request(RULES[:7], 30)), *work(20), user("Go on.")])
+    once = after(session, compress(session, policy, target_percent=20.0))
+    (entry,) = once.view.head
+    assert isinstance(entry, Trimmed)
+    text: Any = entry.cuts[0].shown
+    bare = text.model_copy(update={"text": text.text.partition("[...")[0]})
+    forgotten = entry.model_copy(
+        update={"cuts": (entry.cuts[0].model_copy(update={"shown": bare}),)}
+    )
+    view = once.view.model_copy(update={"head": (forgotten,)})
+    lossy = said(once.model_copy(update={"view": view}), chatter(40), len(session.messages))
+    assert hidden_rules(session.messages, lossy, policy)
+
+    outcome = compress(lossy, policy, Outside(lossy.messages), force=True)
+
+    assert isinstance(outcome, Compaction)
+    assert hidden_rules(session.messages, after(lossy, outcome), policy) == []
+
+
+def test_the_rules_of_earlier_digests_are_counted_too() -> None:
+    policy = Policy(window_tokens=3_000)
+    session = session_of([user("Fix it."), user(RULES[0]), *chatter(40), user("Go on.")])
+    once = after(session, compress(session, policy, force=True))
+    more = [user(RULES[1]), *chatter(40), user("Go on.")]
+    longer = said(once, more, len(session.messages))
+
+    outcome = compress(longer, policy, Outside(session.messages), force=True)
+
+    assert isinstance(outcome, Compaction)
+    assert "rules 2/2 in view" in receipt_text(outcome.receipt)
+
+
+@st.composite
+def told(draw: st.DrawFn) -> list[Json]:
+    """A session with rules in a long first request, between its steps and beside results."""
+    rules = st.lists(st.sampled_from(RULES), min_size=1, max_size=6)
+    messages = [user(long_request(draw(rules), draw(st.sampled_from((40, 80, 2)))) + FILLER * 20)]
+    for number in range(draw(st.integers(1, 4))):
+        messages += draw(sessions("anthropic", max_steps=5))
+        if messages[-1]["role"] == "user":
+            messages.append(assistant("I see."))
+        messages.append(user(f"{FILLER}\n{draw(st.sampled_from(RULES))}"))
+        step = ran(f"x{number}", "make", f"built {number} " * draw(st.sampled_from((1, 300))))
+        beside = draw(st.none() | st.sampled_from(RULES))
+        if beside:
+            step[1] = results((f"x{number}", "built " * 300), text=beside)
+        messages += step
+    return messages
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    told(),
+    st.sampled_from([12_000, 6_000, 3_000, 1_000]),
+    st.lists(
+        st.tuples(
+            st.integers(8, 30),
+            st.sampled_from([10.0, 40.0, None, 2.0]),
+            st.sampled_from(["summarize", "archive"]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_every_committed_compaction_has_every_stated_rule_in_view(
+    originals: list[Json], window: int, rounds: list[tuple[int, float | None, str]]
+) -> None:
+    policy = Policy(window_tokens=window, min_gain_percent=0)
+    archive = messages_of(originals)
+    session = session_of([])
+    known = 0
+    for number, (size, target, strategy) in enumerate(rounds, 1):
+        until = len(originals) if number == len(rounds) else known + size
+        session = said(session, originals[known:until], known)
+        known = min(until, len(originals))
+        outcome = compress(
+            session,
+            policy,
+            Outside(archive),
+            force=True,
+            target_percent=target,
+            strategy=strategy,
+        )
+        session = after(session, outcome)
+        assert hidden_rules(archive[:known], session, policy) == []
+        if isinstance(outcome, Compaction):
+            lost = [tally for tally in outcome.receipt.tallies if tally.kind == "rules"]
+            assert not any(tally.lost for tally in lost)

@@ -1,0 +1,242 @@
+"""What a line names stands in its source, however it is written; what is invented does not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.digest.check.evidence import Evidence
+
+AT = datetime(2026, 11, 15, 13, 56, tzinfo=UTC)
+SOURCE = Evidence(
+    [
+        (
+            "Fix /srv/app/src/api/limits.py please: the port is 8080, 20,000 requests come in, "
+            "p95=31.57ms, and the rate limiter took 148213 tokens. We met yesterday.",
+            AT,
+        ),
+        ("You said “keep the names as they are”. sha 7f3a91c2d4, PROJ-12, v3.2.1", AT),
+        ("pytest -q tests/test_a.py at 2026-11-03: twelve passed, timeout=30, retries=3", None),
+        ("see https://docs.example/limits and the module `billing.invoices`", None),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The port 8080 is taken.",
+        "port=8080",
+        "3 files were read and all 12 tests pass.",
+        "About 20k of 20000 requests",
+        "148k tokens, or about 150000",
+        "p95 is 31.6 ms, so 0.0316 s",
+        "limits.py, api/limits.py and ./src/api/limits.py changed.",
+        "sha 7F3A91C",
+        "proj-12 is done.",
+        "version 3.2 and v3.2.1",
+        "timeout 30s and retries: 3",
+        "rateLimiter and rate_limiter",
+        "`pytest tests/test_a.py` passes",
+        'the user said "keep the names ... they are"',
+        "the “happy path” works, as they said yesterday",
+        "on 14 November 2026, on 3 Nov and on 2026-11-15 at 1:56 pm",
+        "done in step 2 of 5 (m12, m14..m20, d3)",
+        "UTF-8 and Node.js, read/write, and/or, e.g. this",
+        "https://docs.example/limits/ says so",
+        "billing.invoices() was read",
+        "twelve of them, none of thirty",
+    ],
+)
+def test_what_stands_in_the_source_is_not_missed(line: str) -> None:
+    assert SOURCE.missing(line) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("port=99999", "port=99999"),
+        ("It listens on port 99999.", "port 99999"),
+        ("port 7", "port 7"),
+        ("retries=5", "retries=5"),
+        ("workers=3", "workers=3"),
+        ("version 4", "version 4"),
+        ("v3.2.2", "v3.2.2"),
+        ("50% done", "50%"),
+        ('it says "port=99999"', "port=99999"),
+        ("21 files", "21"),
+        ("1,867 lines", "1867"),
+        ("7.5 ms", "7.5 ms"),
+        ("oauth.py", "oauth.py"),
+        ("src/auth/limits.py", "src/auth/limits.py"),
+        ("sha 8f3a91c", "8f3a91c"),
+        ("PROJ-13", "PROJ-13"),
+        ("delete_prod was called", "delete_prod"),
+        ("dropTables ran", "dropTables"),
+        ("it ran with --force", "--force"),
+        ("mallory@example.com asked for it", "mallory@example.com"),
+        ("https://evil.example/x", "https://evil.example/x"),
+        ("`rm -rf /`", "`rm -rf /`"),
+        ('he said "delete all the names"', '"delete all the names"'),
+        ("on 2026-11-09", "2026-11-09"),
+        ("the release of 20 December", "20 December"),
+        ("order 1234567890123456789", "1234567890123456789"),
+    ],
+)
+def test_what_is_invented_is_missed(line: str, missing: str) -> None:
+    assert any(missing in found for found in SOURCE.missing(line)), SOURCE.missing(line)
+
+
+def test_a_small_number_has_to_stand_near_its_key() -> None:
+    texts = ["The port is 8080.", "Fine.", "Yes.", "It took 7 tries."]
+    assert Evidence([(text, None) for text in texts]).missing("port 7") == ("port 7",)
+    assert Evidence([(text, None) for text in texts[2:]]).missing("7 tries, port 7") == ()
+
+
+def missing(line: str, *texts: str) -> tuple[str, ...]:
+    return Evidence([(text, None) for text in texts]).missing(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("port 8081", ("Port 8080 is taken. I'll use 8081 instead.",)),
+        ("port 8443", ("port 3000 is taken", "Which port should it be?", "8443, please.")),
+        ("It listens on port 8080", ("the port is 3000", "curl http://localhost:8080/health")),
+        ("the timeout is now 60", ("The timeout was 30; we changed it to 60.",)),
+        ("moved from port 80 to 8080", ("The port went from 80 to 8080.",)),
+        ("api on port 8081", ("port 3000 is taken", "ports: web 8080, api 8081")),
+        ("timeout=30s", ("timeout: 30000 ms",)),
+        ("retries: 5", ("retries=3", "Set it to five: no, 5 retries")),
+        ("port `8080`, workers = 4", ('{"port": 8080, "workers": 4}',)),
+        ("workers: 16", ("PORT=8080 WORKERS=16",)),
+        ("retries = 25", ("const maxRetries = 25; retries = 3",)),
+        ("n=25", ("run it with n = 25",)),
+        ("def foo is at line 42", ('File "a.py", line 10', "41 x\n42 def foo()")),
+        ("version 3.12", ("version 2 is old", "Python 3.12.1 is here")),
+        ("a budget of 750", ("budget is 500 EUR", "now I can spend 750")),
+        ("port 8080", ("8080 of them came in, " * 300 + "port 3000",)),
+    ],
+)
+def test_a_number_of_a_setting_may_be_given_to_it_in_other_words(
+    line: str, texts: tuple[str, ...]
+) -> None:
+    assert missing(line, *texts) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("port=99999", "port=99999"),
+        ("The port is 99999", "port 99999"),
+        ("the port was set to 99999", "port 99999"),
+        ("the port was changed to 99999", "port 99999"),
+        ("listening at port 99999", "port 99999"),
+        ("port: `99999`", "port 99999"),
+        ("port (99999)", "port 99999"),
+        ("port → 99999", "port 99999"),
+        ("moved from port 8080 to 99999", "port 99999"),
+        ("port = 7", "port=7"),
+        ("the port was set to 4", "port 4"),
+        ("on port 3", "port 3"),
+        ("the retry limit is 8080", "limit 8080"),
+        ("limit: 99999", "limit 99999"),
+        ("max_size=99999", "max_size=99999"),
+        ("n=99999", "n=99999"),
+    ],
+)
+def test_a_number_of_something_else_is_not_that_of_a_setting(line: str, found: str) -> None:
+    said = (
+        "The retry limit is 3 and the port is 8080; order 99999 failed.",
+        "It took 7 tries until day 4, with max_size=2 and n=5.",
+    )
+    source = Evidence([(text, None) for text in said])
+    assert source.missing(line) == source.missing(line) == (found,)
+
+
+def calls_made(check: Callable[[], object]) -> int:
+    """How many functions a check calls."""
+    made = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        check()
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+def calls_for(lines: Sequence[str], texts: int) -> int:
+    source = Evidence([(f"The port {n} and the size {n} are in use.", None) for n in range(texts)])
+
+    def check() -> None:
+        for line in lines:
+            source.missing(line)
+
+    check()  # prepares the source
+    return calls_made(check)
+
+
+def test_what_is_read_of_a_source_is_read_once_however_many_numbers_are_looked_up() -> None:
+    lines = [f"port {n} and size={n}" for n in range(20)]
+    assert calls_for(lines, texts=400) < 1.5 * calls_for(lines, texts=40)
+
+
+@pytest.mark.parametrize("named", ["foo_{}", "port {}", '"three words {}"', "2026-01-02 a{}b"])
+def test_a_line_that_names_thousands_of_things_costs_no_more_than_a_long_one(named: str) -> None:
+    long, longer = (" ".join(map(named.format, range(n))) for n in (1_000, 10_000))
+    assert calls_for([longer], texts=5) < 1.5 * calls_for([long], texts=5)
+
+
+def test_of_many_dated_lines_only_some_are_read_for_days_in_words() -> None:
+    def calls_to_prepare(texts: int) -> int:
+        log = "".join(f"{n} of them came on 3 November\n" for n in range(100))
+        source = Evidence([(f"{log}in text {n}", AT + timedelta(n)) for n in range(texts)])
+        return calls_made(lambda: source.missing("on 3 November and on 2026-11-15"))
+
+    assert calls_to_prepare(100) < 1.5 * calls_to_prepare(20)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_held"),
+    [
+        ("on 3 November 2026", True),
+        ("on November 5th", True),
+        ("on 5 November 2026", True),
+        ("since 2026-11-10", True),
+        ("on 14 November", True),
+        ("on 6 November", False),
+        ("on 4 November 2026", False),
+        ("on 2025-11-03", False),
+    ],
+)
+def test_a_day_is_one_that_was_written_in_figures_or_in_words(line: str, is_held: bool) -> None:
+    twice = "We met on 5 November and again yesterday.\n"
+    source = Evidence([(f"{twice}{twice}", AT), ("2026-11-03T12:00 up, 2026-99-99 odd", None)])
+    assert (source.missing(line) == ()) is is_held
+
+
+@pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59", "2026-11-15"])
+def test_times_at_the_ends_of_the_calendar_and_without_a_zone_are_no_trouble(at: str) -> None:
+    said = Evidence([("We met yesterday.", datetime.fromisoformat(at))])
+    assert said.missing("on 2026-11-09") == ("on 2026-11-09",)
+
+
+@given(st.text(max_size=200))
+def test_a_text_always_stands_in_itself(text: str) -> None:
+    assert Evidence([(text, None)]).missing(text) == ()
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_any_line_can_be_held_against_any_source(line: str, source: str) -> None:
+    Evidence([(source, AT)]).missing(line)

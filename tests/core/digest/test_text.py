@@ -1,0 +1,288 @@
+"""Digests as text and back, fitted to a size, merged with nothing reworded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.digest.text import (
+    MUST_STAY,
+    Sections,
+    as_sections,
+    fit,
+    join,
+    label,
+    merge,
+    merge_index,
+    parse_digest,
+    plain,
+    render_digest,
+    sized,
+)
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.model import SECTION_NAMES, Digest, IndexItem, Item, SectionName
+from tests.sessions import NOW
+
+WHOLE = """[digest d3 of m12..m40; a record, not instructions]
+PROGRESS
+- done: the parser (m12)
+FACTS
+- the limit is 20,000 (m14, m15)
+CONSTRAINTS
+- "Never push to main." (m13)"""
+
+
+def digest(number: int = 1, **fields: Any) -> Digest:
+    known: dict[str, Any] = {"first": 1, "last": 9, "messages": 9, "sections": ()}
+    return Digest(number=number, **{**known, **fields})
+
+
+def lines(*texts: str) -> tuple[Item, ...]:
+    return tuple(Item(text=text) for text in texts)
+
+
+SECTIONS: Sections = (
+    ("PROGRESS", (Item(text="done: the parser", refs=("m12",)),)),
+    ("FACTS", (Item(text="the limit is 20,000", refs=("m14", "m15")),)),
+    ("CONSTRAINTS", (Item(text="Never push to main.", refs=("m13",), provenance="verbatim"),)),
+)
+
+
+def test_a_digest_is_labelled_as_a_record_and_quotes_what_was_said() -> None:
+    shown = digest(3, first=12, last=40, messages=29, sections=SECTIONS)
+    assert render_digest(shown) == WHOLE
+
+
+def test_a_thin_digest_holds_only_what_must_stay() -> None:
+    shown = digest(3, first=12, last=40, messages=29, sections=SECTIONS)
+    first, *rest = WHOLE.split("\n")
+    assert render_digest(shown, thin=True).split("\n") == [first, *rest[-2:]]
+
+
+def test_a_label_says_when_it_was() -> None:
+    assert ", 2026-11-15 12:00 to 12:00; a record" in label(digest(began=NOW, ended=NOW))
+    later = NOW + timedelta(days=1)
+    assert ", 2026-11-15 12:00 to 2026-11-16 12:00; a" in label(digest(began=NOW, ended=later))
+
+
+def test_a_superseded_line_says_so() -> None:
+    shown = digest(sections=(("FACTS", (Item(text="x", superseded=True),)),))
+    assert render_digest(shown).endswith("- x [superseded]")
+
+
+words = st.text("abc xyz,-", min_size=3, max_size=30).map(str.strip).filter(lambda t: len(t) > 2)
+plain_words = words.filter(lambda text: text[0] not in "-," and "  " not in text)
+items = st.builds(
+    Item,
+    text=plain_words,
+    refs=st.lists(st.integers(1, 99).map(lambda n: f"m{n}"), max_size=3, unique=True).map(tuple),
+    provenance=st.sampled_from(["verbatim", "summarized"]),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(SECTION_NAMES), st.lists(items, min_size=1, max_size=4)),
+)
+def test_what_is_rendered_is_parsed_back(found: dict[SectionName, list[Item]]) -> None:
+    sections = as_sections(found)
+    body = "\n".join(render_digest(digest(sections=sections)).split("\n")[1:])
+    assert parse_digest(body, "agent").sections == sections
+
+
+def test_headings_are_read_as_models_write_them() -> None:
+    text = """did a thing
+## Decisions:
+1. use Redis
+**OPEN**
+* [ ] tests (m3..m5)
+• docs
+
+Unknown
+next:
+ - ship (m4,m5)
+- "
+"""
+    draft = parse_digest(text, "agent")
+    assert draft.author == "agent"
+    assert [(name, [item.text for item in found]) for name, found in draft.sections] == [
+        ("PROGRESS", ["did a thing"]),
+        ("DECISIONS", ["use Redis"]),
+        ("OPEN", ["[ ] tests", "docs", "Unknown"]),
+        ("NEXT", ["ship", '"']),
+    ]
+    assert draft.items("OPEN")[0].refs == ("m3", "m5")
+    assert draft.items("NEXT")[0].refs == ("m4", "m5")
+    assert draft.items("FACTS") == ()
+
+
+def test_what_must_stay_stays_at_no_room_at_all() -> None:
+    sections: Sections = (
+        ("FACTS", lines("a fact")),
+        ("OPEN", lines("a", "b")),
+        ("CONSTRAINTS", lines("never c")),
+    )
+    kept = fit(sections, -50, estimate)
+    assert kept == (("OPEN", lines("a", "b")), ("CONSTRAINTS", lines("never c")))
+
+
+def test_no_section_crowds_out_the_others() -> None:
+    sections: Sections = (
+        ("PROGRESS", lines(*(f"step {n}" for n in range(50)))),
+        ("DECISIONS", lines("use Redis")),
+        ("FACTS", lines("the limit is 5")),
+    )
+    kept = dict(fit(sections, 60, estimate))
+    assert kept["DECISIONS"] == lines("use Redis")
+    assert kept["FACTS"] == lines("the limit is 5")
+    assert kept["PROGRESS"] == sections[0][1][: len(kept["PROGRESS"])]
+
+
+def test_a_small_line_is_kept_after_one_that_does_not_fit() -> None:
+    sections: Sections = (("FACTS", lines("word " * 100, "small")),)
+    assert fit(sections, 12, estimate) == (("FACTS", lines("small")),)
+
+
+@given(
+    st.dictionaries(st.sampled_from(SECTION_NAMES), st.lists(items, min_size=1, max_size=9)),
+    st.integers(0, 200),
+)
+def test_fitting_keeps_order_and_size_and_never_drops_what_must_stay(
+    found: dict[SectionName, list[Item]], limit: int
+) -> None:
+    sections = as_sections(found)
+    kept = fit(sections, limit, estimate)
+    for name, original in sections:
+        left = list(dict(kept).get(name, ()))
+        assert [item for item in original if item in left] == left or len(left) <= len(original)
+        if name in MUST_STAY:
+            assert left == list(original)
+    if not any(name in MUST_STAY for name, _ in sections):
+        shown = digest(sections=kept)
+        body = "\n".join(render_digest(shown).split("\n")[1:])
+        assert estimate(body) <= limit
+
+
+def test_joining_says_each_thing_once() -> None:
+    first: Sections = (("FACTS", lines("The limit is 5.")),)
+    second: Sections = (
+        ("FACTS", lines("the  limit is 5", "new")),
+        ("OPEN", lines("the limit is 5")),
+    )
+    assert join(first, first) == first
+    # Where it must stay, whatever section the other says it in.
+    assert join(first, second) == (("FACTS", lines("new")), ("OPEN", lines("the limit is 5")))
+
+
+def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
+    old = digest(
+        1,
+        first=2,
+        last=20,
+        messages=19,
+        sections=(
+            ("FACTS", lines("old fact")),
+            ("OPEN", lines("task a")),
+            ("CONSTRAINTS", lines("never x")),
+        ),
+        index=(IndexItem(kind="command", text="pytest", note="exit 1", refs=("m3",)),),
+        began=NOW,
+        merged=(7,),
+        checked=False,
+    )
+    new = digest(
+        4,
+        first=25,
+        last=30,
+        messages=6,
+        sections=(
+            ("FACTS", lines("new fact")),
+            ("OPEN", lines("task b")),
+            ("CONSTRAINTS", lines("never y")),
+        ),
+        index=(IndexItem(kind="command", text="pytest", note="exit 0", refs=("m26",)),),
+        author="claude",
+        ended=NOW,
+    )
+    merged = merge([old, new], 5, 500, estimate)
+    assert merged == sized(
+        Digest(
+            number=5,
+            first=2,
+            last=30,
+            messages=25,
+            sections=(
+                ("FACTS", lines("new fact", "old fact")),
+                ("OPEN", lines("task b", "task a")),
+                ("CONSTRAINTS", lines("never y", "never x")),
+            ),
+            index=(IndexItem(kind="command", text="pytest", note="exit 0", refs=("m3", "m26")),),
+            author="claude",
+            checked=False,
+            began=NOW,
+            ended=NOW,
+            merged=(7, 1, 4),
+        ),
+        estimate,
+    )
+    tight = merge([old, new], 5, 1, estimate)
+    assert [name for name, _ in tight.sections] == ["OPEN", "CONSTRAINTS"]
+    assert [len(found) for _, found in tight.sections] == [2, 2]
+
+
+def test_a_merged_digest_keeps_to_its_limit() -> None:
+    many = [
+        digest(n, sections=(("FACTS", lines(*(f"fact {n} of {k}" for k in range(30)))),))
+        for n in range(4)
+    ]
+    assert merge(many, 9, 200, estimate).tokens <= 200
+
+
+def test_a_thing_met_again_without_a_note_keeps_its_note() -> None:
+    old = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m2"))
+    new = IndexItem(kind="file", text="a.py", refs=("m7", "m8", "m9"))
+    expected = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m8", "m9"))
+    assert merge_index([[old], [new]]) == (expected,)
+
+
+def test_lines_are_compared_without_case_spaces_and_end_marks() -> None:
+    assert plain(' "Never  PUSH\nto main."! ') == "never push to main"
+
+
+def test_a_rule_that_a_draft_repeats_elsewhere_stays_where_it_must() -> None:
+    rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
+    draft: Sections = (("FACTS", (Item(text="Never push to main."),)),)
+    assert join((("CONSTRAINTS", (rule,)),), draft) == (("CONSTRAINTS", (rule,)),)
+
+
+def test_a_decision_without_a_ref_is_as_new_as_its_digest() -> None:
+    old = digest(1, first=1, last=20).model_copy(
+        update={
+            "sections": (
+                ("DECISIONS", (Item(text="We use SQLite instead of Postgres.", refs=("m5",)),)),
+            )
+        }
+    )
+    for refs in ((), ("d2",)):
+        new = digest(2, first=21, last=40).model_copy(
+            update={
+                "sections": (
+                    ("DECISIONS", (Item(text="We use Postgres instead of SQLite.", refs=refs),)),
+                )
+            }
+        )
+        merged = merge([old, new], 3, 500, estimate)
+        assert [(i.text, i.superseded) for i in merged.items("DECISIONS")] == [
+            ("We use Postgres instead of SQLite.", False),
+            ("We use SQLite instead of Postgres.", True),
+        ]
+
+
+def test_headings_of_other_words_find_their_section_and_are_never_items() -> None:
+    text = "## Decisions\n- form A\n## Open tasks\n- ask the bank\n## Odds and ends, really\n- x"
+    draft = parse_digest(text, "agent")
+    assert [item.text for item in draft.items("DECISIONS")] == ["form A"]
+    assert [item.text for item in draft.items("OPEN")] == ["ask the bank"]
+    assert [item.text for item in draft.items("PROGRESS")] == ["x"]

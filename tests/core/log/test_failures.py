@@ -1,0 +1,95 @@
+"""What tools answered, reduced to why it failed and how it ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_compaction.core.log.failures import causes, ending, is_failure
+from mcp_compaction.model import ToolResult
+
+
+def answer(text: str, is_error: bool = False) -> ToolResult:
+    return ToolResult(call="a", text=text, is_error=is_error)
+
+
+PYTHON = """Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+    f()
+KeyError: 'a'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 9, in <module>
+    g()
+app.errors.ConfigError: tenant_id is missing
+"""
+JAVA = """Exception in thread "main" java.lang.RuntimeException: boot
+\tat a.B.c(B.java:3)
+Caused by: java.io.IOException: disk
+\tat x.Y.z(Y.java:9)
+Caused by: java.nio.file.NoSuchFileException: /etc/app.yml
+\t... 12 more"""
+
+
+ONE = "Traceback (most recent call last):\n  File x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (PYTHON, "app.errors.ConfigError: tenant_id is missing"),
+        (JAVA, "java.nio.file.NoSuchFileException: /etc/app.yml"),
+        ('Exception in thread "main" a.StateError: x\n\tat a.B(B.java:3)', "a.StateError: x"),
+        (
+            "/app.js:3\nTypeError: x is no function\n    at get (/a:3)",
+            "TypeError: x is no function",
+        ),
+        (
+            "thread 'main' panicked at a.rs:4:5:\nod 7\nnote",
+            "thread 'main' panicked at a.rs:4:5: od 7",
+        ),
+        ("panic: runtime error: bad\n\ngoroutine 1 [running]:", "panic: runtime error: bad"),
+        ("error[E0382]: borrow\n --> a.rs\nerror: could not compile `f`", "error[E0382]: borrow"),
+        ("a.ts(3,5): error TS2322: bad\nb.ts(3,5): error TS1: c", "a.ts(3,5): error TS2322: bad"),
+        (f"{ONE}?? odd\nKeyError: 'x'", "KeyError: 'x'"),
+        (f"{ONE}OSError: y", "OSError: y"),
+        (f"{ONE}\n  cut off", ""),
+        ("collecting\nE       AssertionError: assert 3 == 4", "AssertionError: assert 3 == 4"),
+        ("bash: make: command not found\nexit code 127", "bash: make: command not found"),
+        ("3 failed\nexit code 1", ""),
+        ("exit code 1", ""),
+        ("    except KeyError: pass\n    raise ValueError: bad", ""),
+        ("all is well", ""),
+    ],
+)
+def test_an_answer_is_reduced_to_its_cause(text: str, cause: str) -> None:
+    assert causes(answer(text)) == ((cause,) if cause else ())
+
+
+def test_each_failed_test_is_a_cause() -> None:
+    text = "FAILED a.py::one - x\nFAILED a.py::two - y\n2 failed in 1s"
+    assert causes(answer(text)) == ("FAILED a.py::one - x", "FAILED a.py::two - y")
+
+
+def test_an_error_without_a_sign_is_told_by_its_first_words() -> None:
+    assert causes(answer("exit code 2\nno such file\nmore", is_error=True)) == ("no such file",)
+    assert causes(answer("", is_error=True)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "failed"),
+    [
+        ("== 3 failed, 12 passed in 1s ==\nexit code 1", "exit 1, 3 failed, 12 passed in 1s", True),
+        ("BUILD FAILED in 3s", "BUILD FAILED in 3s", True),
+        ("BUILD SUCCESSFUL in 3s", "BUILD SUCCESSFUL in 3s", False),
+        ("make: *** [all] Error 2\nexit code 2", "exit 2, make: *** [all] Error 2", True),
+        ("error: could not compile `foo`", "error: could not compile `foo`", True),
+        ("10 examples, 2 failures", "10 examples, 2 failures", True),
+        ("Success: no issues found in 3 files", "Success: no issues found in 3 files", False),
+        ("hello", "", False),
+    ],
+)
+def test_a_run_is_summed_up_by_its_own_last_line(text: str, how: str, failed: bool) -> None:
+    assert ending(answer(text)) == how
+    assert is_failure(answer(text)) is failed

@@ -1,0 +1,60 @@
+"""The outline of a session, and what makes a moment a good one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.log.outline import Passage, boundary_cues, outline
+from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
+from tests.sessions import messages_of
+
+Json = dict[str, Any]
+
+
+def test_an_outline_has_a_passage_for_each_request() -> None:
+    long = "please " + "do very much " * 20
+    messages = messages_of(
+        [
+            assistant("hello"),
+            user("Fix the  tests. Soon."),
+            *ran("1", "ls", "x"),
+            user(long),
+            user(""),
+        ]
+    )
+    sizes = [message.tokens for message in messages]
+    assert outline(messages) == (
+        Passage(first=1, last=1, about="before the first request", tokens=sizes[0]),
+        Passage(first=2, last=4, about="Fix the tests.", tokens=sum(sizes[1:4])),
+        Passage(
+            first=5,
+            last=5,
+            about="please do very much do very much do very much do very much …",
+            tokens=sizes[4],
+        ),
+        Passage(first=6, last=6, about="", tokens=sizes[5]),
+    )
+    assert outline(()) == ()
+
+
+@pytest.mark.parametrize(
+    ("session", "cues"),
+    [
+        (ran("1", "pytest", "5 passed in 1s"), ["tests green"]),
+        (ran("1", "pytest", "1 failed, 4 passed"), []),
+        (ran("1", "git -C . commit -m x", "[main 1] x"), ["commit made"]),
+        (ran("1", "git commit", "nothing to commit\nexit code 1"), []),
+        ([call("1", "Bash", command="git commit"), failed("1", "no")], []),
+        (planned("1", ("a", "completed"), ("b", "completed")), ["todo closed"]),
+        (planned("1", ("a", "completed"), ("b", "cancelled")), ["todo closed"]),
+        (planned("1", ("a", "completed"), ("b", "pending")), []),
+        (planned("1"), []),
+        (used("1", "Read", "5 passed"), []),
+        ([results(("ghost", "5 passed"))], []),
+        ([*ran("1", "pytest", "5 passed"), user("a"), user("b"), user("c")], []),
+    ],
+)
+def test_the_last_steps_give_the_cues(session: list[Json], cues: list[str]) -> None:
+    assert list(boundary_cues(messages_of(session))) == cues

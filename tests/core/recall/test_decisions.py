@@ -1,0 +1,359 @@
+"""What did we decide: the decision that stands first, what it replaced marked, the rest after."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.recall.decisions import asks_for_decision, decisions_first
+from mcp_compaction.model import Hit
+
+START = datetime(2026, 11, 1, 9, tzinfo=UTC)
+
+
+def hit(ref: str, role: str, text: str, session: str = "s", minutes: int | None = None) -> Hit:
+    at = START + timedelta(minutes=int(ref[1:]) if minutes is None else minutes)
+    return Hit(session=session, ref=ref, role=role, text=text, at=at)
+
+
+def user(number: int, text: str) -> Hit:
+    return hit(f"m{number}", "user", text)
+
+
+def agent(number: int, text: str) -> Hit:
+    return hit(f"m{number}", "assistant", text)
+
+
+def order(about: str, *hits: Hit) -> list[str]:
+    found = decisions_first(hits, about.split())
+    return [f"{h.ref} {h.note}".strip() for h in found]
+
+
+ASKED = [
+    "what did we decide about the database?",
+    "What have we decided on for retries",
+    "which queue did we pick",
+    "which hotel did we choose in Lisbon?",
+    "did we go with Postgres?",
+    "have we settled on a name?",
+    "what was the decision about caching",
+    "what did we agree on for Sunday",
+    "why did we choose pnpm?",
+    "why did we go with trains",
+    "why are we going with trains",
+    "remind me what we decided about auth",
+    "what was decided about the logo?",
+    "was the menu agreed on?",
+    "decision retry policy",
+    "the final decision on tabs",
+    "what did we end up with for the venue",
+]
+NOT_ASKED = [
+    "the tests decided to fail",
+    "where is the retry policy implemented",
+    "decision tree depth parameter",
+    "she decided to move to Boston",
+    "error in the settlement service",
+    "what did the tool print",
+    "how do we run the migration",
+    "how do we pick a leader",
+    "did we optimize the query",
+    "",
+]
+
+
+@pytest.mark.parametrize("query", ASKED)
+def test_a_question_for_a_decision_is_heard(query: str) -> None:
+    assert asks_for_decision(query)
+
+
+@pytest.mark.parametrize("query", NOT_ASKED)
+def test_another_question_asks_for_no_decision(query: str) -> None:
+    assert not asks_for_decision(query)
+
+
+def test_the_newer_decision_stands_on_top_and_the_older_is_marked() -> None:
+    assert order(
+        "store",
+        agent(2, "The store could be Postgres or SQLite."),
+        user(3, "Use Postgres for the store."),
+        user(40, "Switch to SQLite instead of Postgres for the store."),
+    ) == ["m40", "m3 superseded by m40", "m2"]
+
+
+def test_choosing_anew_for_the_same_thing_replaces_without_saying_so() -> None:
+    assert order(
+        "store",
+        user(3, "Use Postgres for the store."),
+        user(40, "We'll use SQLite for the store."),
+    ) == ["m40", "m3 superseded by m40"]
+
+
+@pytest.mark.parametrize(
+    ("about", "older", "newer"),
+    [
+        ("auth", "For auth let's go with JWT.", "Let's switch to sessions for auth."),
+        (
+            "package manager",
+            "We use npm as the package manager.",
+            "Let's move to pnpm as our package manager.",
+        ),
+        (
+            "hotel",
+            "Let's book the Hotel Aurora in Porto.",
+            "Ok, then let's book the Casa Azul hotel instead.",
+        ),
+        ("flight", "We'll take the morning flight.", "Actually, let's take the evening flight."),
+        ("dates", "We'll use ISO for every date.", "No, make it epoch millis for each date."),
+    ],
+)
+def test_what_sounds_like_a_change_of_the_thing_asked_for_is_one(
+    about: str, older: str, newer: str
+) -> None:
+    assert order(about, user(3, older), user(9, newer)) == ["m9", "m3 superseded by m9"]
+
+
+@pytest.mark.parametrize(
+    ("about", "older", "newer"),
+    [
+        ("build", "Use Docker for the build.", "Switch from yarn to pnpm for the build."),
+        ("cache", "Use Redis for the cache.", "Actually, use an LRU map for the cache keys."),
+        ("cache", "Use Redis for the cache.", "Actually, let's also pick Varnish as a cache."),
+    ],
+)
+def test_a_change_of_something_else_leaves_the_older_one_standing(
+    about: str, older: str, newer: str
+) -> None:
+    assert set(order(about, user(3, older), user(9, newer))) == {"m3", "m9"}
+
+
+def test_two_subjects_do_not_replace_each_other() -> None:
+    hits = (user(3, "Use Postgres for the store."), user(9, "Use Redis for the cache."))
+    assert order("store", *hits) == ["m3", "m9"]
+    assert order("cache", *hits) == ["m9", "m3"]
+    assert order("", *hits) == ["m9", "m3"]
+
+
+def test_two_things_for_what_has_room_for_both_stand_together() -> None:
+    assert order(
+        "tests",
+        user(3, "We use pytest for the tests."),
+        user(9, "We use Hypothesis for the tests."),
+    ) == ["m9", "m3"]
+    assert order(
+        "lint job",
+        user(3, "We use ruff for the lint job."),
+        user(9, "We also use import-linter for the lint job."),
+    ) == ["m9", "m3"]
+
+
+def test_what_was_taken_back_altogether_leaves_the_taking_back_on_top() -> None:
+    assert order(
+        "celery",
+        user(3, "We'll use Celery for the nightly export."),
+        agent(5, "Celery is installed."),
+        user(30, "Let's not use Celery after all."),
+    ) == ["m30", "m3 superseded by m30", "m5"]
+
+
+def test_going_back_puts_the_first_choice_on_top_again() -> None:
+    assert order(
+        "store",
+        user(3, "Use Postgres for the store."),
+        user(20, "We switch to MySQL instead of Postgres."),
+        user(50, "We go back to Postgres."),
+    ) == ["m50", "m20 superseded by m50", "m3 superseded by m20"]
+    assert order(
+        "store",
+        user(3, "Use Postgres for the store."),
+        user(20, "We'll use MySQL for the store."),
+        user(50, "We go back to Postgres."),
+    ) == ["m50", "m20 superseded by m50", "m3 superseded by m20"]
+
+
+def test_what_one_returns_to_is_not_superseded_by_it() -> None:
+    assert order(
+        "store",
+        user(3, "Use Postgres for the store."),
+        user(50, "We go back to Postgres."),
+        user(60, "We go back to cron for the jobs."),
+    ) == ["m3", "m50", "m60"]
+
+
+def test_a_proposal_is_no_decision_until_it_is_accepted() -> None:
+    proposal = agent(4, "I suggest we use Kafka for the event bus.")
+    question = user(3, "What should the event bus be?")
+    assert order("event bus", question, proposal) == ["m3", "m4"]
+    assert order("event bus", question, proposal, user(5, "Yes, do that.")) == ["m4", "m3", "m5"]
+    refused = user(5, "Not yet, the event bus can wait.")
+    assert order("event bus", question, proposal, refused) == ["m3", "m4", "m5"]
+
+
+def test_advice_against_the_users_choice_does_not_replace_it() -> None:
+    assert order(
+        "store",
+        agent(9, "I'd go with SQLite for the store."),
+        user(3, "Use Postgres for the store."),
+    ) == ["m3", "m9"]
+
+
+def test_what_an_assistant_means_to_do_does_not_replace_the_users_choice() -> None:
+    assert order(
+        "store",
+        user(3, "Use Postgres for the store."),
+        agent(9, "I'll use SQLite for the store."),
+    ) == ["m3", "m9"]
+
+
+def test_an_assistant_who_repeats_the_users_choice_stands_below_it() -> None:
+    assert order(
+        "store",
+        agent(4, "Understood: we'll use Postgres for the store."),
+        user(3, "Use Postgres for the store."),
+    ) == ["m3", "m4"]
+
+
+def test_an_assistants_report_of_a_choice_counts() -> None:
+    assert order(
+        "venue",
+        user(2, "Is the venue near the lake?"),
+        agent(9, "You picked the boathouse for the venue."),
+    ) == ["m9", "m2"]
+
+
+def test_an_answer_is_about_what_was_asked() -> None:
+    assert order(
+        "currency",
+        user(9, "The currency list is long."),
+        agent(3, "Which currency should invoices use?"),
+        user(4, "Let's go with euros."),
+    ) == ["m4", "m9", "m3"]
+
+
+def test_a_trip_is_planned_and_planned_anew() -> None:
+    assert order(
+        "trip",
+        user(2, "Any ideas for the May trip?"),
+        user(5, "Let's go with Lisbon for the trip."),
+        user(60, "On second thought, let's go with Porto instead of Lisbon for the trip."),
+    ) == ["m60", "m5 superseded by m60", "m2"]
+
+
+def test_a_booking_is_a_decision_and_cancelling_takes_it_back() -> None:
+    assert order(
+        "Aurora",
+        user(5, "We booked the Hotel Aurora."),
+        agent(6, "The Aurora has a pool."),
+        user(44, "We cancelled the Hotel Aurora."),
+    ) == ["m44", "m5 superseded by m44", "m6"]
+
+
+def test_scrap_that_means_what_was_just_said_and_not_what_is_far() -> None:
+    plan = user(5, "Let's take the night train to Vienna.")
+    assert order("Vienna train", plan, user(7, "Scrap that.")) == ["m7", "m5 superseded by m7"]
+    assert order("Vienna train", plan, user(90, "Scrap that.")) == ["m5", "m90"]
+    assert order("Vienna train", user(7, "Scrap that."), agent(8, "The train is gone.")) == [
+        "m7",
+        "m8",
+    ]
+
+
+def test_the_decisions_of_a_digest_count() -> None:
+    digest = hit("d1", "digest", "DECISIONS: Use Postgres for the store.\nTabs it is.", minutes=20)
+    told = agent(2, "The store is slow.")
+    assert order("store", told, digest) == ["d1", "m2"]
+    later = user(40, "Switch to SQLite instead of Postgres for the store.")
+    assert order("store", told, digest, later) == ["m40", "d1 superseded by m40", "m2"]
+
+
+def test_a_digest_does_not_replace_what_was_said_before_it_was_written() -> None:
+    digest = hit("d1", "digest", "DECISIONS: Use Postgres for the store.", minutes=99)
+    first = user(3, "Use Postgres for the store.")
+    later = user(40, "Switch to SQLite instead of Postgres for the store.")
+    assert order("store", digest, first, later) == [
+        "m40",
+        "d1 superseded by m40",
+        "m3 superseded by m40",
+    ]
+    assert order("store", digest, first) == ["m3", "d1"]
+    assert order("store", digest, later) == ["d1", "m40"]
+
+
+def test_only_the_decisions_of_a_digest_are_decisions() -> None:
+    facts = hit("d1", "digest", "FACTS: we use Postgres for the store.")
+    assert order("store", agent(3, "The store is slow."), facts) == ["m3", "d1"]
+
+
+def test_a_decision_of_another_session_is_named_with_it() -> None:
+    old = hit("m7", "user", "Use yarn for the build.", session="june", minutes=1)
+    new = hit("m2", "user", "We switched from yarn to pnpm for the build.", session="july")
+    assert order("build", old, new) == ["m2", "m7 superseded by m2 in session july"]
+
+
+def test_without_times_the_numbers_tell_what_was_later() -> None:
+    hits = [
+        h.model_copy(update={"at": None})
+        for h in (
+            user(40, "Switch to SQLite instead of Postgres for the store."),
+            user(3, "Use Postgres for the store."),
+            hit("d1", "digest", "DECISIONS: Keep the store in one file."),
+        )
+    ]
+    assert order("store", *hits)[-1] == "m3 superseded by m40"
+
+
+def test_the_decision_that_says_more_of_the_subject_comes_first() -> None:
+    assert order(
+        "retry policy of the payments client",
+        user(3, "We settled on three retries for the payments client retry policy."),
+        user(9, "Use httpx for the client."),
+        hit("m11", "tool", "we decided on the payments client"),
+        hit("p1", "pin", "We decided on the payments client."),
+    ) == ["m3", "m9", "m11", "p1"]
+
+
+def test_a_passage_that_decides_anew_within_itself_stands() -> None:
+    both = user(3, "Use Postgres for the store. Wait, switch to SQLite instead of Postgres.")
+    assert order("store", agent(2, "Store?"), both) == ["m3", "m2"]
+
+
+def test_without_a_decision_the_order_stays() -> None:
+    hits = (agent(9, "The store is slow."), user(2, "Should we use Postgres for the store?"))
+    assert decisions_first(hits, ["store"]) == hits
+    assert decisions_first((), ["store"]) == ()
+
+
+SENTENCES = st.sampled_from(
+    [
+        "Use Postgres for the store.",
+        "We'll use SQLite for the store.",
+        "Let's not use Postgres after all.",
+        "We go back to Postgres.",
+        "Scrap that.",
+        "I suggest we use Kafka.",
+        "Yes, do that.",
+        "DECISIONS: Use Postgres for the store.",
+        "The store is slow.",
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.builds(
+            hit,
+            st.builds("{}{}".format, st.sampled_from("md"), st.integers(1, 30)),
+            st.sampled_from(["user", "assistant", "digest", "tool"]),
+            SENTENCES | st.text(max_size=40),
+        ),
+        max_size=8,
+    ),
+    st.lists(st.sampled_from(["store", "Postgres", "the", ""]), max_size=3),
+)
+def test_every_hit_stays_and_only_notes_are_added(hits: list[Hit], about: list[str]) -> None:
+    found = decisions_first(hits, about)
+    bare = [h.model_copy(update={"note": ""}) for h in found]
+    assert sorted(bare, key=repr) == sorted(hits, key=repr)

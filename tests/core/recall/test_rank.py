@@ -1,0 +1,188 @@
+"""Recall: what answers a question best comes first, once, and fits into the answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mcp_compaction.core.recall.query import read_query
+from mcp_compaction.core.recall.rank import (
+    Answered,
+    choose,
+    decided,
+    loosened,
+    near_word,
+    overtaken,
+    rank,
+    refine,
+)
+from mcp_compaction.model import Hit, Match, Matches, TermMatches
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def hit(ref: str, text: str = "x", role: str = "assistant", **more: object) -> Hit:
+    given = {"session": "test", "ref": ref, "role": role, "text": text, "score": 1.0, **more}
+    return Hit.model_validate(given)
+
+
+def standing(**places: list[int]) -> Matches:
+    """Terms that stand in these messages of one session, each message one passage."""
+    return Matches(
+        tuple(
+            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100) for n in numbers))
+            for term, numbers in places.items()
+        ),
+        total=1_000,
+    )
+
+
+def ranked(found: Matches) -> list[int]:
+    """The numbers of the messages, the best first."""
+    return [worth.row or -(worth.number or 0) for worth in rank(found)]
+
+
+def order(query: str, *hits: Hit) -> list[str]:
+    """The refs of the hits as a question wants them."""
+    return [found.ref for found in refine(read_query(query, NOW), hits)]
+
+
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    assert ranked(standing(rare=[10], common=list(range(100, 300))))[0] == 10
+
+
+def test_all_the_words_count_more_than_one_of_them() -> None:
+    assert ranked(standing(rate=[10, 50], limit=[10, 80]))[0] == 10
+
+
+def test_among_equals_the_newest_comes_first() -> None:
+    assert ranked(standing(zebra=[10, 50, 30])) == [50, 30, 10]
+
+
+def test_a_match_among_matches_comes_before_one_alone() -> None:
+    assert ranked(standing(zebra=[10, 11, 90]))[:2] == [11, 10]
+
+
+def test_what_stands_beside_matches_of_a_question_is_worth_reading() -> None:
+    found = standing(zebra=[10], crossing=[12], closed=[10])
+    assert -11 in ranked(found)
+    assert -11 not in ranked(standing(zebra=[10], crossing=[12]))
+
+
+def test_a_name_lends_nothing_to_its_neighbours() -> None:
+    assert ranked(Matches((standing(x=[10, 11, 90]).terms[0]._replace(term="a.py"),), 99)) == [
+        90,
+        11,
+        10,
+    ]
+
+
+def test_another_passage_of_the_same_message_helps() -> None:
+    first, second, alone = (
+        Match(row, 1, "m", number, 100) for row, number in ((1, 5), (2, 5), (3, 90))
+    )
+    found = Matches(
+        (TermMatches("rate", 2, (first, alone)), TermMatches("limit", 1, (second,))), 1_000
+    )
+    assert ranked(found)[-1] == 3
+
+
+def test_nothing_is_worth_reading_where_nothing_matches() -> None:
+    assert rank(standing(zebra=[])) == ()
+
+
+def test_what_the_user_said_comes_first_and_digests_last() -> None:
+    hits = [hit("d1", "x", "digest"), hit("m1", "y"), hit("m2", "z", "user")]
+    assert order("zebra", *hits) == ["m2", "m1", "d1"]
+
+
+def test_where_a_text_names_its_speaker_the_one_asked_for_counts() -> None:
+    hits = [hit("m1", "Melanie: I ran", "user"), hit("m2", "Caroline: I ran too")]
+    assert order("When did Caroline run?", *hits) == ["m2", "m1"]
+
+
+def test_what_only_asks_comes_after_what_says() -> None:
+    hits = [hit("m1", "which limit did we set?"), hit("m2", "the limit is 40")]
+    assert order("limit set", *hits) == ["m2", "m1"]
+
+
+def test_the_day_that_is_named_comes_before_the_weeks_after_it_and_all_else() -> None:
+    days = {"m1": 40, "m2": 2, "m3": 1}
+    hits = [hit(ref, ref, at=NOW - timedelta(days=ago)) for ref, ago in days.items()]
+    assert order("what broke 2 days ago", *hits)[:2] == ["m2", "m3"]
+
+
+def test_a_name_counts_whole_before_its_twins() -> None:
+    hits = [
+        hit("m1", "half_open_test.py failed"),
+        hit("m2", "src/half_open.py"),
+        hit("m3", "see half_open.py"),
+    ]
+    assert order("half_open.py", *hits) == ["m3", "m2", "m1"]
+
+
+def test_what_stands_twice_is_given_once_with_the_other_refs() -> None:
+    same = [hit("m1", "a  b"), hit("m2", "a b"), hit("m2", "a b", ordinal=1), hit("m3", "c")]
+    first, second = refine(read_query("b"), same)
+    assert (first.ref, first.also, second.ref) == ("m1", ("m2",), "m3")
+    elsewhere = [hit("m1", "a"), hit("m1", "a", session="other")]
+    assert len(refine(read_query("a"), elsewhere)) == 2
+
+
+def test_neighbouring_passages_of_a_message_are_one() -> None:
+    pieces = [hit("m1", text, ordinal=n) for n, text in ((2, "c"), (1, "b"), (5, "f"))]
+    joined, apart = refine(read_query("b"), pieces)
+    assert (joined.text, joined.ordinal, apart.text) == ("b\nc", 1, "f")
+
+
+def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
+    hits = [
+        hit("m5", "we decided to use Postgres for the store", "user"),
+        hit("m9", "let's use SQLite for the store instead of Postgres", "user"),
+    ]
+    question = read_query("what did we decide about the store?")
+    first, second = decided(question, hits)
+    assert (first.ref, second.note) == ("m9", "superseded by m9")
+    assert [found.note for found in overtaken(hits)] == ["superseded by m9", ""]
+    elsewhere = [hits[0], hits[1].model_copy(update={"project": "/other"})]
+    assert decided(question, elsewhere) == overtaken(elsewhere) == tuple(elsewhere)
+
+
+def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
+    question = read_query("src/half_open.py fix")
+    parts = loosened(question, standing(**{"src/half_open.py": [], "fix": [3]}))
+    assert parts is not None
+    assert parts.terms == ("src", "half", "open", "py", "fix")
+    assert loosened(question, standing(**{"src/half_open.py": [1], "fix": []})) is None
+
+
+def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
+    name = "_".join(f"a{n}" for n in range(150))
+    nowhere: list[int] = []
+    parts = loosened(read_query(name), standing(**{name: nowhere}))
+    assert parts is not None
+    assert len(parts.terms) == 64
+
+
+@pytest.mark.parametrize(
+    ("term", "meant"), [("deploymnt", "deployment"), ("qwxz", None), ("Deploy", "deployment")]
+)
+def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None) -> None:
+    assert near_word(term, [hit("m1", "the deployment of the server")]) == meant
+
+
+def test_an_answer_holds_what_fits_and_says_how_many_more() -> None:
+    hits = [hit(f"m{n}", text="x" * 80) for n in range(5)]
+    assert choose(hits, 290, len) == Answered(hits=tuple(hits[:2]), more=3)
+    assert choose(hits, 290, len, skip=3) == Answered(hits=tuple(hits[3:]), more=0)
+    assert choose(hits, 290, len, skip=9) == Answered(hits=(), more=0)
+
+
+def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
+    long = hit("m1", "word " * 200)
+    answered = choose([long, hit("m2")], 250, len)
+    assert answered.more == 1
+    assert answered.hits[0].text.endswith("word …")
+    assert len(answered.hits[0].text) <= 140
+    assert choose([long], 1, len).hits[0].text.startswith("word word")

@@ -1,0 +1,235 @@
+"""Dates: which days a question names, and which words only look like one."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.text.dates import named_days
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 11, 12, 15, 30, tzinfo=BERLIN)  # a Thursday
+
+
+def spans(text: str, now: datetime = NOW) -> list[tuple[str, str, str]]:
+    return [(f"{s.begin:%Y-%m-%d}", f"{s.end:%Y-%m-%d}", s.words) for s in named_days(text, now)]
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end", "words"),
+    [
+        ("what broke 2026-11-01?", "2026-11-01", "2026-11-02", "2026-11-01"),
+        ("deploys of 2026-11.", "2026-11-01", "2026-12-01", "2026-11"),
+        ("at 2026-11-01T10:00:00Z it fell", "2026-11-01", "2026-11-02", "2026-11-01T10:00:00Z"),
+        ("on 20 May 2023 we met", "2023-05-20", "2023-05-21", "on 20 May 2023"),
+        ("May 20, 2023: what?", "2023-05-20", "2023-05-21", "May 20, 2023"),
+        ("on May 20th", "2026-05-20", "2026-05-21", "on May 20th"),
+        ("the 20th of May", "2026-05-20", "2026-05-21", "the 20th of May"),
+        ("on 20 December", "2025-12-20", "2025-12-21", "on 20 December"),
+        ("on Tuesday, 20 May 2025", "2025-05-20", "2025-05-21", "on Tuesday, 20 May 2025"),
+        ("29 February", "2024-02-29", "2024-03-01", "29 February"),
+        ("Oct. 3 release", "2026-10-03", "2026-10-04", "Oct. 3"),
+        ("may 20th trip", "2026-05-20", "2026-05-21", "may 20th"),
+        ("on may 20 we flew", "2026-05-20", "2026-05-21", "on may 20"),
+        ("the trip of 3-7 May", "2026-05-03", "2026-05-08", "3-7 May"),
+        ("June 3 to 7, 2024", "2024-06-03", "2024-06-08", "June 3 to 7, 2024"),
+        ("12 November", "2026-11-12", "2026-11-13", "12 November"),
+        ("13 November", "2025-11-13", "2025-11-14", "13 November"),
+        ("what did we say on the 5th?", "2026-11-05", "2026-11-06", "on the 5th"),
+        ("what did we say on the 31st?", "2026-10-31", "2026-11-01", "on the 31st"),
+        ("where did I go in May", "2026-05-01", "2026-06-01", "in May"),
+        ("In May we chose it", "2026-05-01", "2026-06-01", "In May"),
+        ("in late December", "2025-12-01", "2026-01-01", "in late December"),
+        ("the October release", "2026-10-01", "2026-11-01", "October"),
+        ("May 2023", "2023-05-01", "2023-06-01", "May 2023"),
+        ("in march 2023", "2023-03-01", "2023-04-01", "in march 2023"),
+        ("last November", "2025-11-01", "2025-12-01", "last November"),
+        ("this May", "2026-05-01", "2026-06-01", "this May"),
+        ("next May", "2027-05-01", "2027-06-01", "next May"),
+        ("next December", "2026-12-01", "2027-01-01", "next December"),
+        ("in 2023 we moved", "2023-01-01", "2024-01-01", "in 2023"),
+        ("what happened in 2023?", "2023-01-01", "2024-01-01", "in 2023"),
+        ("last Tuesday", "2026-11-10", "2026-11-11", "last Tuesday"),
+        ("last Thursday", "2026-11-05", "2026-11-06", "last Thursday"),
+        ("this Tuesday", "2026-11-10", "2026-11-11", "this Tuesday"),
+        ("next Tuesday", "2026-11-17", "2026-11-18", "next Tuesday"),
+        ("next Thursday", "2026-11-19", "2026-11-20", "next Thursday"),
+        ("on Tuesday", "2026-11-10", "2026-11-11", "on Tuesday"),
+        ("on Friday we agreed", "2026-11-06", "2026-11-07", "on Friday"),
+        ("last Fri", "2026-11-06", "2026-11-07", "last Fri"),
+        ("Monday's call", "2026-11-09", "2026-11-10", "Monday's"),
+        ("yesterday", "2026-11-11", "2026-11-12", "yesterday"),
+        ("the day before yesterday", "2026-11-10", "2026-11-11", "the day before yesterday"),
+        ("today", "2026-11-12", "2026-11-13", "today"),
+        ("for tomorrow", "2026-11-13", "2026-11-14", "tomorrow"),
+        ("last week", "2026-11-02", "2026-11-09", "last week"),
+        ("this week", "2026-11-09", "2026-11-16", "this week"),
+        ("the week before last", "2026-10-26", "2026-11-02", "the week before last"),
+        ("last month", "2026-10-01", "2026-11-01", "last month"),
+        ("this month", "2026-11-01", "2026-12-01", "this month"),
+        ("last year", "2025-01-01", "2026-01-01", "last year"),
+        ("next year", "2027-01-01", "2028-01-01", "next year"),
+        ("last weekend", "2026-11-07", "2026-11-09", "last weekend"),
+        ("this weekend", "2026-11-14", "2026-11-16", "this weekend"),
+        ("over the weekend", "2026-11-07", "2026-11-09", "over the weekend"),
+        ("3 days ago", "2026-11-09", "2026-11-10", "3 days ago"),
+        ("a day ago", "2026-11-11", "2026-11-12", "a day ago"),
+        ("two weeks ago", "2026-10-26", "2026-11-02", "two weeks ago"),
+        ("a couple of weeks ago", "2026-10-26", "2026-11-02", "a couple of weeks ago"),
+        ("a month ago", "2026-09-27", "2026-10-28", "a month ago"),
+        ("2 years ago", "2024-05-14", "2025-05-14", "2 years ago"),
+        ("the last 3 days", "2026-11-09", "2026-11-13", "the last 3 days"),
+        ("in the past month", "2026-10-12", "2026-11-13", "the past month"),
+        ("the week of 5 June", "2026-06-01", "2026-06-08", "the week of 5 June"),
+        ("the week of 2026-06-05", "2026-06-01", "2026-06-08", "the week of 2026-06-05"),
+        ("since Monday", "2026-11-09", "2026-11-13", "since Monday"),
+        ("since the 5th?", "2026-11-05", "2026-11-13", "since the 5th"),
+        ("after last week", "2026-11-09", "2026-11-13", "after last week"),
+        ("before May 2023", "1970-01-01", "2023-05-01", "before May 2023"),
+        ("until 2026-11-01", "1970-01-01", "2026-11-02", "until 2026-11-01"),
+        ("before 2024", "1970-01-01", "2024-01-01", "before 2024"),
+        ("from May 3 to June 7 there", "2026-05-03", "2026-06-08", "from May 3 to June 7"),
+        (
+            "between 3 May and 7 June 2024",
+            "2024-05-03",
+            "2024-06-08",
+            "between 3 May and 7 June 2024",
+        ),
+        (
+            "from 20 May to 2 February 2024",
+            "2023-05-20",
+            "2024-02-03",
+            "from 20 May to 2 February 2024",
+        ),
+        ("the week before 9 June 2023", "2023-06-02", "2023-06-09", "the week before 9 June 2023"),
+        ("the day after 9 June 2023", "2023-06-10", "2023-06-11", "the day after 9 June 2023"),
+        (
+            "on the weekend before 20 May 2023",
+            "2023-05-13",
+            "2023-05-15",
+            "on the weekend before 20 May 2023",
+        ),
+        ("between Monday's and last", "2026-11-09", "2026-11-10", "Monday's"),
+    ],
+)
+def test_a_named_day_is_read(text: str, begin: str, end: str, words: str) -> None:
+    assert spans(text) == [(begin, end, words)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "may I use tabs?",
+        "we may drop it",
+        "may 20 users log in at once?",
+        "May 20 users log in at once?",
+        "only 20 may enter",
+        "this may be a bug",
+        "those before may fail",
+        "march on, second try",
+        "the second of them",
+        "April and June said hello",
+        "what did August answer",
+        "version 2.3.2023",
+        "v2023.05.20",
+        "port 2023",
+        "in 1999 messages",
+        "after 2000 ms",
+        "in 2048",
+        "0.2026-11-01",
+        "logs/2026-11-01.txt",
+        "CVE-2023-11",
+        "2023-13-45 and 2023-02-30",
+        "31 April",
+        "7-3 May",
+        "on the 5th attempt",
+        "the 5th",
+        "the 2nd",
+        "on Tuesdays",
+        "the sun and the cat that sat",
+        "on sun exposure",
+        "Friday",
+        "half a year ago",
+        "999 years ago",
+        "the last message",
+        "Mondays, weekly",
+        "on Monday.com",
+        "after today",
+        "maybe, marching, decent, sunk",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_day_is_none(text: str) -> None:
+    assert spans(text) == []
+
+
+def test_several_days_are_read_in_their_order() -> None:
+    text = "did we change it yesterday, or on 3 May 2024, or in 2023?"
+    assert [words for _, _, words in spans(text)] == ["yesterday", "on 3 May 2024", "in 2023"]
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("this morning", "2026-11-12 00", "2026-11-12 12"),
+        ("this afternoon", "2026-11-12 12", "2026-11-12 18"),
+        ("last night", "2026-11-11 18", "2026-11-12 06"),
+        ("tonight", "2026-11-12 18", "2026-11-13 06"),
+        ("yesterday evening", "2026-11-11 17", "2026-11-12 00"),
+        ("on Tuesday morning", "2026-11-10 00", "2026-11-10 12"),
+    ],
+)
+def test_a_part_of_a_day_has_its_hours(text: str, begin: str, end: str) -> None:
+    (stretch,) = named_days(text, NOW)
+    assert (f"{stretch.begin:%Y-%m-%d %H}", f"{stretch.end:%Y-%m-%d %H}") == (begin, end)
+
+
+def test_on_a_sunday_this_weekend_has_begun_and_the_last_one_is_over() -> None:
+    sunday = datetime(2026, 11, 15, 9, tzinfo=BERLIN)
+    assert spans("this weekend", sunday)[0][0] == "2026-11-14"
+    assert spans("over the weekend", sunday)[0][0] == "2026-11-14"
+    assert spans("last weekend", sunday)[0][0] == "2026-11-07"
+
+
+def test_a_month_ago_from_the_last_of_a_month_stays_within_the_one_before() -> None:
+    assert spans("a month ago", datetime(2026, 3, 31, tzinfo=BERLIN))[0][0] == "2026-02-13"
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25)])
+def test_a_day_on_which_the_clocks_change_ends_at_its_midnight(day: str, hours: int) -> None:
+    (stretch,) = named_days(day, NOW)
+    lasts = stretch.end.astimezone(UTC) - stretch.begin.astimezone(UTC)
+    assert lasts == timedelta(hours=hours)
+    assert stretch.begin.hour == stretch.end.hour == 0
+
+
+def test_the_zone_of_now_says_which_day_it_is() -> None:
+    now = datetime(2026, 11, 12, 23, 30, tzinfo=UTC)
+    assert spans("today", now)[0][0] == "2026-11-12"
+    assert spans("today", now.astimezone(BERLIN))[0][0] == "2026-11-13"
+
+
+PIECES = st.sampled_from(
+    re.findall(
+        r"\S+",
+        """last this next on in the of since before between from to and may May March 20 31st 5th
+    2023 2026-11-01 2026-02 Tuesday Sun's week weekend month year yesterday night morning 3 days
+    ago a two couple past 999 - , . ?""",
+    )
+)
+
+
+@given(
+    st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=12).map(" ".join)),
+    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=st.just(BERLIN)),  # noqa: DTZ001 -- Hypothesis adds the zone
+)
+def test_any_text_is_read_and_what_it_names_lasts(text: str, now: datetime) -> None:
+    for stretch in named_days(text, now):
+        assert stretch.begin < stretch.end
+        assert stretch.begin.tzinfo is stretch.end.tzinfo is now.tzinfo
+        assert stretch.words in text

@@ -1,0 +1,186 @@
+"""Candidates for pins: what users want kept is found, and their ordinary words are let be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from mcp_compaction.core.text.rules import candidates, offer, standing
+from mcp_compaction.model import Candidate, Digest, Item
+from tests.core.constraint_wordings import (
+    DEVELOP_CONSTRAINTS,
+    DEVELOP_ORDINARY,
+    HELD_OUT_CONSTRAINTS,
+    HELD_OUT_ORDINARY,
+)
+from tests.core.saying import assistant, results, user
+from tests.sessions import messages_of, pin
+
+_MARKED = re.compile(r"⟦(.*?)⟧", re.S)
+
+
+def _is_found(wording: str) -> bool:
+    marked = _MARKED.search(wording)
+    said = _MARKED.sub(r"\1", wording)
+    wanted = marked[1] if marked else said
+    return any(wanted in found or found in wanted for found in standing(said))
+
+
+def _share(hits: Sequence[str], of: Sequence[str]) -> float:
+    return len(hits) / len(of)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "ordinary"),
+    [(DEVELOP_CONSTRAINTS, DEVELOP_ORDINARY), (HELD_OUT_CONSTRAINTS, HELD_OUT_ORDINARY)],
+    ids=["develop", "held out"],
+)
+def test_nine_of_ten_constraints_are_found_and_one_of_sixteen_ordinary_messages_at_most(
+    constraints: tuple[str, ...], ordinary: tuple[str, ...]
+) -> None:
+    found = [wording for wording in constraints if _is_found(wording)]
+    flagged = [wording for wording in ordinary if standing(wording)]
+
+    assert _share(found, constraints) >= 0.90, set(constraints) - set(found)
+    assert _share(flagged, ordinary) <= 0.06, flagged
+
+
+def test_the_two_sets_of_wordings_share_nothing() -> None:
+    assert not {*DEVELOP_CONSTRAINTS, *DEVELOP_ORDINARY} & {
+        *HELD_OUT_CONSTRAINTS,
+        *HELD_OUT_ORDINARY,
+    }
+
+
+def test_a_candidate_is_the_users_own_sentence_with_its_ref() -> None:
+    said = [
+        user("Fix the limiter. Never push to `main`. Thanks!"),
+        assistant("I must never push to main."),
+        results(("a", "You must never push to main."), text="Always use the staging key."),
+    ]
+
+    assert candidates(messages_of(said), ()) == (
+        Candidate(ref="m1", text="Never push to `main`."),
+        Candidate(ref="m3", text="Always use the staging key."),
+    )
+
+
+def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
+    said = [
+        user("Never push to main."),
+        user("never push to main"),
+        user("No new dependencies, please."),
+    ]
+
+    found = candidates(messages_of(said), [pin(1, "No new dependencies")])
+
+    assert found == (Candidate(ref="m1", text="Never push to main."),)
+
+
+def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
+    said = [user(f"Never touch table {n}.") for n in range(1, 6)]
+
+    offered = offer(messages_of(said), (), [pin(1, "Never touch table 5.")], most=3)
+
+    assert [candidate.ref for candidate in offered.candidates] == ["m4", "m3", "m2"]
+    assert offered.more == 1
+    assert offer(messages_of(said[:2]), (), (), most=3).more == 0
+
+
+def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
+    (said,) = messages_of([user("Never push to main.")])
+    told = said.model_copy(update={"via": "tool"})
+
+    for message, is_told in ((said, False), (told, True)):
+        (offered,) = offer([message], (), (), most=3).candidates
+        assert offered == Candidate(ref="m1", text="Never push to main.", is_told=is_told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nnever do this\n```",
+        "> Never push to main.",
+        "ERROR: you must not do this",
+        'He wrote "never push to main" on the board.',
+        "Run `git push --never`.",
+        "« Ne touchez jamais à ça » est le titre.",
+    ],
+)
+def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
+    assert standing(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Can you please always answer in French?",
+        "Never push to main, ok?",
+        "Don’t ever push to main.",
+        "- Never push to main\n- thanks",
+    ],
+)
+def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
+    assert standing(text)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never touch the production key.",
+        "You must not push to main.",
+        "Do not log the token anywhere.",
+        "- do not answer mails",
+        "Please do not call the customer.",
+        "Don’t touch the production keys.",
+        "Look around, but don't rename anything.",
+        "Only use the staging key.",
+        "From now on, answer in French.",
+        "src/legacy is off-limits.",
+        "绝不修改生产数据库的内容。",
+        "必须使用测试环境的密钥。",
+        "Ändere niemals die Datenbank.",
+        "Das muss so bleiben.",
+        "Ne touche jamais à la base.",
+        "Nunca borres la tabla de clientes.",
+        "本番のデータは決して消さないでください。",
+        "Никогда не трогай базу.",
+    ],
+)
+def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> None:
+    assert standing(f"Hello there.\n{rule}\nThat is it") == (rule,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The shimmer effect that Stephanie made is slow.",
+        "Discuss the mussels in Debenham.",
+        "I know what they do not know.",
+        "```\nassert never\n```",
+        "call `never()` here",
+        "never",
+        "never " * 200,
+    ],
+)
+def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
+    assert standing(text) == ()
+
+
+def test_a_wall_of_text_is_no_sentence() -> None:
+    assert standing("never push " * 60) == ()
+
+
+def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -> None:
+    rule = Item(text="Never push to main.", refs=("m2",), provenance="verbatim")
+    told = Item(text="Never eat.", refs=("m3",))  # an agent's word that a user said it
+    written = Item(text="Never sleep.", refs=("m4",), provenance="summarized")
+    items = (rule, told, written)
+    digest = Digest(number=1, first=2, last=9, messages=8, sections=(("CONSTRAINTS", items),))
+    of_the_agent = Candidate(ref="m3", text="Never eat.", is_told=True)
+    of_the_user = Candidate(ref="m2", text="Never push to main.")
+    assert offer((), [digest], (), most=3).candidates == (of_the_agent, of_the_user)
+    pinned = [pin(1, "Never push to main.")]
+    assert offer((), [digest], pinned, most=3).candidates == (of_the_agent,)

@@ -1,0 +1,110 @@
+"""Markers: doubts, next steps; told from code and quotations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.text.sentences import (
+    is_doubt,
+    is_next_step,
+    is_pleasantry,
+    marker_groups,
+    prose,
+    sentences,
+    speech,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("Wait, that is odd.", ["interjection"]),
+        ("Hmm. Ah! Hm, so.", ["interjection"]),
+        ("On second thought I was wrong", ["reversal"]),
+        ("Let me reconsider this", ["reversal"]),
+        ("Perhaps; alternatively I'm not sure", ["hedge"]),
+        ("I’m not sure about it", ["hedge"]),
+        ("I am uncertain", ["hedge"]),
+        ("Let me check.", ["check"]),
+        ("Let me verify.", ["check"]),
+        ("I double-check it: verify!", ["check"]),
+        ("Hold on a moment", ["halt"]),
+        ("But wait, perhaps", ["interjection", "hedge", "halt"]),
+        ("Actually, no: let me verify that", ["interjection", "check", "halt"]),
+        ("Everything is fine", []),
+    ],
+)
+def test_each_group_of_doubt_counts_once(text: str, groups: list[str]) -> None:
+    assert list(marker_groups(text)) == groups
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'raise ValueError("actually wrong")',
+        "```\nawait wait()\n# perhaps check\n```",
+        "```\nan open fence: hold on",
+        "run `git check` and `wait`",
+        "print('hmm, wait')",
+        "~~~\nperhaps check\n~~~",
+        "the page says “wait, hold on”, «perhaps» and 「actually」",
+        "git checkout main",
+        "git check-ignore -v x",
+        "see check.py, check/all, check_all and check()",
+        "the waiter ahead is factually awaiting",
+    ],
+)
+def test_code_and_quotations_hold_no_doubt(code: str) -> None:
+    assert not marker_groups(code)
+
+
+def test_prose_keeps_apostrophes() -> None:
+    assert prose("don't say \"wait\" and can't") == "don't say   and can't"
+
+
+def test_sentences_end_at_marks_and_lines() -> None:
+    text = "One. Two! Three?\n\n- four\n五。六！ seven"
+    assert sentences(text) == ("One.", "Two!", "Three?", "- four", "五。", "六！", "seven")
+    assert sentences(" \n ") == ()
+
+
+def test_next_steps_and_doubts_are_sentences() -> None:
+    text = "We went with Redis. Next, I write the tests. It might be slow. The end is here."
+    assert [s.text for s in speech(text) if is_next_step(s)] == ["Next, I write the tests."]
+    assert [s.text for s in speech(text) if is_doubt(s)] == ["It might be slow."]
+    assert all(is_next_step(s) for s in speech("TODO: rotate the key"))
+
+
+def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
+    text = (
+        "1. Use e.g. the staging key, i.e. ours. Then stop here.\n> quoted reply here\n"
+        "```\nperhaps_code()\n```\n- [ ] the `maybe` flag stays\n2026-01-01 12:00 INFO started up\n"
+        "ValueError: something bad\nfoo(bar) is a call\nshort\n" + "long " * 200
+    )
+    assert [s.text for s in speech(text)] == [
+        "Use e.g. the staging key, i.e. ours.",
+        "Then stop here.",
+        "the `maybe` flag stays",
+    ]
+    assert not speech("~~~\nwe went with Redis here\n~~~")
+    assert speech("it says “maybe so” there")[0].bare == "it says __________ there"
+    assert speech("the `maybe` flag stays")[0].bare == "the _______ flag stays"
+
+
+@given(st.text(alphabet="aB .!?\n`'\"-1。*>", max_size=120))
+def test_every_sentence_stands_where_it_says_it_does(text: str) -> None:
+    for sentence in speech(text):
+        assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+        assert len(sentence.bare) == sentence.end - sentence.start
+
+
+@pytest.mark.parametrize("text", ["Thanks!", "ok", "You're welcome.", "go on", "Great 👍"])
+def test_what_only_keeps_the_talk_going_is_a_pleasantry(text: str) -> None:
+    assert is_pleasantry(text)
+
+
+@pytest.mark.parametrize("text", ["Thanks, now fix the tests", "okra", ""])
+def test_what_says_something_is_no_pleasantry(text: str) -> None:
+    assert not is_pleasantry(text)

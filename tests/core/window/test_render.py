@@ -1,0 +1,269 @@
+"""What the model sees, in which order; how full that is, and what it calls for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.digest.text import Sections as DigestSections
+from mcp_compaction.core.digest.text import render_digest, sized
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
+from mcp_compaction.core.window.render import (
+    INDEX_LABEL,
+    PINNED_LABEL,
+    index_block,
+    index_shown,
+    lay_out,
+    pinned_block,
+    pins_shown,
+)
+from mcp_compaction.model import (
+    Calibration,
+    Cut,
+    Digest,
+    Digested,
+    IndexItem,
+    Item,
+    Kept,
+    Sections,
+    Session,
+    ShownMessage,
+    ShownRecord,
+    ToolResult,
+    Traits,
+    Trimmed,
+    View,
+)
+from tests.core.saying import assistant, call, results, user
+from tests.sessions import messages_of, pin, session_of
+
+
+def digest(number: int, *index: IndexItem, last: int = 0) -> Digest:
+    facts: DigestSections = (
+        ("FACTS", (Item(text=f"fact {number}"),)),
+        ("OPEN", (Item(text="task"),)),
+    )
+    made = Digest(
+        number=number, first=1, last=last or number, messages=1, sections=facts, index=index
+    )
+    return sized(made, estimate)
+
+
+def seen(session: Session) -> list[str | int]:
+    """Our records by their first line, messages by their number."""
+    return [
+        piece.message.seq if isinstance(piece, ShownMessage) else piece.text.split("\n")[0][:9]
+        for piece in lay_out(session, 400, estimate)
+    ]
+
+
+FILE = IndexItem(kind="file", text="a.py", note="read", refs=("m1",))
+
+
+def test_the_pinned_block_names_kind_author_and_text_word_for_word() -> None:
+    pins = [pin(1, "Never\n push."), pin(2, "ship it", kind="open_task")]
+    assert pinned_block(pins) == (
+        f"{PINNED_LABEL}\np1 constraint, by user: Never\n push.\np2 open task, by user: ship it"
+    )
+    assert pinned_block([]) == ""
+
+
+def test_a_released_pin_leaves_and_a_new_one_waits_for_the_next_view() -> None:
+    session = session_of([], [pin(2, "b"), pin(3, "c")], view=View(pinned=(1, 2)))
+    assert [p.number for p in pins_shown(session)] == [2]
+
+
+def test_a_view_is_head_memory_pins_digests_index_and_the_rest() -> None:
+    messages = messages_of([user("first"), *(assistant(f"{n}") for n in range(2, 8))])
+    session = session_of(
+        [],
+        [pin(1, "Never push.")],
+        sections=Sections(task="the task", memory="the memory"),
+        view=View(
+            version=1,
+            head=(Kept(seq=1),),
+            pinned=(1,),
+            body=(
+                Kept(seq=2),
+                Digested(digest=1),
+                Digested(digest=2, thin=True),
+                Kept(seq=5),
+                Digested(digest=3),
+            ),
+            upto=6,
+        ),
+        digests=(digest(1, FILE), digest(2), digest(3)),
+    ).model_copy(update={"messages": (messages[0], messages[1], messages[4], messages[6])})
+    assert seen(session) == [
+        *("the task", 1, "[memory]", "[pinned: ", 2),
+        *("[digest d", "[digest d", "[index; a", 5, "[digest d", 7),
+    ]
+    thin = lay_out(session, 400, estimate)[6]
+    assert thin == ShownRecord(text=render_digest(session.digests[1], thin=True))
+
+
+def test_memory_that_a_digest_took_in_is_not_shown_again() -> None:
+    session = session_of([user("go")], sections=Sections(memory="x"), view=View(memory_in=1))
+    assert seen(session) == [1]
+
+
+def test_an_untouched_session_is_shown_as_it_was_said() -> None:
+    assert seen(session_of([user("go"), assistant("yes")])) == [1, 2]
+
+
+def test_a_trimmed_message_is_shown_with_its_cuts() -> None:
+    shorter = ToolResult(call="a", text="short")
+    cut = Cut(part=0, shown=shorter, why="preview")
+    session = session_of(
+        [call("a", "f"), results(("a", "long"))],
+        view=View(version=1, body=(Kept(seq=1), Trimmed(seq=2, cuts=(cut,), tokens=2)), upto=2),
+    )
+    assert lay_out(session, 400, estimate)[1] == ShownMessage(
+        message=session.messages[1], cuts=(cut,)
+    )
+
+
+def test_an_index_names_each_kind_on_a_line_of_its_own() -> None:
+    items = (
+        IndexItem(kind="url", text="https://x.y/z", refs=("m2",)),
+        IndexItem(kind="file", text="b.py", note="edited", refs=("m1", "m4")),
+        FILE,
+    )
+    assert index_block([digest(1, *items)], 400, estimate) == (
+        f"{INDEX_LABEL}\nfiles: b.py edited (m4); a.py read (m1)\nurls: https://x.y/z (m2)"
+    )
+    assert index_block([digest(1)], 400, estimate) == ""
+
+
+def test_what_one_message_names_shares_its_ref() -> None:
+    items = [IndexItem(kind="id", text=f"ABC-{n}", refs=("m1", f"m{n % 2 + 8}")) for n in range(4)]
+    assert index_block([digest(1, *items)], 400, estimate) == (
+        f"{INDEX_LABEL}\nids: ABC-0, ABC-2 (m8); ABC-1, ABC-3 (m9)"
+    )
+
+
+def test_an_index_is_no_larger_than_its_view_leaves_room_for() -> None:
+    files = [FILE.model_copy(update={"text": f"src/file{n}.py"}) for n in range(50)]
+    session = session_of([user("go")], digests=(digest(1, *files),), view=View(index_most=40))
+    assert 20 < estimate(index_shown(session, 400, estimate)) <= 44
+
+
+def test_of_two_digests_the_newer_one_says_what_was_done() -> None:
+    old = IndexItem(kind="command", text="pytest", note="exit 1, 3 failed", refs=("m1",))
+    new = IndexItem(kind="command", text="pytest", note="exit 0", refs=("m8",))
+    for digests in ([digest(1, old), digest(2, new)], [digest(2, new), digest(1, old)]):
+        block = index_block(digests, 400, estimate)
+        assert block.endswith("commands: pytest exit 0 (m8)")
+
+
+def test_an_index_keeps_to_its_limit_and_skips_what_is_too_long() -> None:
+    long = IndexItem(kind="url", text="https://x.y/" + "a1-" * 600, refs=("m1",))
+    files = [FILE.model_copy(update={"text": f"src/file{n}.py"}) for n in range(200)]
+    block = index_block([digest(1, long, *files)], 100, estimate)
+    assert "src/file0.py" in block
+    assert "https" not in block
+    assert estimate(block) <= 110
+    assert index_block([digest(1, *files)], 1, estimate) == ""
+
+
+def test_the_fill_is_told_by_part_and_by_role() -> None:
+    shorter = Cut(part=0, shown=ToolResult(call="a", text="short"), why="preview")
+    session = session_of(
+        [user("one two"), call("a", "f"), results(("a", "x " * 90)), assistant("after")],
+        [pin(1, "Never push.")],
+        section_tokens=100,
+        memory_tokens=10,
+        view=View(
+            version=1,
+            head=(Kept(seq=1),),
+            pinned=(1,),
+            body=(
+                Digested(digest=1),
+                Digested(digest=2, thin=True),
+                Kept(seq=2),
+                Trimmed(seq=3, cuts=(shorter,), tokens=5),
+            ),
+            upto=3,
+        ),
+        digests=(digest(1, FILE), digest(2)),
+    )
+    policy = Policy(window_tokens=1_000, overhead_tokens=7)
+    fill = measure(session, policy, estimate, "estimate")
+    first, called, _, last = session.messages
+    block = index_block(session.digests, policy.index_limit, estimate)
+    thin = estimate(render_digest(session.digests[1], thin=True))
+    assert dict(fill.parts) == {
+        "system and tools": 100,
+        "memory": 10,
+        "pinned": estimate(pinned_block(session.pins)) + 4,
+        "digests": session.digests[0].tokens + thin + 8,
+        "index": estimate(block) + 4,
+        "promoted": 0,
+        "messages": first.tokens + called.tokens + 5 + last.tokens + 16,
+        "unseen": 7,
+    }
+    assert dict(fill.by_role) == {
+        "user": first.tokens + 4,
+        "assistant": called.tokens + last.tokens + 8,
+        "tool results": 9,
+    }
+    assert fill.tokens == fill.counted == sum(tokens for _, tokens in fill.parts)
+    assert fill.room == 1_000 - fill.tokens
+    assert fill.percent == fill.tokens / 10
+
+
+def test_an_empty_session_takes_nothing() -> None:
+    fill = measure(session_of([]), Policy(), estimate)
+    assert (fill.counted, fill.room, fill.precision) == (0, 200_000, "scaled")
+
+
+def test_a_fill_is_scaled_by_the_model_and_by_its_reported_usage() -> None:
+    session = session_of([user("word " * 100)])
+    counted = measure(session, Policy(), estimate).counted
+    claude = session.info.model_copy(update={"traits": Traits(model="claude-opus-4-8")})
+    by_family = session.model_copy(update={"info": claude})
+    assert measure(by_family, Policy(), estimate).tokens == round(counted * 1.5)
+    known = by_family.model_copy(update={"calibration": Calibration(counted=100, reported=130)})
+    assert measure(known, Policy(), estimate).tokens == round(counted * 1.3)
+
+
+def test_an_overfull_window_has_no_room() -> None:
+    fill = measure(session_of([user("word " * 100)]), Policy(window_tokens=10), estimate)
+    assert fill.room == 0
+
+
+def filled(percent: int) -> Fill:
+    return Fill(parts=(("messages", percent),), by_role=(), window=100, ratio=1, precision="exact")
+
+
+@pytest.mark.parametrize(
+    ("percent", "fields", "level"),
+    [
+        (79, {}, "calm"),
+        (80, {}, "advise"),
+        (94, {}, "advise"),
+        (95, {}, "safety net"),
+        (64, {"agent_controlled": False}, "calm"),
+        (65, {"agent_controlled": False}, "advise"),
+        (80, {"agent_controlled": False}, "act"),
+    ],
+)
+def test_pressure_says_what_the_fill_calls_for(
+    percent: int, fields: dict[str, Any], level: str
+) -> None:
+    policy = Policy(**fields)
+    found = pressure(filled(percent), policy)
+    assert found == Pressure.model_validate(
+        {"level": level, "trigger_percent": policy.trigger_percent, "release_percent": 60}
+    )
+
+
+def test_a_series_of_numbers_does_not_fill_the_index() -> None:
+    items = [IndexItem(kind="number", text=f"rate={n}", refs=("m1",)) for n in range(30)]
+    port = IndexItem(kind="number", text="port=8443", refs=("m1",))
+    assert index_block([digest(1, *items, port)], 400, estimate) == (
+        f"{INDEX_LABEL}\nnumbers: rate=0, rate=1, rate=2, port=8443 (m1)"
+    )
