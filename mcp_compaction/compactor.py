@@ -15,21 +15,21 @@ from typing import Literal, NamedTuple, assert_never
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.paging import show_again, wanted_in, whole_in
 from mcp_compaction.core.log.content import Count, compact_json, whole_text
 from mcp_compaction.core.log.quotes import Saying, saying_of
+from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.recall.query import read_query, terms_of
 from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, number_of, parse_refs
-from mcp_compaction.core.text.rules import offer
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import (
     CompactionError,
     InputError,
@@ -915,7 +915,7 @@ class Compactor:
         in_force = await self._store.pins(scope, now)
         ended = await self._store.pins(scope, now, released=True)
         known = [*in_force, *(pin for pin in ended if pin.author == "user")]
-        return offer(session.messages, session.digests, known, most)
+        return suggest_pins(session.messages, session.digests, known, most)
 
     async def _count_regret(self, info: SessionInfo, seqs: Sequence[int]) -> None:
         gone = await self._store.not_shown(info.id, seqs) if seqs else ()

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.log.quotes import Saying
+from mcp_compaction.core.log.spoken_rules import is_known, unpinned_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, has_label, is_forged
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.core.window.render import pinned_block
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
-from mcp_compaction.model import Author, Channel, Pin, PinKind, PinScope, Value
+from mcp_compaction.model import (
+    Author,
+    Candidate,
+    Channel,
+    Digest,
+    Message,
+    Offer,
+    Pin,
+    PinKind,
+    PinScope,
+    Value,
+)
 
 _POSES_AS_PIN = re.compile(r"\W*p\d+\b.{0,40}\bby\s+(?:the\s+)?(?:user|agent)\b", re.I)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
@@ -216,3 +229,22 @@ def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Coun
             "shorten this one, or keep it with kind=note: searchable, not shown."
         )
     return tokens
+
+
+def suggest_pins(
+    messages: Sequence[Message], digests: Iterable[Digest], pins: Sequence[Pin], most: int
+) -> Offer:
+    """What to offer for pinning, newest first; what only an agent recorded is marked as told.
+
+    A rule whose message has left the window stands in a digest, and is needed all the more.
+    """
+    known = [fold(pin.text) for pin in pins]
+    quoted = (
+        Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted")
+        for digest in digests
+        for item in digest.items("CONSTRAINTS")
+        if item.provenance != "summarized" and item.refs and not is_known(item.text, known)
+    )
+    said = unpinned_rules(messages, pins)
+    found = tuple({fold(one.text): one for one in (*quoted, *said)}.values())
+    return Offer(candidates=found[::-1][:most], more=max(0, len(found) - most))

@@ -12,7 +12,7 @@ from textwrap import shorten
 from typing import Any, cast
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.window.render import PINNED_LABEL
+from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.demo.story import (
     DETAIL,
     NAME,

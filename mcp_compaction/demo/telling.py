@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import indent, wrap
 
-from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.demo.play import Figures
 from mcp_compaction.model import Receipt, RungName, Tally
 

@@ -15,8 +15,8 @@ from typing import cast
 from mcp_compaction.compactor import Compactor, Parts
 from mcp_compaction.core.digest.extract import must_keep, standing_plan
 from mcp_compaction.core.log.content import text_of
+from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.rules import candidates
 from mcp_compaction.evals.corpora import Case
 from mcp_compaction.evals.measures import Context, Probe, Recollection, normal, survives
 from mcp_compaction.formats import Incoming, read, validate
@@ -133,7 +133,7 @@ class Subject:
         """What the product itself takes for a rule or an open task."""
         session = await self.compactor.load(self.info)
         held = must_keep(session.messages, standing_plan(session.messages))
-        offered = candidates(session.messages, ())
+        offered = unpinned_rules(session.messages, ())
         places = {f"m{seq}": place for place, seq in enumerate(self.seqs)}
         return Noticed(
             held=_normal_text(item.text for _, items in held for item in items),

@@ -19,15 +19,15 @@ from mcp_compaction.compactor import (
     Regret,
     Stats,
 )
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.log.outline import Passage
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.core.recall.pages import page
 from mcp_compaction.core.recall.query import said_back
 from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.window.fill import Fill, Pressure
-from mcp_compaction.core.window.render import pinned_block
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Hit, Mode, Outcome, Pin, Projection, SessionInfo
 
 _MOST_DIGESTS = 3

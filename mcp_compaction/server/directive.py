@@ -5,7 +5,8 @@ from __future__ import annotations
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
 from mcp_compaction.core.log.content import Count
-from mcp_compaction.core.window.render import index_shown, pinned_block
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.window.render import index_shown
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (

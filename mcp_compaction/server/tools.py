@@ -24,10 +24,10 @@ from mcp_compaction.compactor import Compactor, PinWish, Quote, check_ask
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.compaction.receipt import outcome_text, receipt_text
 from mcp_compaction.core.log.outline import boundary_cues, outline
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.recall.pages import page
 from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.core.text.secrets import masked_line
-from mcp_compaction.core.window.render import pinned_block
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownSession
 from mcp_compaction.formats import incoming
 from mcp_compaction.model import (

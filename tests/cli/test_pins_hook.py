@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.window.render import PINNED_LABEL
+from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings

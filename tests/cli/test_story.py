@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.core.compaction.plan import kilo
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Shape
 from tests.cli.conftest import CHAT, Shell, json_lines

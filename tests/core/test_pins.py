@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core import pins
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import Ref, number_of, parse_refs, parse_span
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.render import pinned_block
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.model import Author, Message, Pin, PinScope
 from tests.core.saying import assistant, results, user

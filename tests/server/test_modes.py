@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.window.render import PINNED_LABEL
+from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.formats import incoming
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS

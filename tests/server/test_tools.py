@@ -12,8 +12,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
+from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.render import PINNED_LABEL
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import incoming, validate
 from mcp_compaction.ports import SessionKey

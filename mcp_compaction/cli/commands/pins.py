@@ -10,8 +10,8 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import git_top, has_store, host_project, opened, settings_of
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
 from mcp_compaction.cli.console.wording import moment
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
-from mcp_compaction.core.window.render import pinned_block
 from mcp_compaction.model import Pin
 
 DESCRIPTION = """\

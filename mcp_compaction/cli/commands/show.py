@@ -16,12 +16,13 @@ from mcp_compaction.cli.console.opening import opened
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import columns, counted, extent, ranges
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
 from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.window.fill import Fill, PartName
-from mcp_compaction.core.window.render import entries, index_shown, pinned_block, pins_shown
+from mcp_compaction.core.window.render import entries, index_shown, pins_shown
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Digested, Entry, Kept, Session, Shape, Trimmed
 
 DESCRIPTION = """\

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.wording import kilo
 
 
 def fill_line(fill: Fill, screen: Screen) -> str:

@@ -56,10 +56,11 @@ from mcp_compaction.core.digest.text import (
 )
 from mcp_compaction.core.excerpts.choose import of_digests, promote
 from mcp_compaction.core.excerpts.paging import wanted_in
-from mcp_compaction.core.log.content import Count, plain
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.identifiers import Finding, findings, index
 from mcp_compaction.core.log.tasks import unfinished
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens, measure
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
@@ -328,9 +329,9 @@ def _added(request: SummaryRequest, draft: Draft) -> tuple[str, ...]:
     """What the agent is told of what its own digest left out."""
     if draft.author != "agent":
         return ()
-    told = {plain(item.text) for _, items in draft.sections for item in items}
+    told = {fold(item.text) for _, items in draft.sections for item in items}
     missed = {
-        name: sum(plain(item.text) not in told for item in items)
+        name: sum(fold(item.text) not in told for item in items)
         for name, items in request.must_keep
     }
     kinds = (("CONSTRAINTS", "rule"), ("OPEN", "open task"))
@@ -521,7 +522,7 @@ def _lines_kept(
 
 def _once(said: Sequence[Said]) -> list[Item]:
     """Each line once, however often it was said."""
-    return list({plain(item.text): item for _, item in said}.values())
+    return list({fold(item.text): item for _, item in said}.values())
 
 
 def _compaction(

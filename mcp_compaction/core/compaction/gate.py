@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import Sheet, StepBlock, draw
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, Session
 
 

@@ -7,9 +7,10 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.compaction.blocks import SpanBlock
 from mcp_compaction.core.compaction.gate import held_by
-from mcp_compaction.core.compaction.plan import Plan, fixed_by, kilo, shortfall
+from mcp_compaction.core.compaction.plan import Plan, fixed_by, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Compaction, Projection, Receipt, RungName, Session, View
 
 Freed = tuple[tuple[RungName, int], ...]

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_compaction.core.compaction.verify import Findings
 from mcp_compaction.core.digest.text import as_sections, join, sized
-from mcp_compaction.core.log.content import Count, plain, shown_parts, tokens_of
+from mcp_compaction.core.log.content import Count, shown_parts, tokens_of
 from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     Digest,
     Digested,
@@ -92,8 +93,8 @@ def _with_said(
     for place, cut in enumerate(cuts):
         part = message.parts[cut.part]
         if isinstance(part, Text) and isinstance(cut.shown, Text):
-            words = plain(part.text)
-            own = [text for text in texts if text in left and plain(text) in words]
+            words = fold(part.text)
+            own = [text for text in texts if text in left and fold(text) in words]
             shown = Text(text="\n".join([cut.shown.text, *own]))
             cuts[place] = cut.model_copy(update={"shown": shown})
             left.difference_update(own)

@@ -19,9 +19,10 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.core.window.render import pinned_block
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Ask, Session, Value
 
 # Percent of an explicit target; the rest is for passages, word for word.
@@ -124,13 +125,6 @@ def fixed_by(sheet: Sheet, fill: Fill) -> tuple[bool, bool]:
     # The memory may have gone into a digest since the fill was measured.
     sizes = (own, own + parts["memory"])
     return any(sizes), sheet.fixed not in sizes
-
-
-def kilo(tokens: int) -> str:
-    """A number of tokens as a person reads it: 812, 6.1k, 148k."""
-    if tokens < 1_000:
-        return str(tokens)
-    return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
 
 
 def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:

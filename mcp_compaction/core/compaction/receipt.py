@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     NO_DIGEST,
     OWN_AUTHORS,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_compaction.core.log.content import plain, shown_parts, words_of
+from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.identifiers import Finding, find, of_parts
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     IndexKind,
     Item,
@@ -102,12 +103,12 @@ def kept_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tall
 
 def missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:
     """The lines that do not stand word for word in the view."""
-    text = plain("\n".join(_text(piece) for piece in shown))
+    text = fold("\n".join(_text(piece) for piece in shown))
     # A message shows a line as it was said, a record shows it defused.
     return tuple(
         item
         for item in items
-        if plain(item.text) not in text and plain(defuse(item.text)) not in text
+        if fold(item.text) not in text and fold(defuse(item.text)) not in text
     )
 
 

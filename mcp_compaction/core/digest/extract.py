@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.text import Sections, as_sections
-from mcp_compaction.core.excerpts.pieces import is_talk, telling_words
-from mcp_compaction.core.excerpts.render import ASKED, TOLD
-from mcp_compaction.core.log.content import plain
+from mcp_compaction.core.digest.text import ASKED, TOLD, Sections, as_sections
+from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.log.decisions import decided, newest_first, settle
 from mcp_compaction.core.log.failures import causes, ending, is_failure
 from mcp_compaction.core.log.identifiers import find
@@ -22,8 +20,9 @@ from mcp_compaction.core.log.tasks import (
 )
 from mcp_compaction.core.log.tool_calls import Task, deed
 from mcp_compaction.core.text import sentences as markers
-from mcp_compaction.core.text.rules import standing
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence
+from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
 _Pick = Callable[[Sentence], bool]
@@ -59,7 +58,7 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
         )
         for message in messages
         if message.role == "user"
-        for rule in standing(message.text)
+        for rule in find_rules(message.text)
     ]
 
 
@@ -122,14 +121,14 @@ def _unsaid(
     found: dict[SectionName, list[Item]], request: SummaryRequest
 ) -> dict[SectionName, list[Item]]:
     """What was found without what must be kept: that has its own line, which no size leaves out."""
-    kept = {plain(item.text) for _, items in request.must_keep for item in items}
+    kept = {fold(item.text) for _, items in request.must_keep for item in items}
     if not kept:
         return found
     return {
         name: [
             item
             for item in items
-            if plain(item.text.removeprefix(ASKED).removeprefix(TOLD)) not in kept
+            if fold(item.text.removeprefix(ASKED).removeprefix(TOLD)) not in kept
         ]
         for name, items in found.items()
     }
@@ -253,7 +252,7 @@ def _facts(
     messages: Sequence[Message], said: Sequence[_Said], decisions: Sequence[Item]
 ) -> Iterable[Item]:
     """Sentences of the assistant that name something exact: of closing words, then the newest."""
-    told = {plain(item.text) for item in decisions}
+    told = {fold(item.text) for item in decisions}
     is_work = any(message.calls for message in messages)
     ranked: tuple[list[Item], list[Item]] = ([], [])
     for one in reversed(said):
@@ -264,7 +263,7 @@ def _facts(
             found.extend(
                 Item(text=_short(sentence.text), refs=(one.message.ref,))
                 for sentence in one.sentences
-                if plain(sentence.text) not in told and _is_fact(sentence, is_work)
+                if fold(sentence.text) not in told and _is_fact(sentence, is_work)
             )
     return [*ranked[0], *ranked[1]][:_MOST_FACTS]
 

@@ -16,9 +16,10 @@ from typing import cast
 
 from mcp_compaction.core.digest.check.draft import is_excuse
 from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
-from mcp_compaction.core.log.content import Count, plain, text_of
+from mcp_compaction.core.log.content import Count, text_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     OWN_AUTHORS,
     SECTION_NAMES,
@@ -121,7 +122,7 @@ def merge_parts(drafts: Sequence[Draft], limit: int, count: Count) -> Draft:
         items = (item for one_round in rounds for item in one_round if item is not None)
         once: dict[str, Item] = {}
         for item in items:
-            once.setdefault(plain(item.text), item)
+            once.setdefault(fold(item.text), item)
         found[name] = list(once.values())
     sections = fit(as_sections(found), limit, count, _nothing_must_stay)
     return drafts[0].model_copy(update={"sections": sections})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from mcp_compaction.core.log.content import Count, plain
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.decisions import newest_first, settle
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     SECTION_NAMES,
     Digest,
@@ -17,6 +18,7 @@ from mcp_compaction.model import (
     SectionName,
 )
 
+ASKED, TOLD = "asked: ", "asked, the agent says: "  # a request as a line of a digest
 Sections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 
 # What must stay whatever the size, then the rest, what is missed most first.
@@ -149,18 +151,18 @@ def join(first: Sections, second: Sections) -> Sections:
     seen: set[str] = set()
     for name in (*MUST_STAY, *SECTION_NAMES):
         for item in (*dict(first).get(name, ()), *dict(second).get(name, ())):
-            if plain(item.text) not in seen:
-                seen.add(plain(item.text))
+            if fold(item.text) not in seen:
+                seen.add(fold(item.text))
                 found.setdefault(name, []).append(item)
     return as_sections(found)
 
 
 def with_prose(digest: Digest, draft: Draft, room: int, count: Count) -> Digest:
     """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
-    said = {plain(item.text) for _, items in digest.sections for item in items}
+    said = {fold(item.text) for _, items in digest.sections for item in items}
     new: dict[SectionName, list[Item]] = {}
     for name, items in draft.sections:
-        new[name] = [item for item in items if plain(item.text) not in said]
+        new[name] = [item for item in items if fold(item.text) not in said]
     fitting = dict(fit(as_sections(new), room, count, _nothing_stays))
     if not fitting:
         return digest
@@ -209,12 +211,12 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> D
 
 def _settled(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:
     """Decisions of several spans: what a later one took back is marked, what stands leads."""
-    kept = {plain(item.text) for item in decisions}
+    kept = {fold(item.text) for item in decisions}
     in_time = [
         item
         for digest in digests
         for item in sorted(digest.items("DECISIONS"), key=lambda item: _said_at(item, digest))
-        if plain(item.text) in kept
+        if fold(item.text) in kept
     ]
     return newest_first(settle(in_time))
 

@@ -11,13 +11,15 @@ from itertools import pairwise
 from math import log
 
 from mcp_compaction.core.digest.check.draft import is_planted
+from mcp_compaction.core.digest.text import ASKED, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
-from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, pieces, telling_words
-from mcp_compaction.core.excerpts.render import ASKED, LABEL, TOLD, promoted_block
-from mcp_compaction.core.log.content import Count, plain
+from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, pieces
+from mcp_compaction.core.excerpts.render import LABEL, promoted_block
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.decisions import settle
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.sentences import marker_groups
+from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionName
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
@@ -89,9 +91,9 @@ def promote(
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
     earlier = [one for one in earlier if one.by != "wanted"]
     found, is_talk = pieces(gone, earlier, markers)
-    said = Haystack(plain(shown))
+    said = Haystack(fold(shown))
     overtaken = _overtaken(found)
-    found = [p for p in found if id(p) not in overtaken and not said.holds(plain(_told(p)))]
+    found = [p for p in found if id(p) not in overtaken and not said.holds(fold(_told(p)))]
     of_user = [] if is_talk else _by(found, *OF_USER)
     chosen, used = _newest(of_user, room * _USER_SHARE // 100, count)
     doubts, cost = _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)

@@ -11,11 +11,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import cast
 
-from mcp_compaction.core.log.content import Series
+from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.decisions import decides
 from mcp_compaction.core.log.tool_calls import deed
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
+from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
 _CLAUSE = re.compile(
@@ -25,18 +25,7 @@ _CLAUSE = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
 _ENDS = (".", "!", "?", "。", "！", "？")
-_WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
 _WORDS_IN_ORDER = re.compile(r"\S+")
-_STOP = frozenset(
-    _WORD.findall(
-        """a about after again all also am an and any are as at be because been before being but by
-        can could did do does doing down for from further had has have having he her here hers him
-        his how i if in into is it its just me more most my no nor not now of off on once only or
-        other our out over own s same she should so some such t than that the their them then there
-        these they this those through to too under until up very was we were what when where which
-        while who whom why will with you your d ll m re ve don"""
-    )
-)
 _NEGATION = re.compile(
     r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot|hardly|rarely|barely|scarcely"
     r"|nearly|seldom)\b|n['’]t\b",
@@ -54,7 +43,6 @@ _MOST_REQUESTS = 50  # a word that more of them say names none
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _FEWEST_SAYING = 2
-_TALK = 0.2  # where users say more of it than this, a session is talk and not work
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,34 +125,6 @@ def _unsure(message: Message) -> tuple[By, str]:
     return "doubt", message.text
 
 
-def is_talk(messages: Sequence[Message]) -> bool:
-    """Whether people only talk here: no tool is called, and a user says a good part of it."""
-    if any(message.calls for message in messages):
-        return False
-    said = sum(message.tokens for message in messages if message.is_request)
-    return said > _TALK * sum(message.tokens for message in messages)
-
-
-@read_once
-def telling_words(text: str) -> tuple[str, ...]:
-    """The different words of a text that say something, in alphabetical order."""
-    return tuple(sorted({told for w in _WORD.findall(text.lower()) if (told := _told_by(w))}))
-
-
-@lru_cache(maxsize=65_536)
-def _told_by(word: str) -> str:
-    """What a word stands for where it says something, else nothing."""
-    return _singular(word) if _is_telling(word) else ""
-
-
-def _is_telling(word: str) -> bool:
-    return word not in _STOP if len(word) > 1 else word.isdigit()
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
-
-
 def _without_ends(found: Iterable[Piece]) -> list[Piece]:
     said_in: dict[str, set[int]] = {}
     for piece in found:
@@ -211,8 +171,8 @@ def _told_in(word: str) -> tuple[str, ...] | None:
     """What the parts of a joined word stand for where they say something; None: it negates."""
     if _NEGATION.search(word):
         return None
-    parts = _WORD.findall(word.lower())
-    return tuple(told for part in parts if not part.endswith("ly") and (told := _told_by(part)))
+    parts = WORD.findall(word.lower())
+    return tuple(told for part in parts if not part.endswith("ly") and (told := meaning_of(part)))
 
 
 def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterator[tuple[By, str]]:

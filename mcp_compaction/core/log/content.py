@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 from mcp_compaction.model import (
@@ -28,6 +28,7 @@ _MOST_OF_A_SERIES = 3
 _ESCAPED = re.compile(r"\\(.)")
 _SIGNS = {"n": "\n", "r": "\n", "t": "\t"}
 
+_TALK = 0.2  # where users say more of it than this, a session is talk and not work
 MEDIA_TOKENS = 1_600  # what providers charge for one image of ordinary size
 
 
@@ -88,11 +89,6 @@ def string_arguments(arguments: JsonObject) -> Iterable[tuple[str, str]]:
     return ((name, value) for name, value in arguments.items() if isinstance(value, str))
 
 
-def plain(text: str) -> str:
-    """A text as it is compared: lower case, single spaces, no end mark."""
-    return " ".join(text.lower().split()).strip(" .!\"'")
-
-
 class Series:
     """Tells what differs from others in digits alone: one number after another says nothing."""
 
@@ -104,3 +100,11 @@ class Series:
         form = _DIGITS.sub("#", text)
         self._forms[form] += 1
         return self._forms[form] > _MOST_OF_A_SERIES
+
+
+def is_talk(messages: Sequence[Message]) -> bool:
+    """Whether people only talk here: no tool is called, and a user says a good part of it."""
+    if any(message.calls for message in messages):
+        return False
+    said = sum(message.tokens for message in messages if message.is_request)
+    return said > _TALK * sum(message.tokens for message in messages)

@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from mcp_compaction.core.log.content import plain
 from mcp_compaction.core.text.patterns import any_of, word_set
 from mcp_compaction.core.text.sentences import Sentence, speech
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Item
 
 
@@ -52,7 +52,7 @@ def settle(items: Sequence[Item]) -> tuple[Item, ...]:
 def overtakers(texts: Sequence[str]) -> dict[int, int]:
     """Of decisions from the oldest to the newest: which are overtaken, each by which, by place."""
     choices = [choice_of(text) for text in texts]
-    said = [plain(text) for text in texts]
+    said = [fold(text) for text in texts]
     standing: dict[int, None] = {}
     places: dict[str, set[int]] = {}  # where decisions that stand say a word
     found: dict[int, int] = {}
@@ -76,8 +76,8 @@ def newest_first(items: Iterable[Item]) -> tuple[Item, ...]:
     """Settled decisions as they are shown: those that stand first, and each said once."""
     once: dict[str, Item] = {}
     for item in items:
-        once.pop(plain(item.text), None)
-        once[plain(item.text)] = item
+        once.pop(fold(item.text), None)
+        once[fold(item.text)] = item
     latest = tuple(once.values())[::-1]
     return (*(i for i in latest if not i.superseded), *(i for i in latest if i.superseded))
 
@@ -496,3 +496,19 @@ def _overtakes(newer: Choice, older: Choice) -> bool:
         and len(newer.taken & older.taken) >= 2
         and not older.taken >= newer.taken
     )
+
+
+# Yes to what was said before
+
+_ACCEPTS = re.compile(
+    r"\W*(?:yes|yep|yeah|ok(?:ay)?|sure|sounds (?:good|great|fine)|agreed|perfect|great|good"
+    r"|deal|fine|lgtm|approved|exactly|works for me|do (?:it|that)|go (?:ahead|for it|with (?:it"
+    r"|that))|let's do (?:it|that)|I like (?:it|that)|please do|love it)\b",
+    re.I,
+)
+_BUT = re.compile(r"\b(?:but|not|no|don't|instead|rather|wait|however|first|later)\b|\?", re.I)
+
+
+def is_acceptance(text: str) -> bool:
+    """Whether a text only says yes to what was said before it."""
+    return bool(_ACCEPTS.match(text)) and not _BUT.search(text)

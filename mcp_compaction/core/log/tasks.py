@@ -21,7 +21,7 @@ from mcp_compaction.core.log.tool_calls import (
 )
 from mcp_compaction.core.text.patterns import word_set
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.core.text.rules import standing
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, speech
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult, Value
 
@@ -127,7 +127,7 @@ def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
 @read_once
 def _tasks_in(text: str) -> tuple[str, ...]:
     """The sentences of a text that leave something to be done and are no rules."""
-    return tuple(s.text for s in speech(text) if leaves_open(s) and not standing(s.text))
+    return tuple(s.text for s in speech(text) if leaves_open(s) and not find_rules(s.text))
 
 
 def unfinished(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:

@@ -9,10 +9,17 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.text import parse_digest
-from mcp_compaction.core.log.content import plain
-from mcp_compaction.core.log.decisions import Choice, choice_of, decisions, overtakers, subject
+from mcp_compaction.core.log.decisions import (
+    Choice,
+    choice_of,
+    decisions,
+    is_acceptance,
+    overtakers,
+    subject,
+)
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import speech
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Hit
 
 _DECIDE = (
@@ -71,11 +78,6 @@ def chosen(hits: Sequence[Hit]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def is_acceptance(text: str) -> bool:
-    """Whether a text only says yes to what was said before it."""
-    return bool(_ACCEPTS.match(text)) and not _BUT.search(text)
-
-
 def _noted(hit: Hit, by: Hit) -> Hit:
     where = "" if by.session == hit.session else f" in session {by.session}"
     return hit.model_copy(update={"note": f"superseded by {by.ref}{where}"})
@@ -105,13 +107,6 @@ _OFFERS = any_of(
 )
 # What an assistant means to do; it does not undo what the user chose.
 _MEANS = re.compile(r"\b(?:let's|I'll|I will|I'm going|I am going)\b", re.I)
-_ACCEPTS = re.compile(
-    r"\W*(?:yes|yep|yeah|ok(?:ay)?|sure|sounds (?:good|great|fine)|agreed|perfect|great|good"
-    r"|deal|fine|lgtm|approved|exactly|works for me|do (?:it|that)|go (?:ahead|for it|with (?:it"
-    r"|that))|let's do (?:it|that)|I like (?:it|that)|please do|love it)\b",
-    re.I,
-)
-_BUT = re.compile(r"\b(?:but|not|no|don't|instead|rather|wait|however|first|later)\b|\?", re.I)
 # Settled in the words of plans for a trip or an evening, or as the assistant reports it.
 _PLANS = any_of(
     r"\b(?:let's|we'll|we will) (?:go to|fly|book|visit|take|spend|meet|travel|rent|have|cancel)\b",
@@ -257,9 +252,9 @@ def _overtaken(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]
 
 def _twin(one: _Stated, said: Sequence[_Stated]) -> int | None:
     """The message's decision that a line of a digest repeats."""
-    text = plain(one.text)
+    text = fold(one.text)
     return next(
-        (n for n, other in enumerate(said) if other.by != "digest" and text in plain(other.text)),
+        (n for n, other in enumerate(said) if other.by != "digest" and text in fold(other.text)),
         None,
     )
 

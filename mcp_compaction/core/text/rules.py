@@ -3,59 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 
-from mcp_compaction.core.log.content import plain
 from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, any_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.model import Candidate, Digest, Message, Offer, Pin
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
 
 
-def candidates(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Candidate, ...]:
-    """The constraints that users stated and nobody has pinned yet, each once, oldest first."""
-    known = [plain(pin.text) for pin in pins]
-    found: dict[str, Candidate] = {}
-    for message in messages:
-        if message.role != "user":
-            continue
-        for sentence in standing(message.text):
-            words = plain(sentence)
-            if not _is_known(sentence, known):
-                is_told = message.via == "tool"
-                found.setdefault(words, Candidate(ref=message.ref, text=sentence, is_told=is_told))
-    return tuple(found.values())
-
-
-def offer(
-    messages: Sequence[Message], digests: Iterable[Digest], pins: Sequence[Pin], most: int
-) -> Offer:
-    """What to offer for pinning, newest first; what only an agent recorded is marked as told.
-
-    A rule whose message has left the window stands in a digest, and is needed all the more.
-    """
-    known = [plain(pin.text) for pin in pins]
-    quoted = (
-        Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted")
-        for digest in digests
-        for item in digest.items("CONSTRAINTS")
-        if item.provenance != "summarized" and item.refs and not _is_known(item.text, known)
-    )
-    said = candidates(messages, pins)
-    found = tuple({plain(one.text): one for one in (*quoted, *said)}.values())
-    return Offer(candidates=found[::-1][:most], more=max(0, len(found) - most))
-
-
-def _is_known(text: str, known: Iterable[str]) -> bool:
-    words = plain(text)
-    return any(words in pinned or pinned in words for pinned in known)
-
-
 @read_once
-def standing(text: str) -> tuple[str, ...]:
+def find_rules(text: str) -> tuple[str, ...]:
     """The sentences of a text that state a constraint which outlasts the task, word for word."""
     return tuple(said for said, masked in _sentences(text) if _is_standing(masked))
 

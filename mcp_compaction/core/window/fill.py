@@ -7,9 +7,10 @@ from typing import Literal
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
 from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import precision_of, scale
-from mcp_compaction.core.window.render import entries, index_shown, pinned_block, pins_shown
+from mcp_compaction.core.window.render import entries, index_shown, pins_shown
 from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[

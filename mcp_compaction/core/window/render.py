@@ -9,6 +9,7 @@ from mcp_compaction.core.digest.text import merge_index, render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
 from mcp_compaction.core.log.content import Count, Series
 from mcp_compaction.core.log.identifiers import usefulness
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.model import (
     Cut,
@@ -37,7 +38,6 @@ _PLURAL: dict[IndexKind, str] = {
     "number": "numbers",
 }
 _LEAST_ROOM = 12  # a line and its ref hardly take less
-PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived refs]"
 
 
@@ -45,12 +45,6 @@ def entries(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
     """All entries of a view, with what was said after it."""
     since = tuple(Kept(seq=m.seq) for m in messages if m.seq > view.upto)
     return (*view.head, *view.body, *since)
-
-
-def pinned_block(pins: Iterable[Pin]) -> str:
-    """The block that no compaction can eat; empty without pins."""
-    lines = [f"{p.ref} {p.kind.replace('_', ' ')}, by {p.author}: {p.text}" for p in pins]
-    return "\n".join([PINNED_LABEL, *lines]) if lines else ""
 
 
 def pins_shown(session: Session) -> tuple[Pin, ...]:

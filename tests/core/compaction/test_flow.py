@@ -11,13 +11,14 @@ import pytest
 from mcp_compaction.core.compaction.flow import flow
 from mcp_compaction.core.compaction.gate import gate
 from mcp_compaction.core.compaction.outcomes import too_little
-from mcp_compaction.core.compaction.plan import kilo, make_plan
+from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
 from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     Ask,
     Calibration,

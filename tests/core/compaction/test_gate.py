@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.compaction.gate import gate
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     Ask,
     Calibration,

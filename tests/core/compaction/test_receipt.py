@@ -9,7 +9,6 @@ import pytest
 from mcp_compaction.core.compaction.apply import apply
 from mcp_compaction.core.compaction.blocks import Sheet, SpanBlock
 from mcp_compaction.core.compaction.outcomes import freed_by_rung, restoration
-from mcp_compaction.core.compaction.plan import kilo
 from mcp_compaction.core.compaction.receipt import (
     offer_lines,
     outcome_text,
@@ -19,6 +18,7 @@ from mcp_compaction.core.compaction.receipt import (
 )
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     Candidate,
     Compaction,

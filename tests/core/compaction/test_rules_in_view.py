@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt import receipt_text
-from mcp_compaction.core.log.content import plain, shown_parts, words_of
+from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.rules import standing
+from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import Compaction, Message, Session, ShownRecord, Trimmed
@@ -36,7 +37,7 @@ FILLER = "The limiter reads the clock in the loop and counts what the tenants as
 
 def view_text(session: Session, policy: Policy) -> str:
     pieces = lay_out(session, policy.index_limit, estimate)
-    return plain(
+    return fold(
         "\n".join(
             piece.text
             if isinstance(piece, ShownRecord)
@@ -49,7 +50,7 @@ def view_text(session: Session, policy: Policy) -> str:
 def hidden_rules(told: Sequence[Message], session: Session, policy: Policy) -> list[str]:
     text = view_text(session, policy)
     users = [message.text for message in told if message.role == "user"]
-    return [rule for words in users for rule in standing(words) if plain(rule) not in text]
+    return [rule for words in users for rule in find_rules(words) if fold(rule) not in text]
 
 
 def long_request(rules: Sequence[str], sentences: int) -> str:
@@ -100,7 +101,7 @@ def test_an_open_task_of_a_shrunk_first_request_is_shown_again() -> None:
 
     assert isinstance(outcome, Compaction)
     assert isinstance(outcome.view.head[0], Trimmed)
-    assert plain(task) in view_text(after(session, outcome), policy)
+    assert fold(task) in view_text(after(session, outcome), policy)
     assert "open tasks 1/1 in view" in receipt_text(outcome.receipt)
 
 

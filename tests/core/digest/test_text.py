@@ -18,10 +18,10 @@ from mcp_compaction.core.digest.text import (
     merge,
     merge_index,
     parse_digest,
-    plain,
     render_digest,
     sized,
 )
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import SECTION_NAMES, Digest, IndexItem, Item, SectionName
 from tests.sessions import NOW
@@ -248,7 +248,7 @@ def test_a_thing_met_again_without_a_note_keeps_its_note() -> None:
 
 
 def test_lines_are_compared_without_case_spaces_and_end_marks() -> None:
-    assert plain(' "Never  PUSH\nto main."! ') == "never push to main"
+    assert fold(' "Never  PUSH\nto main."! ') == "never push to main"
 
 
 def test_a_rule_that_a_draft_repeats_elsewhere_stays_where_it_must() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.excerpts.choose import of_digests, promote
 from mcp_compaction.core.excerpts.render import LABEL, promoted_block
-from mcp_compaction.core.log.content import Count, plain
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Digest, Item, Message, Promoted
 from tests.core.saying import Json, assistant, ran, used, user
@@ -103,7 +104,7 @@ def test_what_the_view_already_shows_is_not_repeated() -> None:
 
     kept = [text for one in found for text in one.pieces]
     assert "Anna must agree first." in kept
-    assert not [text for text in kept if plain(text) in plain(shown)]
+    assert not [text for text in kept if fold(text) in fold(shown)]
 
 
 def test_of_two_equal_pieces_the_one_with_words_not_shown_yet_is_taken() -> None:
@@ -311,7 +312,7 @@ def _place(text: str, message: Message) -> int:
 @pytest.mark.parametrize("room", [60, 150])
 def test_the_same_words_give_the_same_bytes_whatever_the_seed_of_hashes(room: int) -> None:
     code = (
-        "from tests.core.test_promote import SESSION, block\n"
+        "from tests.core.excerpts.test_choose import SESSION, block\n"
         f"print(ascii(block(SESSION * 4, {room})))"
     )
 

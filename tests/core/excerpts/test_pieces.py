@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.pieces import Piece, is_talk, pieces, telling_words
+from mcp_compaction.core.excerpts.pieces import Piece, pieces
+from mcp_compaction.core.log.content import is_talk
+from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Message, Promoted
 from tests.core.saying import Json, assistant, call, calls, ran, results, thought, used, user
 from tests.sessions import messages_of

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcp_compaction.core.text.rules import candidates, offer, standing
+from mcp_compaction.core.log.spoken_rules import unpinned_rules
+from mcp_compaction.core.pins import suggest_pins
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.model import Candidate, Digest, Item
 from tests.core.constraint_wordings import (
     DEVELOP_CONSTRAINTS,
@@ -25,7 +27,7 @@ def _is_found(wording: str) -> bool:
     marked = _MARKED.search(wording)
     said = _MARKED.sub(r"\1", wording)
     wanted = marked[1] if marked else said
-    return any(wanted in found or found in wanted for found in standing(said))
+    return any(wanted in found or found in wanted for found in find_rules(said))
 
 
 def _share(hits: Sequence[str], of: Sequence[str]) -> float:
@@ -41,7 +43,7 @@ def test_nine_of_ten_constraints_are_found_and_one_of_sixteen_ordinary_messages_
     constraints: tuple[str, ...], ordinary: tuple[str, ...]
 ) -> None:
     found = [wording for wording in constraints if _is_found(wording)]
-    flagged = [wording for wording in ordinary if standing(wording)]
+    flagged = [wording for wording in ordinary if find_rules(wording)]
 
     assert _share(found, constraints) >= 0.90, set(constraints) - set(found)
     assert _share(flagged, ordinary) <= 0.06, flagged
@@ -61,7 +63,7 @@ def test_a_candidate_is_the_users_own_sentence_with_its_ref() -> None:
         results(("a", "You must never push to main."), text="Always use the staging key."),
     ]
 
-    assert candidates(messages_of(said), ()) == (
+    assert unpinned_rules(messages_of(said), ()) == (
         Candidate(ref="m1", text="Never push to `main`."),
         Candidate(ref="m3", text="Always use the staging key."),
     )
@@ -74,7 +76,7 @@ def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
         user("No new dependencies, please."),
     ]
 
-    found = candidates(messages_of(said), [pin(1, "No new dependencies")])
+    found = unpinned_rules(messages_of(said), [pin(1, "No new dependencies")])
 
     assert found == (Candidate(ref="m1", text="Never push to main."),)
 
@@ -82,11 +84,11 @@ def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
 def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
     said = [user(f"Never touch table {n}.") for n in range(1, 6)]
 
-    offered = offer(messages_of(said), (), [pin(1, "Never touch table 5.")], most=3)
+    offered = suggest_pins(messages_of(said), (), [pin(1, "Never touch table 5.")], most=3)
 
     assert [candidate.ref for candidate in offered.candidates] == ["m4", "m3", "m2"]
     assert offered.more == 1
-    assert offer(messages_of(said[:2]), (), (), most=3).more == 0
+    assert suggest_pins(messages_of(said[:2]), (), (), most=3).more == 0
 
 
 def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
@@ -94,7 +96,7 @@ def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
     told = said.model_copy(update={"via": "tool"})
 
     for message, is_told in ((said, False), (told, True)):
-        (offered,) = offer([message], (), (), most=3).candidates
+        (offered,) = suggest_pins([message], (), (), most=3).candidates
         assert offered == Candidate(ref="m1", text="Never push to main.", is_told=is_told)
 
 
@@ -110,7 +112,7 @@ def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
     ],
 )
 def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
-    assert standing(text) == ()
+    assert find_rules(text) == ()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
     ],
 )
 def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
-    assert standing(text)
+    assert find_rules(text)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
     ],
 )
 def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> None:
-    assert standing(f"Hello there.\n{rule}\nThat is it") == (rule,)
+    assert find_rules(f"Hello there.\n{rule}\nThat is it") == (rule,)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +168,11 @@ def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> 
     ],
 )
 def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
-    assert standing(text) == ()
+    assert find_rules(text) == ()
 
 
 def test_a_wall_of_text_is_no_sentence() -> None:
-    assert standing("never push " * 60) == ()
+    assert find_rules("never push " * 60) == ()
 
 
 def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -> None:
@@ -181,6 +183,6 @@ def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -
     digest = Digest(number=1, first=2, last=9, messages=8, sections=(("CONSTRAINTS", items),))
     of_the_agent = Candidate(ref="m3", text="Never eat.", is_told=True)
     of_the_user = Candidate(ref="m2", text="Never push to main.")
-    assert offer((), [digest], (), most=3).candidates == (of_the_agent, of_the_user)
+    assert suggest_pins((), [digest], (), most=3).candidates == (of_the_agent, of_the_user)
     pinned = [pin(1, "Never push to main.")]
-    assert offer((), [digest], pinned, most=3).candidates == (of_the_agent,)
+    assert suggest_pins((), [digest], pinned, most=3).candidates == (of_the_agent,)

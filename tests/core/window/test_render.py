@@ -8,16 +8,15 @@ import pytest
 
 from mcp_compaction.core.digest.text import Sections as DigestSections
 from mcp_compaction.core.digest.text import render_digest, sized
+from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import (
     INDEX_LABEL,
-    PINNED_LABEL,
     index_block,
     index_shown,
     lay_out,
-    pinned_block,
     pins_shown,
 )
 from mcp_compaction.model import (

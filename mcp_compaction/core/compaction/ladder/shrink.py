@@ -14,7 +14,7 @@ from mcp_compaction.core.compaction.blocks import (
 )
 from mcp_compaction.core.log.content import Count, string_arguments
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.rules import standing
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import Cut, JsonObject, Message, Part, Text, ToolCall, ToolResult
 
@@ -83,7 +83,7 @@ def _shrink_head(sheet: Sheet, policy: Policy, count: Count) -> Sheet:
         or message.tokens <= policy.head_preview_over_tokens
     ):
         return sheet
-    chars, rules = 2 * policy.head_preview_over_tokens, standing(message.text)
+    chars, rules = 2 * policy.head_preview_over_tokens, find_rules(message.text)
     cuts = [
         Cut(
             part=number,

@@ -16,8 +16,8 @@ from mcp_compaction.core.digest.check.statements import Statements
 from mcp_compaction.core.digest.text import as_sections, render_item
 from mcp_compaction.core.log.content import Count, compact_json, words_of
 from mcp_compaction.core.log.quotes import saying_of
+from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.injection import UNSEEN, is_forged
-from mcp_compaction.core.text.rules import candidates
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -97,7 +97,7 @@ def rules_in_force(session: Session) -> tuple[str, ...]:
     """Every rule the session knows of: pinned, in a digest, or said where it is still in sight."""
     pinned = [pin.text for pin in session.pins if pin.kind == "constraint"]
     kept = [item.text for d in session.digests for item in d.items("CONSTRAINTS")]
-    said = [c.text for c in candidates(session.messages, ())]
+    said = [c.text for c in unpinned_rules(session.messages, ())]
     return tuple(dict.fromkeys((*pinned, *kept, *said)))
 
 

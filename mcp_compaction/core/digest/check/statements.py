@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.log.decisions import decided, subject
-from mcp_compaction.core.recall.decisions import is_acceptance
+from mcp_compaction.core.log.decisions import decided, is_acceptance, subject
 from mcp_compaction.core.text.patterns import any_of
-from mcp_compaction.core.text.rules import standing
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_doubt, speech
 from mcp_compaction.model import Item, Message
 
@@ -84,7 +83,7 @@ def _settling(message: Message) -> Iterable[str]:
         return
     by_user, sentences = message.role == "user", speech(message.text)
     yield from decided(message.text, sentences, by_user)
-    yield from standing(message.text) if by_user else ()
+    yield from find_rules(message.text) if by_user else ()
     for sentence in sentences:
         yield from _meant_clauses(sentence, message.text, by_user)
 

@@ -1,0 +1,45 @@
+"""Words: how texts are compared, and which of their words say something."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from mcp_compaction.core.text.reading import read_once
+
+WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
+_STOP = frozenset(
+    WORD.findall(
+        """a about after again all also am an and any are as at be because been before being but by
+        can could did do does doing down for from further had has have having he her here hers him
+        his how i if in into is it its just me more most my no nor not now of off on once only or
+        other our out over own s same she should so some such t than that the their them then there
+        these they this those through to too under until up very was we were what when where which
+        while who whom why will with you your d ll m re ve don"""
+    )
+)
+
+
+def fold(text: str) -> str:
+    """A text as it is compared: lower case, single spaces, no end mark."""
+    return " ".join(text.lower().split()).strip(" .!\"'")
+
+
+@read_once
+def telling_words(text: str) -> tuple[str, ...]:
+    """The different words of a text that say something, in alphabetical order."""
+    return tuple(sorted({told for w in WORD.findall(text.lower()) if (told := meaning_of(w))}))
+
+
+@lru_cache(maxsize=65_536)
+def meaning_of(word: str) -> str:
+    """What a word stands for where it says something, else nothing."""
+    return _singular(word) if _is_telling(word) else ""
+
+
+def _is_telling(word: str) -> bool:
+    return word not in _STOP if len(word) > 1 else word.isdigit()
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word

@@ -1,0 +1,10 @@
+"""How numbers and names are written for a reader."""
+
+from __future__ import annotations
+
+
+def kilo(tokens: int) -> str:
+    """A number of tokens as a person reads it: 812, 6.1k, 148k."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
