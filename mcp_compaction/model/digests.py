@@ -1,0 +1,126 @@
+"""Digests and drafts of them, and what the calls for them took."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from mcp_compaction.model.messages import Value
+
+Provenance = Literal["verbatim", "extracted", "summarized"]
+
+
+class Item(Value):
+    """One line of a digest, with the refs it came from."""
+
+    text: str
+    refs: tuple[str, ...] = ()
+    provenance: Provenance = "extracted"
+    superseded: bool = False
+    must_stay: bool = False  # no search would give it back
+
+
+IndexKind = Literal["file", "command", "url", "id", "error", "number"]
+
+
+class IndexItem(Value):
+    """One thing that was met in a span: a file, a command, an id; with what was done and where."""
+
+    kind: IndexKind
+    text: str
+    note: str = ""
+    refs: tuple[str, ...] = ()
+
+
+SectionName = Literal[
+    "PROGRESS",
+    "DECISIONS",
+    "FACTS",
+    "OPEN",
+    "ERRORS",
+    "CONSTRAINTS",
+    "ARTIFACTS",
+    "NEXT",
+    "UNCERTAIN",
+]
+SECTION_NAMES: tuple[SectionName, ...] = (
+    "PROGRESS",
+    "DECISIONS",
+    "FACTS",
+    "OPEN",
+    "ERRORS",
+    "CONSTRAINTS",
+    "ARTIFACTS",
+    "NEXT",
+    "UNCERTAIN",
+)
+
+
+class ModelCall(Value):
+    """One request to a model: what it took, and why it gave nothing where it did."""
+
+    model: str
+    seconds: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0  # of the input, what the provider had at hand
+    cost: float | None = None  # dollars; None: no price is known
+    failed: str = ""  # in words fit for a receipt
+
+
+class Spent(Value):
+    """What the model calls of one session took together."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float = 0.0  # dollars, of the calls whose price is known
+    seconds: float = 0.0
+    failed: int = 0
+
+
+NO_DIGEST = "no digest needed"
+"""The author of a compaction that wrote no digest."""
+
+OWN_AUTHORS = ("extractive", "agent", "archive")
+"""Authors of drafts that no model wrote; no model may be called so."""
+
+
+class Draft(Value):
+    """What a summarizer proposes for a span: items by section; nothing in it is trusted yet."""
+
+    author: str  # "extractive", "agent", "archive", a model's name
+    sections: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
+    note: str = ""  # why another summarizer had to step in, for the receipt
+    calls: tuple[ModelCall, ...] = ()  # what was asked of models for it, failures too
+
+    def items(self, name: SectionName) -> tuple[Item, ...]:
+        """The items of one section."""
+        return next((items for section, items in self.sections if section == name), ())
+
+
+class Digest(Value):
+    """The structured summary that stands for a span."""
+
+    number: int
+    first: int
+    last: int
+    messages: int
+    sections: tuple[tuple[SectionName, tuple[Item, ...]], ...]
+    index: tuple[IndexItem, ...] = ()
+    author: str = "extractive"
+    checked: bool = True
+    began: datetime | None = None
+    ended: datetime | None = None
+    merged: tuple[int, ...] = ()
+    tokens: int = 0
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `d3`."""
+        return f"d{self.number}"
+
+    def items(self, name: SectionName) -> tuple[Item, ...]:
+        """The items of one section."""
+        return next((items for section, items in self.sections if section == name), ())

@@ -1,0 +1,165 @@
+"""What was said: messages and their parts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+Role = Literal["system", "user", "assistant", "tool"]
+Shape = Literal["anthropic", "openai", "responses"]
+Precision = Literal["exact", "scaled", "estimate"]
+Via = Literal["host", "tool"]  # "tool": an agent handed it over, so its role is its word only
+
+
+class Value(BaseModel):
+    """A frozen value that knows all its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Text(Value):
+    """Words meant to be read."""
+
+    kind: Literal["text"] = "text"
+    text: str
+
+
+class Thinking(Value):
+    """A model's reasoning; shown whole or not at all, since providers sign it."""
+
+    kind: Literal["thinking"] = "thinking"
+    text: str = ""
+
+
+class ToolCall(Value):
+    """A request to run a tool."""
+
+    kind: Literal["call"] = "call"
+    id: str
+    name: str
+    arguments: JsonObject
+
+
+class ToolResult(Value):
+    """What a tool answered to one call."""
+
+    kind: Literal["result"] = "result"
+    call: str
+    text: str
+    is_error: bool = False
+    has_media: bool = False
+
+
+class Media(Value):
+    """An image, a document or a sound."""
+
+    kind: Literal["media"] = "media"
+    media_type: str
+
+
+class Opaque(Value):
+    """A provider's block that is kept whole and not looked into."""
+
+    kind: Literal["opaque"] = "opaque"
+    type: str
+    text: str = ""
+
+
+Part = Annotated[
+    Text | Thinking | ToolCall | ToolResult | Media | Opaque, Field(discriminator="kind")
+]
+
+
+class Message(Value):
+    """One recorded message; `raw` is its original JSON, byte for byte."""
+
+    seq: int
+    role: Role
+    parts: tuple[Part, ...]
+    shape: Shape
+    raw: str
+    at: datetime | None = None
+    tokens: int = 0
+    via: Via = "host"
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `m42`."""
+        return f"m{self.seq}"
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of this message, in order."""
+        return tuple([p for p in self.parts if isinstance(p, ToolCall)])
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The tool results of this message, in order."""
+        return tuple([p for p in self.parts if isinstance(p, ToolResult)])
+
+    @property
+    def text(self) -> str:
+        """The words of this message, without calls, results and thinking."""
+        return "\n".join(p.text for p in self.parts if isinstance(p, Text))
+
+    @property
+    def is_request(self) -> bool:
+        """Whether a user said something here, rather than a tool."""
+        return self.role == "user" and not self.results
+
+
+class Spoken(NamedTuple):
+    """A piece of a message that a search can find, and whose words it is."""
+
+    by: Role
+    text: str
+
+
+class NewMessage(Value):
+    """A message on its way into the log: parsed, masked and counted, not yet numbered."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    shape: Shape
+    raw: str
+    normal: str  # the JSON that identity is judged by: canonical, without cache marks
+    passages: tuple[Spoken, ...] = ()  # what the search will find it by
+    host_id: str | None = None
+    at: datetime | None = None
+    tokens: int = 0
+    masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
+
+
+class Sections(Value):
+    """What a session starts with; never compacted, but `memory` goes into the first digest."""
+
+    system: JsonValue = None
+    tools: tuple[JsonObject, ...] = ()
+    task: str | None = None
+    memory: str | None = None
+
+
+class Step(Value):
+    """The unit of cutting: a call and its result are never separated."""
+
+    messages: tuple[Message, ...]
+    is_open: bool = False  # some call still waits for its result
+
+    @property
+    def first(self) -> int:
+        """The number of the first message."""
+        return self.messages[0].seq
+
+    @property
+    def last(self) -> int:
+        """The number of the last message."""
+        return self.messages[-1].seq
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all messages as they were recorded."""
+        return sum(m.tokens for m in self.messages)

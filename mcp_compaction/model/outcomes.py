@@ -1,0 +1,126 @@
+"""What is asked of a compaction, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from mcp_compaction.model.digests import Digest
+from mcp_compaction.model.messages import Precision, Value
+from mcp_compaction.model.pins import Offer
+from mcp_compaction.model.view import View
+
+Strategy = Literal["summarize", "archive"]
+RungName = Literal["deduplicate", "shrink", "summarize", "merge", "truncate"]
+
+
+class Ask(Value):
+    """What a caller wants of one compaction."""
+
+    reason: str
+    digest: str | None = None
+    focus: str | None = None
+    strategy: Strategy = "summarize"
+    preserve_markers: bool = True
+    span: tuple[int, int] | None = None
+    target_percent: float | None = None
+    dry_run: bool = False
+    force: bool = False
+
+
+class Tally(Value):
+    """How much of one kind is in the view, how much comes back by recall, how much is lost."""
+
+    kind: str
+    retained: int = 0
+    recoverable: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """All that was looked for."""
+        return self.retained + self.recoverable + self.lost
+
+
+class Replaced(Value):
+    """A span and the digest that now stands for it."""
+
+    first: int
+    last: int
+    digest: int
+
+
+class Receipt(Value):
+    """What one compaction did."""
+
+    compaction: int
+    kind: Literal["compress", "restore", "digest", "page_in"] = "compress"
+    reason: str
+    at: datetime
+    strategy: Strategy = "summarize"
+    before: int
+    after: int
+    window: int
+    precision: Precision
+    freed: tuple[tuple[RungName, int], ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    pins: int = 0
+    tallies: tuple[Tally, ...] = ()
+    target: int | None = None
+    shortfall: str | None = None  # what holds the window above the target, with the numbers
+    author: str = "extractive"
+    checked: bool = True
+    notes: tuple[str, ...] = ()
+    offer: Offer = Offer()
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `c4`."""
+        return f"c{self.compaction}"
+
+
+class Compaction(Value):
+    """A new view with its digests and receipt, ready to be saved in one transaction."""
+
+    kind: Literal["compaction"] = "compaction"
+    base_version: int  # the view it was made from; saved only if that is still the view
+    view: View
+    digests: tuple[Digest, ...]
+    receipt: Receipt
+
+
+class Refusal(Value):
+    """Compressing now would not pay: why, with the numbers, and from when it would."""
+
+    kind: Literal["refusal"] = "refusal"
+    text: str
+
+
+class NothingToDo(Value):
+    """The view is already as small as this request can make it."""
+
+    kind: Literal["nothing"] = "nothing"
+    text: str
+
+
+class Projection(Value):
+    """What a dry run found: nothing was written and no summarizer was asked."""
+
+    kind: Literal["projection"] = "projection"
+    before: int
+    after: int
+    window: int
+    precision: Precision
+    freed: tuple[tuple[RungName, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    shortfall: str | None = None
+
+
+class Failed(Value):
+    """A compaction that came to nothing: which step failed; the session is as it was."""
+
+    kind: Literal["failed"] = "failed"
+    text: str
+
+
+Outcome = Compaction | Refusal | NothingToDo | Projection | Failed

@@ -1,0 +1,57 @@
+"""Pins, and what is offered to be pinned."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal
+
+from mcp_compaction.model.messages import Value
+
+PinKind = Literal["constraint", "open_task", "fact", "note"]
+PinScope = Literal["session", "project", "global"]
+Author = Literal["user", "agent"]
+# By which way a pin came: typed at a terminal, agreed to in the host's dialog, a prompt the user
+# started, found in a recorded message, an agent's own call, a command without a terminal, a
+# program; "": it was not noted.
+Channel = Literal["terminal", "dialog", "prompt", "message", "tool", "command", "program", ""]
+
+
+class Pin(Value):
+    """A constraint, open task or fact shown word for word in every view until it is released."""
+
+    number: int
+    text: str
+    kind: PinKind = "constraint"
+    scope: PinScope = "session"
+    author: Author = "agent"
+    session: str  # the name of the session it was said in
+    at: datetime
+    source: str | None = None  # the ref it was said in, where that is known
+    expires: datetime | None = None
+    channel: Channel = ""
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `p2`."""
+        return f"p{self.number}"
+
+    @property
+    def checksum(self) -> str:
+        """A tagged hash of the exact text."""
+        return "sha256:" + sha256(self.text.encode()).hexdigest()
+
+
+class Candidate(Value):
+    """A user's sentence that sounds like a standing constraint, and where it was said."""
+
+    ref: str
+    text: str
+    is_told: bool = False  # only an agent recorded that the user said it
+
+
+class Offer(Value):
+    """The newest candidates for a pin, and how many more there are."""
+
+    candidates: tuple[Candidate, ...] = ()
+    more: int = 0

@@ -1,0 +1,98 @@
+"""What the core asks of the outside, and what it is answered with."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from mcp_compaction.model.digests import IndexItem, Item, SectionName
+from mcp_compaction.model.messages import Message, Value
+
+
+class SummaryRequest(Value):
+    """Please write a digest of this span; what stays in the window is not shown to you."""
+
+    first: int
+    last: int
+    messages: tuple[Message, ...]
+    must_keep: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
+    index: tuple[IndexItem, ...] = ()
+    max_tokens: int
+    focus: str | None = None
+    memory: str | None = None
+    lost: tuple[str, ...] = ()  # a repair: these must be in it
+    cost_left: float | None = None  # dollars that may still be spent; None: no limit
+    calls_left: int | None = None  # how many model calls may still be made; None: no limit
+
+
+class SearchRequest(Value):
+    """Which messages does the archive's own search give first for each of these?"""
+
+    queries: tuple[str, ...]
+    limit: int = 5
+
+
+class Found(Value):
+    """For each query of a SearchRequest, the numbers of the messages that came first."""
+
+    hits: tuple[tuple[int, ...], ...]
+
+
+class Hit(Value):
+    """One passage the archive's search found."""
+
+    session: str
+    project: str = ""
+    ref: str
+    role: str
+    at: datetime | None = None
+    text: str
+    score: float = 0.0
+    is_beside: bool = False  # it holds no word of the query, and stands beside what does
+    ordinal: int = 0  # which passage of its message, digest or pin
+    is_told: bool = False  # a user's words that only an agent recorded
+    also: tuple[str, ...] = ()  # where the same stands once more
+    note: str = ""
+
+
+class Match(NamedTuple):
+    """Where a term stands: a passage without its text."""
+
+    row: int
+    session: int | None
+    kind: str  # m, d or p, as in a ref
+    number: int
+    chars: int
+
+
+class TermMatches(NamedTuple):
+    """Where one term stands, the newest first."""
+
+    term: str
+    places: int  # at least so many passages hold it
+    matches: tuple[Match, ...]
+    is_cut: bool = False  # it stands in so many that only the newest were looked at
+
+
+class Matches(NamedTuple):
+    """Where the terms of a question stand, and among how many messages."""
+
+    terms: tuple[TermMatches, ...]
+    total: int
+
+
+class Worth(NamedTuple):
+    """A passage worth reading: a match by its row, or a message beside matches by its number."""
+
+    score: float
+    session: int | None
+    row: int | None = None
+    number: int | None = None
+
+
+class Event(Value):
+    """Something worth counting that happened to a session."""
+
+    name: str
+    at: datetime
+    detail: str = ""

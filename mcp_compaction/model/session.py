@@ -1,0 +1,79 @@
+"""A session: its traits, its calibration, and all that a decision needs of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from mcp_compaction.model.digests import Digest
+from mcp_compaction.model.messages import Message, Sections, Value
+from mcp_compaction.model.outcomes import Receipt
+from mcp_compaction.model.pins import Pin
+from mcp_compaction.model.view import View
+
+# Who can make the window smaller, and what becomes of pins when a host does. own: the caller
+# replaces its window by our view. hooks: after the host's own compaction a hook shows the pins
+# again. plain: nothing does.
+Mode = Literal["own", "hooks", "plain"]
+
+Complexity = Literal["simple", "medium", "complex", "epic"]
+AgentProfile = Literal["plain", "verbose", "deliberative"]
+
+
+class Traits(Value):
+    """What is set per session: the model, its window, the task's complexity, the agent's manner."""
+
+    model: str | None = None
+    window_tokens: int | None = None
+    complexity: Complexity | None = None
+    agent_profile: AgentProfile | None = None
+    owns_window: bool = True  # False: the window is the host's, which shrinks it by itself
+    pins_put_back: datetime | None = None  # when a hook last did so after the host's compaction
+
+    @property
+    def mode(self) -> Mode:
+        """Who can make the window smaller, and what becomes of pins when a host does."""
+        if self.owns_window:
+            return "own"
+        return "hooks" if self.pins_put_back is not None else "plain"
+
+
+class Calibration(Value):
+    """Real usage against our count of the same window, as the provider last reported it."""
+
+    counted: int = 0
+    reported: int = 0
+
+
+class SessionInfo(Value):
+    """A session's name and place, without what was said."""
+
+    id: int
+    name: str
+    project: str
+    agent: str = ""
+    host: str = ""
+    host_session: str | None = None
+    parent: int | None = None
+    created: datetime
+    updated: datetime
+    messages: int = 0
+    traits: Traits = Traits()
+
+
+class Session(Value):
+    """Everything a decision needs of one session, as it was at one moment."""
+
+    info: SessionInfo
+    sections: Sections = Sections()
+    section_tokens: int = 0  # system, tools, task
+    memory_tokens: int = 0
+    view: View = View()
+    messages: tuple[Message, ...] = ()  # those the view shows, in order
+    digests: tuple[Digest, ...] = ()  # those the view shows
+    pins: tuple[Pin, ...] = ()  # in force in this session, from every scope
+    calibration: Calibration = Calibration()
+    next_digest: int = 1
+    next_compaction: int = 1
+    last_compaction: Receipt | None = None
+    is_pressed: bool = False  # a limit on model calls is near: budget pressure

@@ -1,0 +1,104 @@
+"""What is shown: the entries of a view, and the view laid out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mcp_compaction.model.messages import Message, Part, Role, Value
+
+CutReason = Literal["duplicate", "superseded", "recalled", "preview", "truncated"]
+
+
+class Cut(Value):
+    """One part of a message shown as something shorter."""
+
+    part: int
+    shown: Part
+    why: CutReason
+
+
+class Kept(Value):
+    """A message shown as it was said."""
+
+    kind: Literal["kept"] = "kept"
+    seq: int
+
+
+class Trimmed(Value):
+    """A message of which some parts are shown shorter."""
+
+    kind: Literal["trimmed"] = "trimmed"
+    seq: int
+    cuts: tuple[Cut, ...]
+    tokens: int
+
+
+class Digested(Value):
+    """A digest standing where its span was; thin: only what must stay of it is shown."""
+
+    kind: Literal["digested"] = "digested"
+    digest: int
+    thin: bool = False
+
+
+MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]
+Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
+
+
+# Whose words a piece is, and of what kind: what a user said, as a host or an agent recorded it;
+# what an agent decided, answered, was unsure of or else said; what a tool was given or gave back.
+# And a whole message, whosoever's, that was asked for after it had left the window.
+By = Literal[
+    "user",
+    "reported",
+    "decision",
+    "answer",
+    "doubt",
+    "agent",
+    "command",
+    "field",
+    "line",
+    "talk",
+    "wanted",
+]
+
+
+class Promoted(Value):
+    """What is still shown, word for word, of a message that left the window."""
+
+    seq: int
+    by: By = "agent"
+    role: Role | None = None  # of a message that is shown whole
+    pieces: tuple[str, ...]
+
+
+class View(Value):
+    """What is in the window: entries into the log; what came after `upto` follows whole."""
+
+    version: int = 0
+    compaction: int | None = None  # the compaction or restore that wrote it
+    head: tuple[MessageEntry, ...] = ()
+    pinned: tuple[int, ...] = ()
+    body: tuple[Entry, ...] = ()
+    promoted: tuple[Promoted, ...] = ()
+    upto: int = 0
+    memory_in: int | None = None  # the digest that took in the memory section
+    index_most: int | None = None  # tokens of the index, where a target left less than usual
+
+
+class ShownMessage(Value):
+    """A recorded message as a view shows it."""
+
+    message: Message
+    cuts: tuple[Cut, ...] = ()
+
+
+class ShownRecord(Value):
+    """A text of ours in a view: the pinned block, a digest, the index. Never an instruction."""
+
+    text: str
+
+
+Shown = ShownMessage | ShownRecord
