@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.demo.story import (
+from mcp_compaction.demo.session import (
     DETAIL,
     NAME,
     PROJECT,
@@ -22,8 +22,8 @@ from mcp_compaction.demo.story import (
     WINDOW,
     Act,
     Message,
+    beats,
     body,
-    story,
 )
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Receipt, Value
@@ -138,7 +138,7 @@ async def play(home: Path, tell: Tell) -> Figures:
     async with started(environ) as server:
         loop = _Loop(server, tell)
         window: dict[str, Any] = {}
-        for beat in story():
+        for beat in beats():
             if isinstance(beat, Act):
                 if beat.tool == "recall_archived":
                     window = json.loads(await server.read(f"compaction://{NAME}/context"))

@@ -14,7 +14,7 @@ import pytest
 from mcp_compaction.cli.commands import demo
 from mcp_compaction.demo.play import Figures
 from tests.cli.conftest import Shell
-from tests.demo.test_telling import FIGURES
+from tests.demo.test_tell import FIGURES
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.demo.play import Figures, play
-from mcp_compaction.demo.telling import broken, tell
+from mcp_compaction.demo.tell import broken, tell
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed, lasting_command
 from mcp_compaction.store.connect import store_path

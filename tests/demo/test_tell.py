@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.demo.play import Figures, Recollection
-from mcp_compaction.demo.telling import bar, broken, tell
+from mcp_compaction.demo.tell import bar, broken, tell
 from mcp_compaction.model import Receipt, Replaced, Tally
 
 RECEIPT = Receipt(

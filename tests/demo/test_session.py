@@ -6,14 +6,13 @@ import json
 from typing import Any
 
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.demo.material import material
-from mcp_compaction.demo.story import DETAIL, RULE, Act, Message, body, story
+from mcp_compaction.demo.session import DETAIL, RULE, Act, Message, beats, body
 from mcp_compaction.formats import incoming, validate
 
 
 def messages() -> list[Message]:
     """All that is said in the story, without the calls of our own tools."""
-    return [message for beat in story() if isinstance(beat, list) for message in beat]
+    return [message for beat in beats() if isinstance(beat, list) for message in beat]
 
 
 def blocks_of(message: Message) -> list[dict[str, Any]]:
@@ -27,7 +26,7 @@ def blocks(kind: str) -> list[dict[str, Any]]:
 
 
 def test_it_is_the_same_every_time() -> None:
-    assert list(story()) == list(story())
+    assert list(beats()) == list(beats())
 
 
 def test_it_is_long() -> None:
@@ -76,7 +75,7 @@ def test_the_rule_has_odd_bytes() -> None:
 
 
 def test_the_agent_pins_looks_compresses_and_recalls_in_this_order() -> None:
-    acts = [beat.tool for beat in story() if isinstance(beat, Act)]
+    acts = [beat.tool for beat in beats() if isinstance(beat, Act)]
     assert acts == ["pin_constraint", "context_stats", "compress_context", "recall_archived"]
 
 
@@ -89,8 +88,3 @@ def test_files_are_read_again_and_a_test_fails() -> None:
 def test_tasks_are_open_at_the_end() -> None:
     plan = [b["input"]["todos"] for b in blocks("tool_use") if b["name"] == "TodoWrite"][-1]
     assert [task["status"] for task in plan] == [*["completed"] * 4, "in_progress", "pending"]
-
-
-def test_words_of_no_kind_are_the_answer_themselves() -> None:
-    assert material("no matches") == "no matches"
-    assert material("tests 1").endswith("=== 32 passed in 11.14s ===")
