@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import indent, wrap
 
+from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.demo.play import Figures
-from mcp_compaction.model import Receipt, RungName, Tally
+from mcp_compaction.model import Receipt, Tally
 
 _WIDTH = 40
 _SMALL = 20
 _TEXT = 92
 _MOST_LINES = 6  # of the passage that came back
-_RUNGS: dict[RungName, str] = {
-    "deduplicate": "what stood there twice",
-    "shrink": "long old tool results",
-    "summarize": "old steps, now a digest",
-    "merge": "old digests, merged",
-    "truncate": "digests, made thin",
-}
 
 
 def tell(figures: Figures) -> Iterator[list[str]]:
@@ -58,7 +52,7 @@ def _freed(receipt: Receipt) -> Iterator[str]:
     most = max((tokens for _, tokens in freed), default=1)
     yield "what each rung freed, gentlest first"
     for rung, tokens in freed:
-        yield f"  {_RUNGS[rung]:24} {bar(100 * tokens / most, _SMALL)} {tokens:7,}"
+        yield f"  {shown_as(rung):24} {bar(100 * tokens / most, _SMALL)} {tokens:7,}"
     back = sum(tokens for _, tokens in freed) - (receipt.before - receipt.after)
     if back > 0:
         yield f"  {'put back by the check':24} {' ' * (_SMALL + 2)} {-back:7,}"

@@ -48,7 +48,6 @@ from mcp_compaction.model.outcomes import (
     Receipt,
     Refusal,
     Replaced,
-    RungName,
     Strategy,
     Tally,
 )
@@ -142,7 +141,6 @@ __all__ = [
     "Refusal",
     "Replaced",
     "Role",
-    "RungName",
     "SearchRequest",
     "SectionName",
     "Sections",

@@ -11,7 +11,6 @@ from mcp_compaction.model.pins import Offer
 from mcp_compaction.model.view import View
 
 Strategy = Literal["summarize", "archive"]
-RungName = Literal["deduplicate", "shrink", "summarize", "merge", "truncate"]
 
 
 class Ask(Value):
@@ -62,7 +61,7 @@ class Receipt(Value):
     after: int
     window: int
     precision: Precision
-    freed: tuple[tuple[RungName, int], ...] = ()
+    freed: tuple[tuple[str, int], ...] = ()  # by the name of the rung
     replaced: tuple[Replaced, ...] = ()
     pins: int = 0
     tallies: tuple[Tally, ...] = ()
@@ -111,7 +110,7 @@ class Projection(Value):
     after: int
     window: int
     precision: Precision
-    freed: tuple[tuple[RungName, int], ...] = ()
+    freed: tuple[tuple[str, int], ...] = ()  # by the name of the rung
     spans: tuple[tuple[int, int], ...] = ()
     shortfall: str | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
@@ -18,7 +18,6 @@ from mcp_compaction.model import (
     Kept,
     Message,
     MessageEntry,
-    RungName,
     Session,
     Step,
     Trimmed,
@@ -88,7 +87,7 @@ class Sheet(Value):
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
     index_most: int | None = None  # and the index
     blocks: tuple[Block, ...]
-    freed: tuple[tuple[RungName, int], ...] = ()
+    freed: tuple[tuple[str, int], ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -101,16 +100,13 @@ class Sheet(Value):
         """Whether a digest is planned, so that the projection is only an upper bound."""
         return any(isinstance(block, SpanBlock | MergeBlock) for block in self.blocks)
 
-    def after(self, rung: RungName, **changes: object) -> Sheet:
+    def after(self, rung: str, **changes: object) -> Sheet:
         """The sheet with a rung's work done, and what it freed noted."""
         changed = self.model_copy(update=changes)
         freed = self.tokens - changed.tokens
         if not freed:
             return self
         return changed.model_copy(update={"freed": (*self.freed, (rung, freed))})
-
-
-Rung = Callable[[Sheet, int, Policy, Count], Sheet]
 
 
 def draw(

@@ -11,17 +11,17 @@ from mcp_compaction.core.compaction.plan import Plan, fixed_by, shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.model import Compaction, Projection, Receipt, RungName, Session, View
+from mcp_compaction.model import Compaction, Projection, Receipt, Session, View
 
-Freed = tuple[tuple[RungName, int], ...]
+Freed = tuple[tuple[str, int], ...]
 
 
 def freed_by_rung(freed: Freed, fill: Fill, total: int) -> Freed:
     """What each rung freed, as the model counts; a digest shorter than foreseen frees more."""
-    by_rung: dict[RungName, int] = {}
+    by_rung: dict[str, int] = {}
     for rung, tokens in freed:
         by_rung[rung] = by_rung.get(rung, 0) + tokens
-    newest: RungName = "merge" if "merge" in by_rung else "summarize"
+    newest: str = "merge" if "merge" in by_rung else "summarize"
     if newest not in by_rung:
         newest = freed[-1][0]
     by_rung[newest] += total - sum(by_rung.values())

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from mcp_compaction.core.compaction.blocks import (
     DigestBlock,
     Guard,
-    Rung,
     Sheet,
     StepBlock,
     draw,
     guarded,
 )
-from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
-from mcp_compaction.core.compaction.ladder.merge import merge, merge_all
-from mcp_compaction.core.compaction.ladder.shrink import shrink
-from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
-from mcp_compaction.core.compaction.ladder.truncate import truncate
+from mcp_compaction.core.compaction.ladder import LADDER, Rung
+from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
+from mcp_compaction.core.compaction.ladder.merge import merge_all
+from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
@@ -39,7 +37,8 @@ _FIXED = {
     (False, False): ("nothing fixed", "nothing"),  # it takes no tokens, so it is never told
 }
 
-LADDER: tuple[Rung, ...] = (deduplicate, shrink, summarize, merge, truncate)
+_BEFORE_DIGESTS = tuple(rung for rung in LADDER if rung.before == "digests")
+_DIGESTS_ON = tuple(rung for rung in LADDER if rung.before != "digests")
 
 
 class Plan(Value):
@@ -79,8 +78,7 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     if is_thorough or policy.preserve_recent_messages or ask.digest is not None:
         sheet = summarize_all(sheet, policy, _free(sheet, policy))
     if sheet.tokens > goal:
-        # Passages fill the room there was; there is none now, and the best come back at the end.
-        sheet = sheet.after("truncate", promoted=0)
+        sheet = drop_excerpts(sheet, goal, policy, count)
     if ask.target_percent is None:
         sheet = _climb(sheet, LADDER, goal, policy, count)
     else:
@@ -130,7 +128,7 @@ def fixed_by(sheet: Sheet, fill: Fill) -> tuple[bool, bool]:
 def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     """All old steps in one digest, whatever the goal needs: the rest of it is for passages."""
     if goal * _FAR > sheet.tokens:  # else no preview is small enough, and digests do it all
-        sheet = _climb(sheet, LADDER[:2], goal, policy, count)
+        sheet = _climb(sheet, _BEFORE_DIGESTS, goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
     tight = policy.model_copy(update={"digest_max_tokens": most})
     has_digests = any(isinstance(block, DigestBlock) for block in sheet.blocks)
@@ -138,7 +136,7 @@ def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
         sheet = summarize_all(sheet, tight, _free(sheet, policy))
     if not sheet.has_new_digests:
         sheet = merge_all(sheet, tight)
-    return _climb(sheet, LADDER[2:], goal, tight, count)
+    return _climb(sheet, _DIGESTS_ON, goal, tight, count)
 
 
 def _climb(sheet: Sheet, rungs: Sequence[Rung], goal: int, policy: Policy, count: Count) -> Sheet:
@@ -146,7 +144,7 @@ def _climb(sheet: Sheet, rungs: Sequence[Rung], goal: int, policy: Policy, count
         # A planned digest is only bounded from above: what more is needed is seen when it stands.
         if sheet.tokens <= goal or sheet.has_new_digests:
             break
-        sheet = rung(sheet, goal, policy, count)
+        sheet = rung.run(sheet, goal, policy, count)
     return sheet
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
@@ -13,7 +14,6 @@ from mcp_compaction.model import (
     Outcome,
     Projection,
     Receipt,
-    RungName,
     Spent,
     Tally,
 )
@@ -21,14 +21,6 @@ from mcp_compaction.model import (
 _MOST_QUOTED = 120
 _NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
 _VERBS = {"restore": "restored", "page_in": "paged in"}
-
-_FREED: dict[RungName, str] = {
-    "deduplicate": "duplicates",
-    "shrink": "old tool results",
-    "summarize": "old steps",
-    "merge": "old digests",
-    "truncate": "truncated",
-}
 
 
 def outcome_text(outcome: Outcome, mode: Mode = "own", session: str = "") -> str:
@@ -118,8 +110,8 @@ def _quoted(candidate: Candidate) -> str:
     return shown if text == candidate.text else f"{shown}; pin it word for word from {ref}"
 
 
-def _freed(freed: tuple[tuple[RungName, int], ...]) -> str:
-    return ", ".join(f"{_FREED[rung]} {kilo(tokens)}" for rung, tokens in freed if tokens > 0)
+def _freed(freed: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{shown_as(rung)} {kilo(tokens)}" for rung, tokens in freed if tokens > 0)
 
 
 def _checked(tallies: tuple[Tally, ...]) -> list[str]:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pkgutil import iter_modules
 from typing import Any
 
+from mcp_compaction.core.compaction import ladder
 from mcp_compaction.core.compaction.blocks import (
     DigestBlock,
     MergeBlock,
-    Rung,
     Sheet,
     SpanBlock,
     StepBlock,
     cuts_of,
     draw,
 )
+from mcp_compaction.core.compaction.ladder import LADDER
 from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
 from mcp_compaction.core.compaction.ladder.merge import merge
 from mcp_compaction.core.compaction.ladder.shrink import shrink
+from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.digest.text import Sections, render_digest, sized
+from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
@@ -56,7 +60,10 @@ BARE = Policy(preserve_recent_turns=0, preserve_recent_percent=None, tail_max_pe
 TAIL = [user("newest"), assistant("so")]
 
 
-def climbed(rung: Rung, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> Sheet:
+Run = Callable[[Sheet, int, Policy, Count], Sheet]
+
+
+def climbed(rung: Run, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> Sheet:
     drawn = draw(session_of([user("go"), *originals]), policy, 0, 0, estimate)
     return rung(drawn, goal, policy, estimate)
 
@@ -240,28 +247,28 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
     request = "Build it.\n" + "detail and more detail\n" * 700
     drawn = draw(session_of([user(request), *TAIL]), policy, 0, 0, estimate)
     assert drawn.head_tokens > 2_000
-    shrunk = shrink(drawn, 0, policy, estimate)
+    shrunk = shrink_request(drawn, 0, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith("Build it.\n")
     assert "recall_archived refs m1" in cut.shown.text
     assert shrunk.head_tokens < 1_100
     assert shrunk.tokens == drawn.tokens - shrunk.freed[0][1]
-    assert shrink(shrunk, 0, policy, estimate) is shrunk
+    assert shrink_request(shrunk, 0, policy, estimate) is shrunk
 
 
 def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
     small = draw(session_of([user("word " * 1_500), *TAIL]), policy, 0, 0, estimate)
-    assert shrink(small, 0, policy, estimate) is small
+    assert shrink_request(small, 0, policy, estimate) is small
     parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
     many = draw(session_of([{"role": "user", "content": parts}, *TAIL]), policy, 0, 0, estimate)
-    assert shrink(many, 0, policy, estimate) is many
+    assert shrink_request(many, 0, policy, estimate) is many
     system: Json = {"role": "system", "content": "word " * 3_000}
     other = draw(session_of([system, assistant("so")]), policy, 0, 0, estimate)
-    assert shrink(other, 0, policy, estimate) is other
+    assert shrink_request(other, 0, policy, estimate) is other
     headless = draw(session_of([assistant("so")]), policy, 0, 0, estimate)
-    assert shrink(headless, 0, policy, estimate) is headless
+    assert shrink_request(headless, 0, policy, estimate) is headless
 
 
 def test_large_is_judged_by_tokens_or_by_characters() -> None:
@@ -431,3 +438,10 @@ def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
     ).model_copy(update={"digests": (rules,)})
     sheet = draw(session, BARE, 0, 0, estimate)
     assert truncate(sheet, 0, BARE, estimate) is sheet
+
+
+def test_every_file_of_the_ladder_is_a_rung_of_the_table_under_its_own_name() -> None:
+    files = {module.name for module in iter_modules(ladder.__path__)}
+    assert {rung.name for rung in LADDER} == files
+    assert all(rung.run.__name__ == rung.name for rung in LADDER)
+    assert len({rung.shown_as for rung in LADDER}) == len(LADDER)

@@ -1,4 +1,4 @@
-"""The gentlest rung: what stands in the window twice, or has been overtaken, is shown once."""
+"""The rung for duplicates: what stands there twice, or is overtaken, is shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fourth rung: neighbouring digests become one, section by section, with nothing reworded."""
+"""The rung that merges: neighbouring digests become one, with nothing reworded."""
 
 from __future__ import annotations
 

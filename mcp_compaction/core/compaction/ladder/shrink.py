@@ -1,4 +1,4 @@
-"""The second rung: large old tool results and arguments become previews that name their ref."""
+"""The rung for what is long: old tool results and arguments become previews with a ref."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from mcp_compaction.core.compaction.blocks import (
     Sheet,
     StepBlock,
     cuts_of,
-    entry_tokens,
     trim,
-    trim_entry,
 )
 from mcp_compaction.core.log.content import Count, string_arguments
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
-from mcp_compaction.model import Cut, JsonObject, Message, Part, Text, ToolCall, ToolResult
+from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 
 def shrink(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
@@ -36,8 +33,7 @@ def shrink(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
         total -= saved
         tail -= saved if block.guard == "tail" else 0
         blocks[number] = shorter
-    changed = sheet.after("shrink", blocks=tuple(blocks))
-    return _shrink_head(changed, policy, count) if total > goal else changed
+    return sheet.after("shrink", blocks=tuple(blocks))
 
 
 def _cuts(block: StepBlock, policy: Policy, count: Count) -> Iterable[tuple[int, list[Cut]]]:
@@ -70,30 +66,3 @@ def _clipped(arguments: JsonObject, ref: str, policy: Policy, count: Count) -> J
         if is_large(value, policy, count):
             clipped[name] = preview(value, ref, preview_chars(policy))
     return clipped
-
-
-def _shrink_head(sheet: Sheet, policy: Policy, count: Count) -> Sheet:
-    """The first request over its limit is shown as a preview; the whole stays behind its ref."""
-    if not sheet.head:
-        return sheet
-    message, entry = sheet.head_messages[-1], sheet.head[-1]
-    if (
-        not message.is_request
-        or cuts_of(entry)
-        or message.tokens <= policy.head_preview_over_tokens
-    ):
-        return sheet
-    chars, rules = 2 * policy.head_preview_over_tokens, find_rules(message.text)
-    cuts = [
-        Cut(
-            part=number,
-            shown=Text(text=preview(part.text, message.ref, chars, rules)),
-            why="preview",
-        )
-        for number, part in enumerate(message.parts)
-        if isinstance(part, Text) and len(part.text) > chars
-    ]
-    shorter = trim_entry(message, entry, cuts, count) if cuts else entry
-    saved = entry_tokens(message, entry) - entry_tokens(message, shorter)
-    head = (*sheet.head[:-1], shorter)
-    return sheet.after("shrink", head=head, head_tokens=sheet.head_tokens - saved)

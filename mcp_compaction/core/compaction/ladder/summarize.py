@@ -1,4 +1,4 @@
-"""The third rung: runs of old steps give way to a digest each."""
+"""The rung that writes digests: runs of old steps give way to a digest each."""
 
 from __future__ import annotations
 

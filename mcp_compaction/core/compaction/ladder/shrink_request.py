@@ -1,0 +1,37 @@
+"""The rung for a first request over its limit: a preview that keeps its rules and names its ref."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.blocks import Sheet, cuts_of, entry_tokens, trim_entry
+from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.window.preview import preview
+from mcp_compaction.model import Cut, Text
+
+
+def shrink_request(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+    """The first request over its limit is shown as a preview; its rules stay in sight."""
+    if not sheet.head:
+        return sheet
+    message, entry = sheet.head_messages[-1], sheet.head[-1]
+    if (
+        not message.is_request
+        or cuts_of(entry)
+        or message.tokens <= policy.head_preview_over_tokens
+    ):
+        return sheet
+    chars, rules = 2 * policy.head_preview_over_tokens, find_rules(message.text)
+    cuts = [
+        Cut(
+            part=number,
+            shown=Text(text=preview(part.text, message.ref, chars, rules)),
+            why="preview",
+        )
+        for number, part in enumerate(message.parts)
+        if isinstance(part, Text) and len(part.text) > chars
+    ]
+    shorter = trim_entry(message, entry, cuts, count) if cuts else entry
+    saved = entry_tokens(message, entry) - entry_tokens(message, shorter)
+    head = (*sheet.head[:-1], shorter)
+    return sheet.after("shrink_request", head=head, head_tokens=sheet.head_tokens - saved)
