@@ -23,7 +23,8 @@ from mcp_compaction.core.log.content import Count, compact_json, whole_text
 from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
-from mcp_compaction.core.recall.query import read_query, terms_of
+from mcp_compaction.core.recall.flow import Searched, search
+from mcp_compaction.core.recall.query import Question, read_query, terms_of
 from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, number_of, parse_refs
 from mcp_compaction.core.text.secrets import redact
@@ -57,9 +58,11 @@ from mcp_compaction.model import (
     Draft,
     Event,
     Failed,
+    Find,
     Found,
     Hit,
     JsonObject,
+    ListAll,
     Message,
     NothingToDo,
     Offer,
@@ -67,8 +70,10 @@ from mcp_compaction.model import (
     Pin,
     PinKind,
     PinScope,
+    Read,
     Receipt,
     Refusal,
+    SearchQuery,
     SearchRequest,
     Session,
     SessionInfo,
@@ -88,14 +93,12 @@ from mcp_compaction.ports import (
     Original,
     Recorded,
     Scope,
-    SearchQuery,
     SessionKey,
     Store,
     Summarizer,
     TokenCounter,
     Twins,
 )
-from mcp_compaction.searching import search, suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -639,16 +642,13 @@ class Compactor:
         if not (question.terms or question.is_narrow):
             raise InputError("the query holds no word to look for; pass words or an identifier.")
         reach = _reach(info, scope, project)
-        searched = await search(self._store, reach, question)
+        searched = await self._search(reach, question)
         limit = max_tokens or self._policy.recall_max_tokens
         answered = choose(searched.hits, limit, self._counter.count, skip)
         # Across projects another's session may have the same name.
         if info is not None and scope != "all" and project in (None, info.project):
             own = [hit.ref for hit in answered.hits if hit.session == info.name]
             await self._count_regret(info, [int(ref[1:]) for ref in own if ref.startswith("m")])
-        nearest = None
-        if not searched.hits:
-            nearest = await suggestion(self._store, reach, question)
         return Recalled(
             hits=answered.hits,
             more=answered.more,
@@ -657,7 +657,7 @@ class Compactor:
             too_common=searched.too_common,
             nowhere=searched.nowhere,
             is_full=searched.is_full,
-            suggestion=nearest,
+            suggestion=searched.suggestion,
         )
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
@@ -962,6 +962,23 @@ class Compactor:
         """Where the user said it, in the window or anywhere in this session's archive."""
         found = await self._store.requests_with(_scope(info), text, _MOST_SOURCES)
         return saying_of(text, [original.message for original in found])
+
+    async def _search(self, scope: Scope, question: Question) -> Searched:
+        """Drive a recall: the store answers what it asks."""
+        steps = search(question)
+        request = next(steps)
+        while True:
+            match request:
+                case Find():
+                    answer = await self._store.find(scope, request.query)
+                case Read():
+                    answer = await self._store.read(scope, request.query, request.passages)
+                case ListAll():
+                    answer = await self._store.listed(scope, request.query, request.limit)
+            try:
+                request = steps.send(answer)
+            except StopIteration as done:
+                return done.value
 
     async def _note(self, info: SessionInfo, name: str, detail: str) -> None:
         event = Event(name=name, at=self._clock.now(), detail=detail)

@@ -27,6 +27,7 @@ from mcp_compaction.model import (
     PinScope,
     Precision,
     Receipt,
+    SearchQuery,
     Sections,
     Session,
     SessionInfo,
@@ -97,17 +98,6 @@ class NewPin(Value):
     expires: datetime | None = None
     channel: Channel = ""
     supersedes: int | None = None  # released in the same transaction
-
-
-class SearchQuery(Value):
-    """A question to the archive, already read: words to look for and rows to look at."""
-
-    terms: tuple[str, ...]
-    roles: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    is_start: bool = False  # whatever begins with a term is meant as well
 
 
 class Original(Value):

@@ -23,8 +23,8 @@ from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming
-from mcp_compaction.model import Ask, Compaction, SessionInfo
-from mcp_compaction.ports import Scope, SearchQuery, SessionKey
+from mcp_compaction.model import Ask, Compaction, SearchQuery, SessionInfo
+from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.search import search_many

@@ -18,8 +18,8 @@ from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import incoming
-from mcp_compaction.model import Ask, Compaction, Hit, Pin, SessionInfo, Worth
-from mcp_compaction.ports import Scope, SearchQuery, SessionKey, Store
+from mcp_compaction.model import Ask, Compaction, Hit, Pin, SearchQuery, SessionInfo, Worth
+from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store import search
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer

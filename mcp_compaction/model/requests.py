@@ -38,6 +38,17 @@ class Found(Value):
     hits: tuple[tuple[int, ...], ...]
 
 
+class SearchQuery(Value):
+    """A question to the archive, already read: words to look for and rows to look at."""
+
+    terms: tuple[str, ...]
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    is_start: bool = False  # whatever begins with a term is meant as well
+
+
 class Hit(Value):
     """One passage the archive's search found."""
 
@@ -88,6 +99,26 @@ class Worth(NamedTuple):
     session: int | None
     row: int | None = None
     number: int | None = None
+
+
+class Find(NamedTuple):
+    """Where do the terms of a query stand? Answered by Matches."""
+
+    query: SearchQuery
+
+
+class Read(NamedTuple):
+    """What do these passages say? Answered by hits."""
+
+    query: SearchQuery
+    passages: tuple[Worth, ...]
+
+
+class ListAll(NamedTuple):
+    """What was said in these rows, in order? Answered by hits."""
+
+    query: SearchQuery
+    limit: int
 
 
 class Event(Value):

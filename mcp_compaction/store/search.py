@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from mcp_compaction.core.recall.holders import Passage, find_holders
 from mcp_compaction.core.recall.query import MOST_TERMS
 from mcp_compaction.core.recall.terms import Way, ways
-from mcp_compaction.model import Hit, Match, Matches, TermMatches, Worth
-from mcp_compaction.ports import Scope, SearchQuery
+from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
+from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp
 from mcp_compaction.store.marks import role_mark, session_mark, tool_mark
 from mcp_compaction.store.scope import (

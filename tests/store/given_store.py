@@ -26,6 +26,7 @@ from mcp_compaction.model import (
     NewMessage,
     Receipt,
     Role,
+    SearchQuery,
     Spoken,
     Text,
     ToolCall,
@@ -34,7 +35,7 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Batch, Scope, SearchQuery, SessionKey
+from mcp_compaction.ports import Batch, Scope, SessionKey
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.health import health
 from mcp_compaction.store.sqlite import SqliteStore, open_store

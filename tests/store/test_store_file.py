@@ -37,7 +37,7 @@ from mcp_compaction.errors import (
     StoreNewer,
     StoreReadOnly,
 )
-from mcp_compaction.ports import SearchQuery
+from mcp_compaction.model import SearchQuery
 from mcp_compaction.store.connect import (
     connect,
     default_home,

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.errors import UnknownSession
-from mcp_compaction.model import Hit
-from mcp_compaction.ports import NewPin, Scope, SearchQuery, SessionKey
+from mcp_compaction.model import Hit, SearchQuery
+from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.search import search_many

@@ -1,8 +1,8 @@
-"""Asks a store where words stand, has them ranked, and reads what is worth it."""
+"""One recall as a generator: it yields what it needs of the index and returns what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from mcp_compaction.core.recall.decisions import asks_for_decision, chosen
 from mcp_compaction.core.recall.query import Question
@@ -15,8 +15,10 @@ from mcp_compaction.core.recall.rank import (
     rank,
     refine,
 )
-from mcp_compaction.model import Hit, Matches, Value
-from mcp_compaction.ports import Scope, SearchQuery, Store
+from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
+
+Request = Find | Read | ListAll
+Answer = Matches | tuple[Hit, ...]
 
 _SHORTEST_START, _LONGEST_START = 3, 30  # letters that still say which word was meant
 _MOST_TRIED = 5  # words of a question for which a nearer one is looked for
@@ -33,10 +35,20 @@ class Searched(Value):
     too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
     nowhere: tuple[str, ...] = ()  # words that stand nowhere there
     is_full: bool = False  # there are more than were ranked
+    suggestion: str | None = None  # a query that would find something, where this one did not
+
+
+def search(question: Question) -> Generator[Request, Answer, Searched]:
+    """The passages that answer a question best; names that stand nowhere count by their parts."""
+    searched = yield from _search_words(question) if question.terms else _list_days(question)
+    if searched.hits:
+        return searched
+    suggestion = yield from _suggest(question)
+    return searched.model_copy(update={"suggestion": suggestion})
 
 
 def query_of(question: Question) -> SearchQuery:
-    """What the store is asked for a question."""
+    """What the index is asked for a question."""
     return SearchQuery(
         terms=question.terms,
         roles=(question.role,) if question.role else (),
@@ -46,19 +58,16 @@ def query_of(question: Question) -> SearchQuery:
     )
 
 
-async def search(store: Store, scope: Scope, question: Question) -> Searched:
-    """The passages that answer a question best; names that stand nowhere count by their parts."""
+def _search_words(question: Question) -> Generator[Request, Answer, Searched]:
     query = query_of(question)
-    if not question.terms:
-        return await _listed(store, scope, question)
-    found = await store.find(scope, query)
+    found = yield from _find(query)
     nowhere = tuple(terms.term for terms in found.terms if not terms.places)
     wider = loosened(question, found)
     if wider is not None:
         question = wider
-        found = await store.find(scope, query.model_copy(update={"terms": wider.terms}))
-    read = await _read(store, scope, query, found)
-    hits = await _with_decisions(store, scope, question, refine(question, read))
+        found = yield from _find(query.model_copy(update={"terms": wider.terms}))
+    read = yield from _read(query, found)
+    hits = yield from _mark_decisions(question, refine(question, read))
     return Searched(
         hits=hits,
         messages=found.total,
@@ -68,59 +77,74 @@ async def search(store: Store, scope: Scope, question: Question) -> Searched:
     )
 
 
-async def suggestion(store: Store, scope: Scope, question: Question) -> str | None:
-    """A query that would find something: without its qualifiers, or with a word that stands."""
-    bare = question.model_copy(update={"role": None, "tool": None, "since": None, "until": None})
-    if bare != question and bare.terms and _stands(await store.find(scope, query_of(bare))):
-        return " ".join(bare.terms)
-    for term in question.terms[:_MOST_TRIED]:
-        word = await _nearest(store, scope, term)
-        if word is not None:
-            return word
-    return None
-
-
-async def _listed(store: Store, scope: Scope, question: Question) -> Searched:
+def _list_days(question: Question) -> Generator[Request, Answer, Searched]:
     """What was said at the time that a question names instead of words, in order."""
     query = query_of(question)
-    found = await store.find(scope, query)
+    found = yield from _find(query)
     hits: list[Hit] = []
     for day in question.days or (None,):
         within = {"since": day.begin, "until": day.end} if day else {}
-        hits += await store.listed(scope, query.model_copy(update=within), MOST_READ)
+        hits += _hits((yield ListAll(query.model_copy(update=within), MOST_READ)))
     return Searched(
         hits=tuple(hits[:MOST_READ]), messages=found.total, is_full=len(hits) >= MOST_READ
     )
 
 
-async def _with_decisions(
-    store: Store, scope: Scope, question: Question, hits: Sequence[Hit]
-) -> tuple[Hit, ...]:
+def _mark_decisions(
+    question: Question, hits: Sequence[Hit]
+) -> Generator[Request, Answer, tuple[Hit, ...]]:
     """Decisions that were taken back marked so and, if asked for, the one that stands on top."""
     if not asks_for_decision(question.text):
         return (*overtaken(hits[:_MOST_MARKED]), *hits[_MOST_MARKED:])
     weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
     # Who takes a decision back may name only what was chosen: "not Lisbon after all".
     words = chosen(weighed)[:_MOST_CHOSEN]
-    query = query_of(question).model_copy(update={"terms": words})
-    read = await _read(store, scope, query, await store.find(scope, query)) if words else ()
+    read: tuple[Hit, ...] = ()
+    if words:
+        query = query_of(question).model_copy(update={"terms": words})
+        read = yield from _read(query, (yield from _find(query)))
     known = {(hit.session, hit.ref) for hit in weighed}
     later = [hit for hit in read if (hit.session, hit.ref) not in known][:_MOST_WEIGHED]
     return (*decided(question, (*weighed, *later)), *rest)
 
 
-async def _nearest(store: Store, scope: Scope, term: str) -> str | None:
-    """A word that stands there and begins like a term."""
-    for length in range(min(len(term) - 1, _LONGEST_START), _SHORTEST_START - 1, -1):
-        query = SearchQuery(terms=(term[:length],), is_start=True)
-        found = await store.find(scope, query)
-        if _stands(found):
-            return near_word(term, await _read(store, scope, query, found))
+def _suggest(question: Question) -> Generator[Request, Answer, str | None]:
+    """A query that would find something: without its qualifiers, or with a word that stands."""
+    bare = question.model_copy(update={"role": None, "tool": None, "since": None, "until": None})
+    if bare != question and bare.terms and _stands((yield from _find(query_of(bare)))):
+        return " ".join(bare.terms)
+    for term in question.terms[:_MOST_TRIED]:
+        word = yield from _nearest_word(term)
+        if word is not None:
+            return word
     return None
 
 
-async def _read(store: Store, scope: Scope, query: SearchQuery, found: Matches) -> tuple[Hit, ...]:
-    return await store.read(scope, query, rank(found))
+def _nearest_word(term: str) -> Generator[Request, Answer, str | None]:
+    """A word that stands there and begins like a term."""
+    for length in range(min(len(term) - 1, _LONGEST_START), _SHORTEST_START - 1, -1):
+        query = SearchQuery(terms=(term[:length],), is_start=True)
+        found = yield from _find(query)
+        if _stands(found):
+            return near_word(term, (yield from _read(query, found)))
+    return None
+
+
+def _find(query: SearchQuery) -> Generator[Request, Answer, Matches]:
+    answer = yield Find(query)
+    if not isinstance(answer, Matches):
+        raise TypeError("a Find is answered by Matches")
+    return answer
+
+
+def _read(query: SearchQuery, found: Matches) -> Generator[Request, Answer, tuple[Hit, ...]]:
+    return _hits((yield Read(query, rank(found))))
+
+
+def _hits(answer: Answer) -> tuple[Hit, ...]:
+    if isinstance(answer, Matches):
+        raise TypeError("a Read or ListAll is answered by hits")
+    return answer
 
 
 def _stands(found: Matches) -> bool:
