@@ -58,7 +58,7 @@ from mcp_compaction.core.excerpts.choose import of_digests, promote
 from mcp_compaction.core.excerpts.paging import wanted_in
 from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.identifiers import Finding, findings, index
-from mcp_compaction.core.log.tasks import unfinished
+from mcp_compaction.core.log.tasks.closing import unfinished
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens, measure

@@ -11,14 +11,10 @@ from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.log.decisions import decided, newest_first, settle
 from mcp_compaction.core.log.failures import causes, ending, is_failure
 from mcp_compaction.core.log.identifiers import find
-from mcp_compaction.core.log.tasks import (
-    Ledger,
-    answered,
-    left_running,
-    read_ledger,
-    spoken_tasks,
-)
-from mcp_compaction.core.log.tool_calls import Task, deed
+from mcp_compaction.core.log.tasks.jobs import left_running
+from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
+from mcp_compaction.core.log.tasks.spoken import spoken_tasks
+from mcp_compaction.core.log.tool_calls import Task, answered_calls, deed
 from mcp_compaction.core.text import sentences as markers
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence
@@ -35,14 +31,14 @@ _MOST_REQUESTS = 12
 
 def standing_plan(messages: Sequence[Message]) -> str:
     """The ref of the newest plan, which stands; the tasks of older ones are settled by it."""
-    return read_ledger(messages).plan
+    return read_tasks(messages).plan
 
 
 def open_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     """What the plan that stands, and what users said in words, still leave to do."""
     planned = (
         Item(text=entry.task.text, refs=(entry.ref,))
-        for entry in read_ledger(messages).entries
+        for entry in read_tasks(messages).entries
         if not entry.task.is_closed
     )
     return (*planned, *spoken_tasks(messages))
@@ -66,11 +62,11 @@ def must_keep(messages: Sequence[Message], plan: str) -> Sections:
     """What every digest of these messages has to hold: the user's rules, what users said is
     still to be done, and the open tasks if the plan that stands is among them."""
     rules = stated_rules(messages)
-    planned = _still_open(read_ledger(messages), plan)
+    planned = _still_open(read_tasks(messages), plan)
     return as_sections({"CONSTRAINTS": rules, "OPEN": [*planned, *spoken_tasks(messages)]})
 
 
-def _still_open(ledger: Ledger, plan: str) -> Iterable[Item]:
+def _still_open(ledger: TaskList, plan: str) -> Iterable[Item]:
     for entry in ledger.entries:
         if (entry.is_single or entry.ref == plan) and not entry.task.is_closed:
             yield Item(text=f"{_named(entry.task)}{_state(entry.task)}", refs=(entry.ref,))
@@ -135,7 +131,7 @@ def _unsaid(
 
 
 def _progress(messages: Sequence[Message], said: Sequence[_Said]) -> Iterable[Item]:
-    for entry in read_ledger(messages).entries:
+    for entry in read_tasks(messages).entries:
         if entry.task.state == "done":
             yield Item(text=f"done: {entry.task.text}", refs=(entry.ref,))
     for one in said if _is_work(messages) else ():
@@ -161,7 +157,7 @@ def _is_work(messages: Sequence[Message]) -> bool:
 
 def _results_of_commands(messages: Sequence[Message]) -> Iterable[Item]:
     last: dict[str, Item] = {}
-    for message, call, result in answered(messages):
+    for message, call, result in answered_calls(messages):
         if deed(call).act == "run" and (how := ending(result)):
             command = _command(deed(call).target)
             last.pop(command, None)
@@ -210,7 +206,7 @@ class _Failure(NamedTuple):
 def _errors(messages: Sequence[Message]) -> Iterable[Item]:
     seen: dict[str, _Failure] = {}
     mended: set[str] = set()
-    for message, call, result in answered(messages):
+    for message, call, result in answered_calls(messages):
         act = deed(call)
         command = _command(act.target) if act.act == "run" else ""
         mended.discard(command)

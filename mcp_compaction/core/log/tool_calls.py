@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
-from mcp_compaction.model import JsonObject, JsonValue, ToolCall, Value
+from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
 Act = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
 
@@ -229,3 +230,15 @@ _RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start
 def _range(call: ToolCall) -> str:
     given = {k: call.arguments[k] for k in _RANGE_KEYS if call.arguments.get(k) is not None}
     return compact_json(given) if given else ""
+
+
+def answered_calls(messages: Iterable[Message]) -> Iterable[tuple[Message, ToolCall, ToolResult]]:
+    """Each result with the call it answers; some providers number the calls of a turn anew."""
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        for result in message.results:
+            call = calls.get(result.call)
+            if call is not None:
+                yield message, call, result
+        for call in message.calls:
+            calls[call.id] = call

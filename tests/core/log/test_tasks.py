@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.tasks import (
-    answered,
-    leaves_open,
-    left_running,
-    read_ledger,
-    spoken_tasks,
-    unfinished,
-)
+from mcp_compaction.core.log.tasks.closing import unfinished
+from mcp_compaction.core.log.tasks.jobs import left_running
+from mcp_compaction.core.log.tasks.plans import read_tasks
+from mcp_compaction.core.log.tasks.spoken import leaves_open, spoken_tasks
+from mcp_compaction.core.log.tool_calls import answered_calls
 from mcp_compaction.core.text.sentences import speech
 from mcp_compaction.model import Item
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
@@ -23,7 +20,7 @@ Json = dict[str, Any]
 
 
 def states(session: list[Json]) -> dict[str, str]:
-    return {e.task.text: e.task.state for e in read_ledger(messages_of(session)).entries}
+    return {e.task.text: e.task.state for e in read_tasks(messages_of(session)).entries}
 
 
 def test_a_plan_written_whole_replaces_the_one_before_but_no_single_task() -> None:
@@ -33,7 +30,7 @@ def test_a_plan_written_whole_replaces_the_one_before_but_no_single_task() -> No
         *planned("3", ("new", "in_progress")),
     ]
     assert states(session) == {"loose": "open", "new": "active"}
-    assert read_ledger(messages_of(session)).plan == "m5"
+    assert read_tasks(messages_of(session)).plan == "m5"
 
 
 def test_tasks_are_changed_one_by_one() -> None:
@@ -94,7 +91,7 @@ def test_a_numbered_task_of_a_digest_is_closed_by_words_too() -> None:
 
 def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
     messages = messages_of([*ran("1", "a", "x"), *ran("1", "b", "y"), results(("2", "z"))])
-    found = [(c.arguments["command"], r.text) for _, c, r in answered(messages)]
+    found = [(c.arguments["command"], r.text) for _, c, r in answered_calls(messages)]
     assert found == [("a", "x"), ("b", "y")]
 
 

@@ -1,0 +1,85 @@
+"""What was started and not waited for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mcp_compaction.core.log.tool_calls import (
+    deed,
+    is_background,
+)
+from mcp_compaction.model import Item, Message, ToolCall, ToolResult
+
+_STARTED = re.compile(
+    r"\b(?:running in (?:the )?background|launched|started|spawned|backgrounded)\b", re.I
+)
+_JOB = re.compile(
+    r"\b(?:(?:task|agent|shell|job|process|bash|session)[ _-]?)?(?:id|pid)\b[\"']?"
+    r"(?: is)?[ :=]{1,3}[\"'`]?([\w-]{3,64})|\[\d+\] (\d{3,9})\b",
+    re.I,
+)
+_ENDED = re.compile(
+    r"\b(?:completed?|finished|exited|killed|terminated|stopped|failed|done|exit code|cancel\w+)\b",
+    re.I,
+)
+_KILL = re.compile(r"\b(?:kill|pkill|killall|killshell|killbash|taskstop|stop)\b", re.I)
+
+
+def left_running(messages: Sequence[Message]) -> tuple[Item, ...]:
+    """The jobs and agents that were started without waiting and not said to have ended."""
+    calls: dict[str, ToolCall] = {}
+    jobs: dict[str, Item] = {}
+    for message in messages:
+        for result in message.results:
+            call = calls.get(result.call)
+            if call is not None:
+                _book(jobs, message.ref, call, result)
+        # Hosts tell of a job's end in a message of their own.
+        if jobs and message.role in ("user", "system") and _ENDED.search(message.text):
+            _strike(jobs, "", message.text)
+        calls.update((call.id, call) for call in message.calls)
+    return tuple(reversed(jobs.values()))
+
+
+def _book(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResult) -> None:
+    if jobs:
+        _strike(jobs, f"{call.name} {_told(call)}", result.text[:4_000])
+    if _starts(call, result):
+        named = _JOB.search(result.text[:2_000])
+        job = next(filter(None, named.groups()), "") if named else ""
+        what = _one_line(deed(call).target) or call.name
+        jobs[job or f"? {what}"] = Item(text=f"left running: {what}", refs=(ref,))
+
+
+def _starts(call: ToolCall, result: ToolResult) -> bool:
+    if result.is_error:
+        return False
+    if is_background(call):
+        return not re.search(r"\bexit(?:ed)?(?: with)? (?:code|status)\b", result.text[-200:])
+    return deed(call).act == "agent" and bool(_STARTED.search(result.text[:200]))
+
+
+def _strike(jobs: dict[str, Item], told: str, answer: str) -> None:
+    is_killing = bool(_KILL.search(told))
+    for job, item in tuple(jobs.items()):
+        name = job.removeprefix("? ")
+        if name not in told and name not in answer:
+            is_named = is_killing and any(w in told for w in _long_words(item.text))
+            if not is_named:
+                continue
+        if is_killing or _ENDED.search(answer):
+            del jobs[job]
+
+
+def _told(call: ToolCall) -> str:
+    return " ".join(str(value) for value in call.arguments.values())[:2_000]
+
+
+def _long_words(text: str) -> list[str]:
+    return re.findall(r"[\w.-]{4,}", text.removeprefix("left running: "))
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.strip().split("\n", 1)[0].split())
+    return line if len(line) <= 100 else line[:100].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,80 @@
+"""What the calls that write plans and tasks leave standing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mcp_compaction.core.log.tool_calls import (
+    Task,
+    is_plan,
+    is_task,
+    task_change,
+    tasks,
+)
+from mcp_compaction.model import Message, ToolCall, Value
+
+
+class TaskEntry(Value):
+    """A task as it stands, and the message it was planned in."""
+
+    ref: str
+    task: Task
+    is_single: bool = False  # its tool handles tasks one by one: no plan settles it
+
+
+class TaskList(Value):
+    """What stands: the newest plan written whole, and the tasks that are kept one by one."""
+
+    plan: str = ""  # the ref of the newest plan written whole
+    entries: tuple[TaskEntry, ...] = ()
+
+
+def read_tasks(messages: Sequence[Message]) -> TaskList:
+    """What the calls that write plans and tasks leave standing at the end of some messages."""
+    plan = ""
+    entries: dict[str, TaskEntry] = {}
+    answers: dict[tuple[str, str], str] | None = None
+    for message in messages:
+        for call in message.calls:
+            if is_plan(call) and (written := tasks(call)):
+                plan = message.ref
+                entries = {key: entry for key, entry in entries.items() if entry.is_single}
+                entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
+            elif is_task(call):
+                if answers is None:
+                    answers = _answers(messages)
+                _change(entries, message.ref, call, answers.get((message.ref, call.id), ""))
+    return TaskList(plan=plan, entries=tuple(entries.values()))
+
+
+_NUMBER = re.compile(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,40})", re.I)
+
+
+def _answers(messages: Sequence[Message]) -> dict[tuple[str, str], str]:
+    """The answer to each call, by the message that made it."""
+    made: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
+    for message in messages:
+        for result in message.results:
+            if result.call in made:
+                found[made[result.call], result.call] = result.text[:400]
+        for call in message.calls:
+            made[call.id] = message.ref
+    return found
+
+
+def _change(entries: dict[str, TaskEntry], ref: str, call: ToolCall, answer: str) -> None:
+    change = task_change(call)
+    number = change.id
+    if not number:  # only the answer says what a new task is called
+        named = _NUMBER.search(answer)
+        number = next(filter(None, named.groups()), "") if named else ""
+    key = f"task {number}" if number else f"unnumbered {ref} {call.id}"
+    old = entries.get(key)
+    text = change.text or (old.task.text if old else "")
+    state = change.state or (old.task.state if old else "open")
+    if text:
+        known = old.ref if old else ref
+        task = Task(text=text, state=state, id=number)
+        entries[key] = TaskEntry(ref=known, task=task, is_single=True)
