@@ -14,7 +14,7 @@ from mcp_compaction.core.log.identifiers import find
 from mcp_compaction.core.log.tasks.jobs import left_running
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
-from mcp_compaction.core.log.tool_calls import Task, answered_calls, deed
+from mcp_compaction.core.log.tool_calls import Task, action_of, answered_calls
 from mcp_compaction.core.text import sentences as markers
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence
@@ -158,8 +158,8 @@ def _is_work(messages: Sequence[Message]) -> bool:
 def _results_of_commands(messages: Sequence[Message]) -> Iterable[Item]:
     last: dict[str, Item] = {}
     for message, call, result in answered_calls(messages):
-        if deed(call).act == "run" and (how := ending(result)):
-            command = _command(deed(call).target)
+        if action_of(call).kind == "run" and (how := ending(result)):
+            command = _command(action_of(call).target)
             last.pop(command, None)
             last[command] = Item(text=f"ran {command}: {how}", refs=(message.ref,))
     yield from reversed(last.values())
@@ -207,10 +207,10 @@ def _errors(messages: Sequence[Message]) -> Iterable[Item]:
     seen: dict[str, _Failure] = {}
     mended: set[str] = set()
     for message, call, result in answered_calls(messages):
-        act = deed(call)
-        command = _command(act.target) if act.act == "run" else ""
+        act = action_of(call)
+        command = _command(act.target) if act.kind == "run" else ""
         mended.discard(command)
-        found = () if act.act == "recall" else causes(result)
+        found = () if act.kind == "recall" else causes(result)
         for why in map(_short, reversed(found)):
             old = seen.pop(why, None)
             item = Item(text=why, refs=(message.ref,))

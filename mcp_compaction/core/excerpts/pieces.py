@@ -13,7 +13,7 @@ from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.decisions import decides
-from mcp_compaction.core.log.tool_calls import deed
+from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
 from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
@@ -186,11 +186,11 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
         case ToolResult(text=text):
             yield from _fields_or_lines(text)
         case ToolCall(arguments=arguments):
-            done = deed(part)
-            if done.act == "run":
+            done = action_of(part)
+            if done.kind == "run":
                 if done.line:
                     yield "command", done.line
-            elif done.act not in ("plan", "task"):  # a digest tells those whole
+            elif done.kind not in ("plan", "task"):  # a digest tells those whole
                 for field in _fields(arguments, ""):
                     yield "field", field
         case _:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import calls_by_id, words_of
-from mcp_compaction.core.log.tool_calls import deed
+from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.model import (
     IndexItem,
     IndexKind,
@@ -128,8 +128,8 @@ def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
         for finding in find(words_of(part))
     )
     for part in parts:
-        if isinstance(part, ToolCall) and deed(part).act == "run" and deed(part).target:
-            found[Finding(kind="command", text=deed(part).line)] = None
+        if isinstance(part, ToolCall) and action_of(part).kind == "run" and action_of(part).target:
+            found[Finding(kind="command", text=action_of(part).line)] = None
     return tuple(found)
 
 
@@ -179,15 +179,15 @@ def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
     notes: dict[tuple[IndexKind, str], str] = {}
     done = {"read": "read", "edit": "edited", "write": "created"}
     for call in calls.values():
-        act = deed(call)
-        if act.act in done and act.target:
+        act = action_of(call)
+        if act.kind in done and act.target:
             old = notes.get(("file", act.target), "")
-            notes["file", act.target] = old if old in ("edited", "created") else done[act.act]
+            notes["file", act.target] = old if old in ("edited", "created") else done[act.kind]
     for message in messages:
         for result in message.results:
             call = calls.get(result.call)
-            if call is not None and deed(call).act == "run":
-                notes["command", deed(call).line] = outcome(result)
+            if call is not None and action_of(call).kind == "run":
+                notes["command", action_of(call).line] = outcome(result)
     return notes
 
 

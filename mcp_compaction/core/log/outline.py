@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mcp_compaction.core.log.content import calls_by_id
 from mcp_compaction.core.log.identifiers import exit_code
 from mcp_compaction.core.log.steps import steps
-from mcp_compaction.core.log.tool_calls import deed, tasks
+from mcp_compaction.core.log.tool_calls import action_of, tasks
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.sentences import sentences
 from mcp_compaction.model import Message, Value
@@ -56,12 +56,12 @@ def boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
                 call = calls.get(result.call)
                 if call is None:
                     continue
-                if deed(call).act == "run" and not result.is_error:
+                if action_of(call).kind == "run" and not result.is_error:
                     if _PASSED.search(result.text) and not _NOT_PASSED.search(result.text):
                         cues["tests green"] = None
-                    if _COMMIT.search(deed(call).target) and exit_code(result) in (None, 0):
+                    if _COMMIT.search(action_of(call).target) and exit_code(result) in (None, 0):
                         cues["commit made"] = None
-                plan = tasks(call) if deed(call).act == "plan" else ()
+                plan = tasks(call) if action_of(call).kind == "plan" else ()
                 if plan and all(task.is_closed for task in plan):
                     cues["todo closed"] = None
     return tuple(cues)

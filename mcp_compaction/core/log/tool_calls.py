@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
-Act = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
+ActionKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
 
 # Tools by their plain names; a plan is written whole, tasks are changed one by one.
-_TOOLS: dict[Act, str] = {
+_TOOLS: dict[ActionKind, str] = {
     "read": "read readfile viewfile view cat openfile readtextfile open",
     "write": "write writefile createfile create savefile",
     "edit": "edit editfile multiedit applypatch strreplaceeditor strreplacebasededittool replace "
@@ -27,8 +27,10 @@ _TOOLS: dict[Act, str] = {
     "launchagent newtask runsubagent",
     "recall": "recallarchived",
 }
-_ACTS: dict[str, Act] = {name: act for act, names in _TOOLS.items() for name in names.split()}
-_EDITOR_COMMANDS: dict[str, Act] = {"view": "read", "create": "write"}
+_KINDS: dict[str, ActionKind] = {
+    name: act for act, names in _TOOLS.items() for name in names.split()
+}
+_EDITOR_COMMANDS: dict[str, ActionKind] = {"view": "read", "create": "write"}
 _LONGEST_LINE = 300
 _CLOSES = {"completetask", "taskcomplete"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
@@ -75,10 +77,10 @@ _BOXES: dict[str, TaskState] = {
 }
 
 
-class Deed(NamedTuple):
-    """What a call does: the act, and the path or command it is done to."""
+class Action(NamedTuple):
+    """What a call does: its kind, and the path or command it is done to."""
 
-    act: Act
+    kind: ActionKind
     target: str = ""
     detail: str = ""  # what else tells two calls apart, such as a line range
 
@@ -109,37 +111,37 @@ class TaskChange(Value):
     state: TaskState | None = None
 
 
-def deed(call: ToolCall) -> Deed:
+def action_of(call: ToolCall) -> Action:
     """What this call does."""
-    act = _act(call.name)
-    match act:
+    kind = _kind_of(call.name)
+    match kind:
         case "recall" | "plan" | "task":
-            return Deed(act)
+            return Action(kind)
         case "agent":
-            return Deed(act, _argument(call, _AGENT_KEYS))
+            return Action(kind, _argument(call, _AGENT_KEYS))
         case "run":
-            return Deed(act, _argument(call, _COMMAND_KEYS))
+            return Action(kind, _argument(call, _COMMAND_KEYS))
         case "edit":
-            act = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), act)
+            kind = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), kind)
         case _:
             pass
     path = _argument(call, _PATH_KEYS)
-    return Deed(act, path, _range(call)) if act == "read" else Deed(act, path)
+    return Action(kind, path, _range(call)) if kind == "read" else Action(kind, path)
 
 
 @lru_cache(maxsize=1_024)
-def _act(tool: str) -> Act:
-    return _ACTS.get(_plain_name(tool), "other")
+def _kind_of(tool: str) -> ActionKind:
+    return _KINDS.get(_plain_name(tool), "other")
 
 
 def is_plan(call: ToolCall) -> bool:
     """Whether a call writes a plan, told by its name alone: asked of every call of a window."""
-    return _act(call.name) == "plan"
+    return _kind_of(call.name) == "plan"
 
 
 def is_task(call: ToolCall) -> bool:
     """Whether a call changes one task, told by its name alone."""
-    return _act(call.name) == "task"
+    return _kind_of(call.name) == "task"
 
 
 def tasks(call: ToolCall) -> tuple[Task, ...]:
@@ -177,8 +179,8 @@ def is_background(call: ToolCall) -> bool:
     """Whether a call starts something and does not wait for it."""
     if any(call.arguments.get(key) is True for key in _BACKGROUND_KEYS):
         return True
-    act = deed(call)
-    return act.act == "run" and bool(_BACKGROUND.search(act.target.strip()))
+    action = action_of(call)
+    return action.kind == "run" and bool(_BACKGROUND.search(action.target.strip()))
 
 
 _BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")

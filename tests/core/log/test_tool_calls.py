@@ -17,10 +17,10 @@ from mcp_compaction.core.log.content import (
     words_of,
 )
 from mcp_compaction.core.log.tool_calls import (
-    Deed,
+    Action,
     Task,
     TaskChange,
-    deed,
+    action_of,
     is_background,
     task_change,
     tasks,
@@ -46,42 +46,42 @@ def made(name: str, **arguments: Any) -> ToolCall:
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (made("Read", file_path="a.py"), Deed(act="read", target="a.py", detail="")),
+        (made("Read", file_path="a.py"), Action(kind="read", target="a.py", detail="")),
         (
             made("Read", file_path="a.py", offset=10, limit=5),
-            Deed(act="read", target="a.py", detail='{"offset":10,"limit":5}'),
+            Action(kind="read", target="a.py", detail='{"offset":10,"limit":5}'),
         ),
         (
             made("mcp__files__read_file", path="a.py"),
-            Deed(act="read", target="a.py", detail=""),
+            Action(kind="read", target="a.py", detail=""),
         ),
         (
             made("str_replace_editor", command="view", path="a.py", view_range=[1, 9]),
-            Deed(act="read", target="a.py", detail='{"view_range":[1,9]}'),
+            Action(kind="read", target="a.py", detail='{"view_range":[1,9]}'),
         ),
         (
             made("str_replace_based_edit_tool", command="create", path="a.py"),
-            Deed(act="write", target="a.py"),
+            Action(kind="write", target="a.py"),
         ),
         (
             made("str_replace_editor", command="insert", path="a.py"),
-            Deed(act="edit", target="a.py"),
+            Action(kind="edit", target="a.py"),
         ),
-        (made("Write", file_path="a.py", content="x"), Deed(act="write", target="a.py")),
-        (made("functions.apply_patch", input="x"), Deed(act="edit")),
-        (made("Bash", command="ls"), Deed(act="run", target="ls")),
-        (made("local_shell", command=["ls", "-l", 3]), Deed(act="run", target="ls -l 3")),
-        (made("run_terminal_cmd", command=7), Deed(act="run")),
-        (made("TodoWrite", todos=[]), Deed(act="plan")),
-        (made("mcp__compaction__recall_archived", query="x"), Deed(act="recall")),
-        (made("mcp_recall_archived", query="x"), Deed(act="recall")),
-        (made("TaskCreate", subject="x"), Deed(act="task")),
-        (made("Task", description="look", prompt="y"), Deed(act="agent", target="look")),
-        (made("get_weather", file="x.csv"), Deed(act="other", target="x.csv")),
+        (made("Write", file_path="a.py", content="x"), Action(kind="write", target="a.py")),
+        (made("functions.apply_patch", input="x"), Action(kind="edit")),
+        (made("Bash", command="ls"), Action(kind="run", target="ls")),
+        (made("local_shell", command=["ls", "-l", 3]), Action(kind="run", target="ls -l 3")),
+        (made("run_terminal_cmd", command=7), Action(kind="run")),
+        (made("TodoWrite", todos=[]), Action(kind="plan")),
+        (made("mcp__compaction__recall_archived", query="x"), Action(kind="recall")),
+        (made("mcp_recall_archived", query="x"), Action(kind="recall")),
+        (made("TaskCreate", subject="x"), Action(kind="task")),
+        (made("Task", description="look", prompt="y"), Action(kind="agent", target="look")),
+        (made("get_weather", file="x.csv"), Action(kind="other", target="x.csv")),
     ],
 )
-def test_a_call_is_read_as_what_it_does(call: ToolCall, expected: Deed) -> None:
-    assert deed(call) == expected
+def test_a_call_is_read_as_what_it_does(call: ToolCall, expected: Action) -> None:
+    assert action_of(call) == expected
 
 
 def test_tasks_keep_their_text_and_state() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import Sheet, StepBlock, cuts_of, trim
 from mcp_compaction.core.log.content import Count, calls_by_id, compact_json
-from mcp_compaction.core.log.tool_calls import Deed, deed, is_plan
+from mcp_compaction.core.log.tool_calls import Action, action_of, is_plan
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import Cut, CutReason, Message, ToolCall, ToolResult, Value
 
@@ -21,7 +21,7 @@ class Answer(Value):
     part: int
     result: ToolResult
     call: ToolCall
-    deed: Deed
+    action: Action
     is_free: bool  # outside the tail, and shown whole
 
     @property
@@ -62,14 +62,14 @@ def _answers(sheet: Sheet) -> Iterable[Answer]:
                         part=part,
                         result=result,
                         call=call,
-                        deed=deed(call),
+                        action=action_of(call),
                         is_free=block.guard in (None, "loop") and part not in cut,
                     )
 
 
 def _recalled(answers: Iterable[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
     for answer in answers:
-        if answer.deed.act == "recall" and _is_worth(answer):
+        if answer.action.kind == "recall" and _is_worth(answer):
             yield answer, "[an earlier recall answer; ask recall_archived again]", "recalled"
 
 
@@ -85,14 +85,14 @@ def _repeated(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
 def _superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
     newest: dict[tuple[str, str], Answer] = {}
     for answer in reversed(answers):
-        if answer.deed.act != "read" or not answer.deed.target or answer.result.is_error:
+        if answer.action.kind != "read" or not answer.action.target or answer.result.is_error:
             continue
-        whole = newest.get((answer.deed.target, ""))
-        later = whole or newest.setdefault((answer.deed.target, answer.deed.detail), answer)
+        whole = newest.get((answer.action.target, ""))
+        later = whole or newest.setdefault((answer.action.target, answer.action.detail), answer)
         if later is not answer and _is_worth(answer):
-            text = f"[{answer.deed.target} was read again in {later.ref}; that is the newer text]"
+            text = f"[{answer.action.target} was read again in {later.ref}; that is the newer text]"
             yield answer, text, "superseded"
-        newest.setdefault((answer.deed.target, answer.deed.detail), answer)
+        newest.setdefault((answer.action.target, answer.action.detail), answer)
 
 
 def _old_plans(sheet: Sheet) -> Iterable[tuple[int, Message, Cut]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.tool_calls import (
-    deed,
+    action_of,
     is_background,
 )
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult
@@ -48,7 +48,7 @@ def _book(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResult) -
     if _starts(call, result):
         named = _JOB.search(result.text[:2_000])
         job = next(filter(None, named.groups()), "") if named else ""
-        what = _one_line(deed(call).target) or call.name
+        what = _one_line(action_of(call).target) or call.name
         jobs[job or f"? {what}"] = Item(text=f"left running: {what}", refs=(ref,))
 
 
@@ -57,7 +57,7 @@ def _starts(call: ToolCall, result: ToolResult) -> bool:
         return False
     if is_background(call):
         return not re.search(r"\bexit(?:ed)?(?: with)? (?:code|status)\b", result.text[-200:])
-    return deed(call).act == "agent" and bool(_STARTED.search(result.text[:200]))
+    return action_of(call).kind == "agent" and bool(_STARTED.search(result.text[:200]))
 
 
 def _strike(jobs: dict[str, Item], told: str, answer: str) -> None:
