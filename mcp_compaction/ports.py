@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -214,6 +215,17 @@ class Store(Protocol):
 
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
+        ...
+
+    def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
+        """A while in which nobody else compacts that session, in whatever process.
+
+        It gives False if another still does after so many seconds; a dead owner holds nothing.
+        """
+        ...
+
+    def is_compacting(self, session: int) -> bool:
+        """Whether somebody compacts that session now."""
         ...
 
     async def view(self, session: int, version: int) -> View:

@@ -25,8 +25,8 @@ from mcp_compaction.model import (
 def directive(
     session: Session, compaction: Compaction, preserve_markers: bool, limit: int, count: Count
 ) -> JsonObject:
-    """The `_meta` of a compaction; `session` is the session as it is after it."""
-    view = compaction.view
+    """The `_meta` of a compaction; `session` is the session as it is now, after it."""
+    view = session.view
     messages = {message.seq: message for message in session.messages}
     digests = {digest.number: digest for digest in session.digests}
     shape = session.messages[-1].shape if session.messages else "anthropic"
