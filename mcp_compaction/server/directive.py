@@ -9,12 +9,12 @@ from mcp_compaction.core.render import index_shown, pinned_block
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (
-    Compaction,
     Digested,
     JsonObject,
     JsonValue,
     Kept,
     Message,
+    Receipt,
     Session,
     Shape,
     Text,
@@ -23,7 +23,7 @@ from mcp_compaction.model import (
 
 
 def directive(
-    session: Session, compaction: Compaction, preserve_markers: bool, limit: int, count: Count
+    session: Session, receipt: Receipt, preserve_markers: bool, limit: int, count: Count
 ) -> JsonObject:
     """The `_meta` of a compaction; `session` is the session as it is now, after it."""
     view = session.view
@@ -47,8 +47,8 @@ def directive(
         "compaction_directive": True,
         "version": 1,
         "session": session.info.name,
-        "compaction": compaction.receipt.ref,
-        "strategy": compaction.receipt.strategy,
+        "compaction": receipt.ref,
+        "strategy": receipt.strategy,
         "preserve_markers": preserve_markers,
         "keep": [f"m{seq}" for seq in kept],
         "replace": replace,

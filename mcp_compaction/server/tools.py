@@ -393,7 +393,7 @@ async def _directive(
     compactor = await state.compactor()
     now = await compactor.load(info)
     terms = compactor.index_terms(now)
-    return await state.threads.run(directive, now, compaction, preserve_markers, *terms)
+    return await state.threads.run(directive, now, compaction.receipt, preserve_markers, *terms)
 
 
 async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:

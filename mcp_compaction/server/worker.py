@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.model import Ask, Outcome, SessionInfo
+from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, View
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import open_compactor
 
@@ -44,7 +44,7 @@ class Worker:
         except CompactionError as error:
             self._tell("error", error)
         else:
-            self._tell("done", outcome)
+            self._tell("done", _without_view(outcome))
 
     async def _compact(self) -> Outcome | None:
         compactor = await open_compactor(self._job.settings)
@@ -65,6 +65,14 @@ class Worker:
         told = pickle.dumps((kind, what))
         self._out.write(len(told).to_bytes(SIZE_BYTES, "big") + told)
         self._out.flush()
+
+
+def _without_view(outcome: Outcome | None) -> Outcome | None:
+    """The outcome for one who reads the new view from the store: large ones take long to carry."""
+    if not isinstance(outcome, Compaction):
+        return outcome
+    view = View(version=outcome.view.version, upto=outcome.view.upto)
+    return outcome.model_copy(update={"view": view, "digests": ()})
 
 
 def main() -> None:
