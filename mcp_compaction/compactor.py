@@ -72,6 +72,7 @@ from mcp_compaction.model import (
     Receipt,
     Refusal,
     SearchRequest,
+    Sections,
     Session,
     SessionInfo,
     Shape,
@@ -299,12 +300,7 @@ class Compactor:
             came, follows = await self._beyond_view(info, came)
         given = came.messages if via == "host" else _without_ids(came.messages)
         ready = await self._threads.run(self._newcomers, given)
-        sections = came.sections
-        if sections is not None and self._mask:
-            sections = masked_sections(sections)
-        fixed, memory = (
-            section_tokens(sections, self._policy, self._counter.count) if sections else (0, 0)
-        )
+        sections, fixed, memory = await self._threads.run(self._fixed_parts, came)
         seqs: list[int] = []
         new = 0
         diverged: int | None = None
@@ -368,6 +364,14 @@ class Compactor:
         sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
         said = [normalize(json.loads(message.raw)) for message in came.messages[: len(sent)]]
         return len(sent) if said == sent else None
+
+    def _fixed_parts(self, came: Incoming) -> tuple[Sections | None, int, int]:
+        """The sections without their secrets, and the tokens of what is fixed and of memory."""
+        sections = came.sections
+        if sections is None:
+            return None, 0, 0
+        sections = masked_sections(sections) if self._mask else sections
+        return sections, *section_tokens(sections, self._policy, self._counter.count)
 
     def _newcomers(self, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
         return [newcomer(message, self._counter.count, self._mask) for message in messages]
@@ -542,7 +546,8 @@ class Compactor:
         view = await self._store.view(info.id, base)
         back = await self._store.load(info.id, now, view)
         undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
-        before, after = self.fill_of(session), self.fill_of(back)
+        before = await self._threads.run(self.fill_of, session)
+        after = await self._threads.run(self.fill_of, back)
         if after.tokens > after.window and not force:
             return Refusal(
                 text=f"not restored: the window would hold {kilo(after.tokens)} of "
@@ -737,7 +742,7 @@ class Compactor:
         found = [original.message for original in await self.originals(info, refs)]
         for _ in range(_MOST_TRIES):
             session = await self.load(info)
-            outcome = self._paged_in(session, found)
+            outcome = await self._threads.run(self._paged_in, session, found)
             if not isinstance(outcome, Compaction):
                 return outcome
             gone = await self._store.not_shown(info.id, [message.seq for message in found])
@@ -1049,7 +1054,7 @@ def _is_due(window: Reading) -> bool:
 
 def _under_way(info: SessionInfo) -> Refusal:
     return Refusal(
-        text=f"not compressed: another process has been compacting {info.name} for over "
+        text=f"not compressed: another compaction of {info.name} has been under way for over "
         f"{_PATIENCE:g} s, and its view will count. Go on; context_stats tells when it is there."
     )
 

@@ -77,7 +77,7 @@ def _outcome_of(task: asyncio.Task[Outcome | None]) -> Outcome | None:
     if error is None:
         return task.result()
     reason = str(error) if isinstance(error, CompactionError) else f"{type(error).__name__}."
-    return Failed(text=f"not compressed: {reason} The session is as it was.")
+    return Failed(text=f"not compressed: {reason} The session is as it was; go on.")
 
 
 def _log_failure(task: asyncio.Task[Outcome | None]) -> None:
