@@ -157,7 +157,9 @@ def test_who_waits_too_long_is_told_what_is_under_way(
         assert compactor.is_compacting(info)
         second = await compactor.compress(info, Ask(reason="second", force=True))
         assert second.kind == "refusal"
-        assert second.text.startswith("not compressed: another compaction of work has been under way")
+        assert second.text.startswith(
+            "not compressed: another compaction of work has been under way"
+        )
         assert second.text.endswith("Go on; context_stats tells when it is there.")
         assert await compactor.relieve(info) == second
         assert (await compactor.compress(info, Ask(reason="x", dry_run=True))).kind == "projection"
