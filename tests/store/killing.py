@@ -102,11 +102,11 @@ async def compress(store: SqliteStore) -> object:
 
 
 async def forget_message(store: SqliteStore) -> object:
-    return await store.forget(here(await new_session(store)), 3, NOW)
+    return await store.forget(here(await new_session(store)), (3,), NOW)
 
 
 async def forget_session(store: SqliteStore) -> object:
-    return await store.forget(here(await new_session(store)), None, NOW)
+    return await store.forget(here(await new_session(store)), (), NOW)
 
 
 def fault_points(folder: Path) -> dict[str, object]:
@@ -379,7 +379,7 @@ def audit(folder: Path) -> dict[str, object]:
         await _fill(store)
         session = await new_session(store)
         await store.load(session, NOW)
-        await store.forget(here(session), 3, NOW)
+        await store.forget(here(session), (3,), NOW)
         await store.backup(folder / "backup.db")
         await store.health()
         async with opened(path) as other:

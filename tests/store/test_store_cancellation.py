@@ -47,7 +47,7 @@ async def write_something(store: SqliteStore, session: int, number: int) -> None
     """One of several writes, all or nothing each."""
     match number % 20:
         case 19:
-            await store.forget(here(session), 1, NOW)
+            await store.forget(here(session), (1,), NOW)
         case 4 | 9 | 14:
             base = (await store.load(session, NOW)).view.version
             await store.save(session, compaction(base=base, number=base + 1))
