@@ -94,7 +94,8 @@ async def _cancel_after(scope: anyio.CancelScope, after: int) -> None:
     scope.cancel()
 
 
-def test_500_cancellations_leave_no_lock_and_no_half_write(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [500, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_cancellations_leave_no_lock_and_no_half_write(times: int, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     chance = random.Random(4)
 
@@ -104,7 +105,7 @@ def test_500_cancellations_leave_no_lock_and_no_half_write(tmp_path: Path) -> No
             session = await new_session(store)
             await store.append(session, batch(*history(*"abcdef")), NOW)
             lengths: list[int] = []
-            for number in range(500):
+            for number in range(times):
                 if number % 100 == 0:  # a write slows down as the store grows
                     lengths = [await length(store, session, 1000 + number + i) for i in range(20)]
                 after = chance.randint(0, int(1.2 * lengths[number % 20]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +11,18 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("killing.py")
+HERE = Path(__file__).parent
 
 
 def findings(task: str, folder: Path) -> dict[str, Any]:
     """What the script that kills writers found."""
+    return found_by("killing.py", task, str(folder))
+
+
+def found_by(script: str, *arguments: str) -> dict[str, Any]:
+    """What one of the scripts beside this file found."""
     ran = subprocess.run(
-        [sys.executable, str(SCRIPT), task, str(folder)],
+        [sys.executable, str(HERE / script), *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -40,6 +46,33 @@ def test_no_acknowledged_message_is_lost_in_200_kills(tmp_path: Path) -> None:
     assert found["kills"] == 200
     assert found["in_transaction"] >= 100
     assert found["acknowledged"] > 100
+    assert found["lost"] == found["unsound"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_no_acknowledged_message_is_lost_in_1000_kills_with_forgets_among_them(
+    tmp_path: Path,
+) -> None:
+    found = found_by("storm.py", str(tmp_path), "1000")
+    assert found["kills"] == 1000
+    assert found["forgets"] == 20
+    assert found["acknowledged"] > 5_000
+    assert found["compactions"] > 100
+    assert found["errors"] == found["lost"] == found["half_compactions"] == 0
+    assert found["forgotten_left"] == 0
+    assert found["damage"] == []
+
+
+@pytest.mark.parametrize("cuts", [40, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None, reason="needs LD_PRELOAD and a compiler"
+)
+def test_nothing_promised_is_lost_when_the_power_is_cut(cuts: int, tmp_path: Path) -> None:
+    found = found_by("power.py", str(tmp_path), str(cuts))
+    assert found["cuts"] == cuts
+    assert found["torn"] > cuts
+    assert found["promised"] > 20 * cuts
     assert found["lost"] == found["unsound"] == 0
 
 
