@@ -194,6 +194,35 @@ def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> No
     assert rows(path, "SELECT count(*) FROM tombstone") == [(1,)]
 
 
+def test_a_cancellation_before_commit_takes_the_write_back(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    has_written, go_on = threading.Event(), threading.Event()
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "INSERT INTO tombstone (session, ref, sha256, at) VALUES (1, 'x', '', '')"
+        )
+        has_written.set()
+        go_on.wait(PATIENCE)
+
+    async def main() -> None:
+        database = Database(path, lambda: open_migrated(path, deadline=1))
+        await database.open()
+        lock_file = LockFile(path)
+        task = asyncio.create_task(Writer(lambda: database, lock_file, 1).transaction(work))
+        await asyncio.to_thread(has_written.wait, PATIENCE)
+        task.cancel()
+        await steps(3)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await database.close()
+        lock_file.close()
+
+    asyncio.run(main())
+    assert rows(path, "SELECT count(*) FROM tombstone") == [(0,)]
+
+
 def test_a_lock_that_stays_taken_is_reported_at_the_deadline(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
