@@ -131,7 +131,7 @@ def seconds_of_hook() -> float:
 def seconds_of_slowest_write() -> float:
     """The slowest write of sixteen processes that write 500 messages each into one session."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, str(KILLING), "many_writers", folder]
+        words = [sys.executable, str(KILLING), "many_writers", folder, "500"]
         ran = subprocess.run(words, stdout=subprocess.PIPE, check=True)
         return json.loads(ran.stdout)["slowest"]
 

@@ -95,8 +95,8 @@ async def _cancel_after(scope: anyio.CancelScope, after: int) -> None:
 
 
 @pytest.mark.parametrize("times", [500, pytest.param(2_000, marks=pytest.mark.slow)])
-def test_cancellations_leave_no_lock_and_no_half_write(times: int, tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
+def test_cancellations_leave_no_lock_and_no_half_write(times: int, memory_path: Path) -> None:
+    path = memory_path / "store.db"
     chance = random.Random(4)
 
     async def main() -> Counter[bool]:

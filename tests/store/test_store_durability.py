@@ -32,8 +32,8 @@ def found_by(script: str, *arguments: str) -> dict[str, Any]:
     return json.loads(ran.stdout)
 
 
-def test_a_kill_at_any_statement_leaves_the_state_before_or_after(tmp_path: Path) -> None:
-    found = findings("fault_points", tmp_path)
+def test_a_kill_at_any_statement_leaves_the_state_before_or_after(memory_path: Path) -> None:
+    found = findings("fault_points", memory_path)
     for operation in ("record", "compress", "forget_message", "forget_session", "migrate"):
         tally = found[operation]
         assert tally["points"] >= 10, (operation, tally)
@@ -41,8 +41,8 @@ def test_a_kill_at_any_statement_leaves_the_state_before_or_after(tmp_path: Path
         assert tally["between"] == tally["unsound"] == 0, (operation, tally)
 
 
-def test_no_acknowledged_message_is_lost_in_200_kills(tmp_path: Path) -> None:
-    found = findings("random_moments", tmp_path)
+def test_no_acknowledged_message_is_lost_in_200_kills(memory_path: Path) -> None:
+    found = findings("random_moments", memory_path)
     assert found["kills"] == 200
     assert found["in_transaction"] >= 100
     assert found["acknowledged"] > 100
@@ -52,9 +52,9 @@ def test_no_acknowledged_message_is_lost_in_200_kills(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 def test_no_acknowledged_message_is_lost_in_1000_kills_with_forgets_among_them(
-    tmp_path: Path,
+    memory_path: Path,
 ) -> None:
-    found = found_by("storm.py", str(tmp_path), "1000")
+    found = found_by("storm.py", str(memory_path), "1000")
     assert found["kills"] == 1000
     assert found["forgets"] == 20
     assert found["acknowledged"] > 5_000
@@ -68,24 +68,25 @@ def test_no_acknowledged_message_is_lost_in_1000_kills_with_forgets_among_them(
 @pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("cc") is None, reason="needs LD_PRELOAD and a compiler"
 )
-def test_nothing_promised_is_lost_when_the_power_is_cut(cuts: int, tmp_path: Path) -> None:
-    found = found_by("power.py", str(tmp_path), str(cuts))
+def test_nothing_promised_is_lost_when_the_power_is_cut(cuts: int, memory_path: Path) -> None:
+    found = found_by("power.py", str(memory_path), str(cuts))
     assert found["cuts"] == cuts
     assert found["torn"] > cuts
     assert found["promised"] > 20 * cuts
     assert found["lost"] == found["unsound"] == 0
 
 
-def test_sixteen_processes_write_one_gapless_session(tmp_path: Path) -> None:
-    found = findings("many_writers", tmp_path)
+@pytest.mark.parametrize("each", [150, pytest.param(500, marks=pytest.mark.slow)])
+def test_sixteen_processes_write_one_gapless_session(each: int, memory_path: Path) -> None:
+    found = found_by("killing.py", "many_writers", str(memory_path), str(each))
     assert found["errors"] == 0
     assert found["gapless"]
     assert found["in_turn"]
     assert found["damage"] == []
 
 
-def test_six_processes_may_open_a_new_store_at_once(tmp_path: Path) -> None:
-    assert findings("first_openers", tmp_path) == {"errors": 0}
+def test_six_processes_may_open_a_new_store_at_once(memory_path: Path) -> None:
+    assert findings("first_openers", memory_path) == {"errors": 0}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
@@ -96,5 +97,5 @@ def test_a_full_disk_is_named_and_survived(tmp_path: Path) -> None:
     assert found["problems"] == []
 
 
-def test_nobody_but_sqlite_opens_the_live_file(tmp_path: Path) -> None:
-    assert findings("audit", tmp_path)["strays"] == ["store.db.lock", "store.db.new-PID"]
+def test_nobody_but_sqlite_opens_the_live_file(memory_path: Path) -> None:
+    assert findings("audit", memory_path)["strays"] == ["store.db.lock", "store.db.new-PID"]
