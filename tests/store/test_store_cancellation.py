@@ -107,7 +107,7 @@ def test_cancellations_leave_no_lock_and_no_half_write(times: int, memory_path: 
             lengths: list[int] = []
             for number in range(times):
                 if number % 100 == 0:  # a write slows down as the store grows
-                    lengths = [await length(store, session, 1000 + number + i) for i in range(20)]
+                    lengths = [await length(store, session, 10_000 + number + i) for i in range(20)]
                 after = chance.randint(0, int(1.2 * lengths[number % 20]))
                 how = cancelled_by_scope if chance.random() < 0.5 else cancelled_natively
                 outcomes[await how(store, session, number, after)] += 1
