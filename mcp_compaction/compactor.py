@@ -775,10 +775,10 @@ class Compactor:
         """The messages within a scope that would still hold all that a forgotten one said."""
         return await self._store.twins(_scope(info), number_of(ref, "m"), within)
 
-    async def forget(self, scope: Scope, ref: str | None = None) -> Forgotten:
-        """Remove a message, a session or a project so that no byte of it is left."""
-        seq = number_of(ref, "m") if ref is not None else None
-        return await self._store.forget(scope, seq, self._clock.now())
+    async def forget(self, scope: Scope, *refs: str) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
+        seqs = [number_of(ref, "m") for ref in refs]
+        return await self._store.forget(scope, seqs, self._clock.now())
 
     async def export(self, info: SessionInfo) -> AsyncIterator[str]:
         """The whole session as JSON lines: a header with all that was derived, then the log."""

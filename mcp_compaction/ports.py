@@ -325,8 +325,8 @@ class Store(Protocol):
         """The messages within a scope that hold all that one message of a session says."""
         ...
 
-    async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
-        """Remove a message, a session or a project so that no byte of it is left."""
+    async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
         ...
 
     async def backup(self, target: Path) -> None:

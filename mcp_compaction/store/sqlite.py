@@ -258,10 +258,10 @@ class SqliteStore:
         """The messages within a scope that hold all that one message of a session says."""
         return await self._read(lambda c: twins.twins(c, scope, seq, within))
 
-    async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
-        """Remove a message, a session or a project so that no byte of it is left."""
+    async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
         async with self._recovering():
-            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seq, now))
+            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seqs, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
