@@ -15,8 +15,9 @@ from mcp_compaction.core.candidates import candidates
 from mcp_compaction.core.digest import as_sections, render_item
 from mcp_compaction.core.evidence import Evidence
 from mcp_compaction.core.parts import Count, compact_json, words_of
+from mcp_compaction.core.patterns import may_say
 from mcp_compaction.core.quoting import UNSEEN, is_forged
-from mcp_compaction.core.sayings import saying_of
+from mcp_compaction.core.sayings import Requests
 from mcp_compaction.core.statements import Statements
 from mcp_compaction.model import (
     Draft,
@@ -123,8 +124,7 @@ def known_beside(session: Session, messages: tuple[Message, ...], author: str) -
 
 def is_planted(text: str) -> bool:
     """Whether a line poses as another part of the window or orders its reader about."""
-    bare = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    return is_forged(text) or bool(_ORDER.search(bare))
+    return is_forged(text) or _is_order(unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
 
 
 def is_excuse(text: str) -> bool:
@@ -195,8 +195,12 @@ class _Source:
 
     def is_users(self, text: str) -> bool:
         """Whether a user said these words as whole sentences, be it only as the agent told it."""
-        saying = saying_of(_PREFIX.sub("", text), self.request.messages)
+        saying = self._requests.saying_of(_PREFIX.sub("", text))
         return saying is not None and saying.how != "passed on"
+
+    @cached_property
+    def _requests(self) -> Requests:
+        return Requests(self.request.messages)
 
 
 def _words(message: Message, with_results: bool = True) -> str:
@@ -362,6 +366,17 @@ _ORDER = re.compile(
     r"|(?:이전|위)[^.]{0,6}(?:지시|명령)[^.]{0,6}무시",
     re.I,
 )
+_ORDER_WORDS = (  # each order in plain letters has one of these
+    *("ignor", "disregard", "forget", "override", "bypass", "overrule", "you", "instruction"),
+    *("anything now", "developer mode", "act as", "pretend", "roleplay", "rm -", "curl", "obey"),
+    *("comply", "password", "secret", "key", "credential", "token", "prompt", "variable"),
+)
+
+
+def _is_order(text: str) -> bool:
+    return may_say(text, _ORDER_WORDS) and bool(_ORDER.search(text))
+
+
 _QUOTES = re.compile(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
 _OF_THE_USER = re.compile(
     r"\b(?:user|customer|client|owner|they|he|she)\b[^\"“«「„]{0,60}[\"“«「„]"
@@ -411,7 +426,7 @@ def _fault(section: SectionName, item: Item, source: _Source, is_ours: bool) -> 
     bare = unicodedata.normalize("NFKC", item.text)
     if is_forged(item.text):
         return "forged"
-    if _ORDER.search(bare) and not source.is_users(item.text):
+    if _is_order(bare) and not source.is_users(item.text):
         return "order"
     if _negates(section, item.text, source):
         return "negated"
@@ -434,15 +449,17 @@ def _unfounded(section: SectionName, item: Item, source: _Source) -> _Fault | No
 
 
 def _is_unsaid(item: Item, source: _Source) -> bool:
+    # The span is searched last: that costs as much as it is long.
+    if item.provenance != "verbatim" and all(q in source.user for q in _quotes_of_user(item.text)):
+        return False
     whole = item.text.removesuffix(" …")
-    if whole in source.everything or whole in source.user:
-        return False
-    if item.provenance == "verbatim":
-        return True
-    if not _OF_THE_USER.search(item.text):
-        return False
-    quoted = (next(filter(None, match.groups())) for match in _QUOTES.finditer(item.text))
-    return any(_unmarked(quote) not in source.user for quote in quoted)
+    return whole not in source.everything and whole not in source.user
+
+
+def _quotes_of_user(text: str) -> list[str]:
+    if not _OF_THE_USER.search(text):
+        return []
+    return [_unmarked(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
 
 
 def _is_unquoted(section: SectionName, item: Item, source: _Source) -> bool:
