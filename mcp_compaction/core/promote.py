@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import log
 
 from mcp_compaction.core.decisions import settle
@@ -146,14 +146,11 @@ def _is_whole(item: Item) -> bool:
 
 def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
     """By message and place; what one hand wrote in a row is one entry."""
-    entries: list[Promoted] = []
-    for piece in sorted(chosen, key=lambda p: (p.seq, p.place)):
-        last = entries[-1] if entries else None
-        if last is not None and (last.seq, last.by) == (piece.seq, piece.by):
-            entries[-1] = last.model_copy(update={"pieces": (*last.pieces, piece.text)})
-        else:
-            entries.append(Promoted(seq=piece.seq, by=piece.by, pieces=(piece.text,)))
-    return tuple(entries)
+    ordered = sorted(chosen, key=lambda p: (p.seq, p.place))
+    return tuple(
+        Promoted(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
+        for (seq, by), run in groupby(ordered, key=lambda p: (p.seq, p.by))
+    )
 
 
 def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
