@@ -148,7 +148,8 @@ def is_talk(messages: Sequence[Message]) -> bool:
 @read_once
 def telling_words(text: str) -> tuple[str, ...]:
     """The different words of a text that say something, in alphabetical order."""
-    return tuple(sorted({told for w in _WORD.findall(text.lower()) if (told := _told_by(w))}))
+    told = set(map(_told_by, set(_WORD.findall(text.lower()))))
+    return tuple(sorted(told - {""}))
 
 
 @lru_cache(maxsize=65_536)
