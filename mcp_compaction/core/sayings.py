@@ -81,7 +81,7 @@ def saying_of(text: str, messages: Iterable[Message]) -> Saying | None:
 
 
 def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
-    """How a text with lines of one kind holds these words as whole sentences or lines; None: it does not."""
+    """How a text holds these words as whole sentences or lines; None: it does not."""
     flat = _flatten(text)
     spans = passed_on_spans(text)
     standing: Literal["said", "passed on"] | None = None
