@@ -6,17 +6,32 @@ import re
 from collections.abc import Iterable
 
 # Stretches of a text that are not its writer's own words.
-FENCED = re.compile(r"```.*?(?:```|\Z)|^~~~.*?(?:^~~~|\Z)", re.S | re.M)
+# Each way begins with a plain sign, so that a search passes over all the others at once.
+FENCED = re.compile(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 QUOTED = re.compile(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"
-    r"|(?<!\w)'[^'\n]{0,300}'(?!\w)"
+    r"|'(?<!\w')[^'\n]{0,300}'(?!\w)"
 )
 
 
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
+
+
+class Cuts:
+    """Where a text is cut: at white space, and after wide stops, which few texts have."""
+
+    def __init__(self, *at_space: str) -> None:
+        """Each way has to begin with white space, and may look back."""
+        wide = (*at_space, r"(?<=[。！？])")
+        self._wide = re.compile("|".join(wide), re.M)
+        self._ascii = re.compile(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
+
+    def in_text(self, text: str) -> re.Pattern[str]:
+        """The pattern for such a text: a look at every sign is costly."""
+        return self._ascii if text.isascii() else self._wide
 
 
 def word_set(words: str) -> frozenset[str]:

@@ -15,28 +15,17 @@ from mcp_compaction.core.decisions import decides
 from mcp_compaction.core.deeds import deed
 from mcp_compaction.core.markers import is_pleasantry, marker_groups
 from mcp_compaction.core.parts import Series
+from mcp_compaction.core.patterns import Cuts
 from mcp_compaction.core.reading import read_once
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
-_AFTER_STOP, _AFTER_WIDE_STOP = r"(?<=[.!?。！？])\s+|\n+", r"(?<=[。！？])"
-_INSIDE = (
+_AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
+_CLAUSE = Cuts(
+    _AFTER_STOP,
     r"(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
-    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
+    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)",
 )
-
-
-class _Cuts:
-    """Where a text is cut: at white space, and after wide stops, which few texts have."""
-
-    def __init__(self, *before: str) -> None:
-        self._wide = re.compile("|".join((_AFTER_STOP, _AFTER_WIDE_STOP, *before)))
-        self._ascii = re.compile(rf"(?=\s)(?:{'|'.join((_AFTER_STOP, *before))})")
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        return (self._ascii if text.isascii() else self._wide).finditer(text)
-
-
-_CLAUSE, _SENTENCE = _Cuts(_INSIDE), _Cuts()
+_SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 _WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
 _WORDS_IN_ORDER = re.compile(r"\S+")
@@ -275,7 +264,7 @@ def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]
                 yield "agent", clause
 
 
-def _clauses(text: str, cut: _Cuts) -> Iterator[str]:
+def _clauses(text: str, cut: Cuts) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
     text = text[: 4 * _MOST_CHARS]
     start = end = 0  # of what is held back
@@ -290,10 +279,10 @@ def _clauses(text: str, cut: _Cuts) -> Iterator[str]:
         yield text[start:end].strip()
 
 
-def _between(text: str, cut: _Cuts) -> Iterator[tuple[int, int]]:
+def _between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
     """Where the parts between the cuts begin and end, without blank ones."""
     start = 0
-    for match in cut.finditer(text):
+    for match in cut.in_text(text).finditer(text):
         if text[start : match.start()].strip():
             yield start, match.start()
         start = match.end()
