@@ -113,7 +113,9 @@ def marker_groups(text: str) -> dict[str, str]:
 
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
-    return tuple(part.strip() for part in _SENTENCE.in_text(text).split(text) if part and part.strip())
+    return tuple(
+        part.strip() for part in _SENTENCE.in_text(text).split(text) if part and part.strip()
+    )
 
 
 def is_next_step(sentence: Sentence) -> bool:
