@@ -8,25 +8,26 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.decisions import decides
 from mcp_compaction.core.deeds import deed
 from mcp_compaction.core.markers import is_pleasantry, marker_groups
 from mcp_compaction.core.parts import Series
+from mcp_compaction.core.patterns import Cuts
 from mcp_compaction.core.reading import read_once
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
-_CLAUSE = re.compile(
-    r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
-    r"|(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
-    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
+_AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
+_CLAUSE = Cuts(
+    _AFTER_STOP,
+    r"(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
+    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)",
 )
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 _WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
-_WORDS_IN_ORDER = re.compile(r"\S+")
 _STOP = frozenset(
     _WORD.findall(
         """a about after again all also am an and any are as at be because been before being but by
@@ -107,7 +108,7 @@ def pieces(
         if promoted.by in OF_USER:
             asked.add(promoted.seq, " ".join(promoted.pieces))
     for message in gone:
-        if message.is_request:
+        if not talk and message.is_request:
             asked.add(message.seq, message.text)
         texts = (
             found
@@ -148,7 +149,8 @@ def is_talk(messages: Sequence[Message]) -> bool:
 @read_once
 def telling_words(text: str) -> tuple[str, ...]:
     """The different words of a text that say something, in alphabetical order."""
-    return tuple(sorted({told for w in _WORD.findall(text.lower()) if (told := _told_by(w))}))
+    told = set(map(_told_by, set(_WORD.findall(text.lower()))))
+    return tuple(sorted(told - {""}))
 
 
 @lru_cache(maxsize=65_536)
@@ -165,14 +167,13 @@ def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
 
 
-def _without_ends(found: Iterable[Piece]) -> list[Piece]:
-    said_in: dict[str, set[int]] = {}
+def _without_ends(found: Sequence[Piece]) -> list[Piece]:
+    said_by: dict[int, set[str]] = {}
     for piece in found:
-        for word in piece.words:
-            said_in.setdefault(word, set()).add(piece.seq)
-    messages = len({seq for seqs in said_in.values() for seq in seqs})
-    most = max(_FEWEST_SAYING, _COMMON * messages)
-    common = {word for word, seqs in said_in.items() if len(seqs) > most}
+        said_by.setdefault(piece.seq, set()).update(piece.words)
+    said_in = Counter(chain.from_iterable(said_by.values()))
+    most = max(_FEWEST_SAYING, _COMMON * sum(map(bool, said_by.values())))
+    common = {word for word, messages in said_in.items() if messages > most}
     trimmed: list[Piece] = []
     for piece in found:
         text = _trimmed(piece.text, common) if piece.by == "talk" else piece.text
@@ -186,19 +187,19 @@ def _without_ends(found: Iterable[Piece]) -> list[Piece]:
 
 def _trimmed(text: str, common: Collection[str]) -> str:
     """A text without the words at both ends that tell nothing; what negates always stays."""
-    spans = [match.span() for match in _WORDS_IN_ORDER.finditer(text)]
-    first, last = 0, len(spans)
-    while first < last and _tells_nothing(text[slice(*spans[first])], common):
+    words = text.split()
+    first, last = 0, len(words)
+    while first < last and _tells_nothing(words[first], common):
         first += 1
-    while last > first and _tells_nothing(text[slice(*spans[last - 1])], common):
+    while last > first and _tells_nothing(words[last - 1], common):
         last -= 1
     if first == last:
         return ""
     if first < _FEW:
         first = 0
-    if len(spans) - last <= _FEW:
-        last = len(spans)
-    return text[spans[first][0] : spans[last - 1][1]].rstrip(",;:.!")
+    if len(words) - last <= _FEW:
+        last = len(words)
+    return " ".join(words[first:last]).rstrip(",;:.!")
 
 
 def _tells_nothing(word: str, common: Collection[str]) -> bool:
@@ -261,7 +262,7 @@ def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]
                 yield "agent", clause
 
 
-def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
+def _clauses(text: str, cut: Cuts) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
     text = text[: 4 * _MOST_CHARS]
     start = end = 0  # of what is held back
@@ -276,10 +277,10 @@ def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
         yield text[start:end].strip()
 
 
-def _between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+def _between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
     """Where the parts between the cuts begin and end, without blank ones."""
     start = 0
-    for match in cut.finditer(text):
+    for match in cut.in_text(text).finditer(text):
         if text[start : match.start()].strip():
             yield start, match.start()
         start = match.end()
