@@ -64,6 +64,8 @@ from mcp_compaction.model import (
     JsonObject,
     ListAll,
     Message,
+    ModelCall,
+    NewMessage,
     NothingToDo,
     Offer,
     Outcome,
@@ -75,6 +77,7 @@ from mcp_compaction.model import (
     Refusal,
     SearchQuery,
     SearchRequest,
+    Sections,
     Session,
     SessionInfo,
     Shape,
@@ -99,6 +102,7 @@ from mcp_compaction.ports import (
     TokenCounter,
     Twins,
 )
+from mcp_compaction.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +118,7 @@ Drafts = list[tuple[SummaryRequest, Draft]]
 
 _MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 _MOST_TRIES = 3
+_PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
 _NEWEST = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
 _MOST_AFTER_ANSWER = 50  # messages among which the newest answer usually is
@@ -225,6 +230,7 @@ class Compactor:
         self._mask = parts.mask_secrets
         self._limits = parts.limits
         self._gauge = Gauge(parts.store, parts.counter)
+        self._threads = Threads()
 
     def with_summarizer(self, chosen: Callable[[Summarizer], Summarizer]) -> Compactor:
         """The same compactor on the same store, with a summarizer made from its own."""
@@ -296,13 +302,8 @@ class Compactor:
         if came.whole and after is None:
             came, follows = await self._beyond_view(info, came)
         given = came.messages if via == "host" else _without_ids(came.messages)
-        ready = [newcomer(message, self._counter.count, self._mask) for message in given]
-        sections = came.sections
-        if sections is not None and self._mask:
-            sections = masked_sections(sections)
-        fixed, memory = (
-            section_tokens(sections, self._policy, self._counter.count) if sections else (0, 0)
-        )
+        ready = await self._threads.run(self._newcomers, given)
+        sections, fixed, memory = await self._threads.run(self._fixed_parts, came)
         seqs: list[int] = []
         new = 0
         diverged: int | None = None
@@ -353,14 +354,30 @@ class Compactor:
         if not window.session.view.version or not came.messages:
             return came, None
         session = await self.load(info)
-        shown = lay_out(session, *self.index_terms(session))
-        sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
-        said = [normalize(json.loads(message.raw)) for message in came.messages]
-        if said[: len(sent)] != sent:
+        shown = await self._threads.run(self._shown_again, session, came)
+        if shown is None:
             return came, None
-        rest = came.model_copy(update={"messages": came.messages[len(sent) :], "whole": False})
+        rest = came.model_copy(update={"messages": came.messages[shown:], "whole": False})
         newest = max((message.seq for message in session.messages), default=session.view.upto)
         return rest, newest
+
+    def _shown_again(self, session: Session, came: Incoming) -> int | None:
+        """How many messages of what came are our own view; None where it does not begin so."""
+        shown = lay_out(session, *self.index_terms(session))
+        sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
+        said = [normalize(json.loads(message.raw)) for message in came.messages[: len(sent)]]
+        return len(sent) if said == sent else None
+
+    def _fixed_parts(self, came: Incoming) -> tuple[Sections | None, int, int]:
+        """The sections without their secrets, and the tokens of what is fixed and of memory."""
+        sections = came.sections
+        if sections is None:
+            return None, 0, 0
+        sections = masked_sections(sections) if self._mask else sections
+        return sections, *section_tokens(sections, self._policy, self._counter.count)
+
+    def _newcomers(self, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
+        return [newcomer(message, self._counter.count, self._mask) for message in messages]
 
     # Looking
 
@@ -399,7 +416,7 @@ class Compactor:
     async def stats_of(self, session: Session) -> Stats:
         """The statistics of a loaded session; they cost a plan of its whole window."""
         info = session.info
-        fill = self.fill_of(session)
+        fill = await self._threads.run(self.fill_of, session)
         events = await self._store.events(info.id)
         counts: dict[str, int] = {}
         for event in events:
@@ -425,19 +442,42 @@ class Compactor:
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
         """What the model should see now, as the request body of a provider, ready to send."""
         session = await self.load(info)
-        shown = lay_out(session, *self.index_terms(session))
-        return request_body(session.sections.system, render(shown, shape), shape)
+
+        def body() -> JsonObject:
+            shown = lay_out(session, *self.index_terms(session))
+            return request_body(session.sections.system, render(shown, shape), shape)
+
+        return await self._threads.run(body)
 
     # Compressing
 
     async def compress(
         self, info: SessionInfo, ask: Ask, progress: Progress | None = None
     ) -> Outcome:
-        """Compact the session as asked; whatever fails, the session is as before or as after."""
+        """Compact the session as asked; whatever fails, the session is as before or as after.
+
+        While another compacts it, in whatever process, that one's end is waited for.
+        """
         check_ask(ask)
+        report = progress or _in_silence
+        if ask.dry_run:
+            return await self._compress_or_tell(info, ask, report)
+        if self.is_compacting(info):
+            await report("waiting for another compaction of this session")
+        async with self._store.compacting(info.id, _PATIENCE) as is_ours:
+            if not is_ours:
+                return _under_way(info)
+            return await self._compress_or_tell(info, ask, report)
+
+    def is_compacting(self, info: SessionInfo) -> bool:
+        """Whether a session is being compacted now, in whatever process."""
+        return self._store.is_compacting(info.id)
+
+    async def _compress_or_tell(self, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
+        """Compact a session that nobody else compacts; a failure is noted and told."""
         ask = masked(ask) if self._mask else ask
         try:
-            outcome = await self._compress(info, ask, progress or _in_silence)
+            return await self._compress(info, ask, progress)
         except InputError:
             raise  # what was asked for was wrong: no compaction was tried
         except CompactionError as error:
@@ -452,7 +492,6 @@ class Compactor:
                 text=f"not compressed: {type(error).__name__} while planning; the session is as it "
                 "was. Go on, and report this with the log."
             )
-        return outcome
 
     async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
         """The first digest that compressing would ask a summarizer for; none where it asks none."""
@@ -462,23 +501,34 @@ class Compactor:
         if not session.messages or (await self._allowance(info)).refusal:
             return None
         running = self._flow(session, masked(ask) if self._mask else ask)
-        request = next(running, None)
-        running.close()
+        request = await self._threads.run(_advance, running, None)
         return request if isinstance(request, SummaryRequest) else None
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""
-        window = await self._read_window(info)
-        fill = window.fill
-        level = pressure(fill, window.rules).level
-        if level not in ("act", "safety net"):
+        if not _is_due(await self._read_window(info)):
             return None
-        if level == "safety net":
-            logger.warning("%s: %s at %.0f %%", SAFETY_NET, info.name, fill.percent)
-            await self._note(info, SAFETY_NET, f"{fill.percent:.0f} %")
+        async with self._store.compacting(info.id, _PATIENCE) as is_ours:
+            if not is_ours:
+                return _under_way(info)
+            window = await self._read_window(info)  # another may have done it meanwhile
+            return await self._relieve(info, window) if _is_due(window) else None
+
+    async def fill_to_relieve(self, info: SessionInfo) -> Fill | None:
+        """How full a window is that `relieve` would compress; None where it would not."""
+        window = await self._read_window(info)
+        owns_window = window.session.info.traits.owns_window
+        return window.fill if owns_window and _is_due(window) else None
+
+    async def _relieve(self, info: SessionInfo, window: Reading) -> Outcome | None:
+        percent = f"{window.fill.percent:.0f} %"
+        if pressure(window.fill, window.rules).level == "safety net":
+            logger.warning("%s: %s at %s", SAFETY_NET, info.name, percent)
+            await self._note(info, SAFETY_NET, percent)
         if not window.session.info.traits.owns_window:
             return None
-        return await self.compress(info, Ask(reason=f"the window is {fill.percent:.0f} % full"))
+        ask = Ask(reason=f"the window is {percent} full")
+        return await self._compress_or_tell(info, ask, _in_silence)
 
     async def restore(self, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
         """Go back to the view before a compaction, with everything said since."""
@@ -499,7 +549,8 @@ class Compactor:
         view = await self._store.view(info.id, base)
         back = await self._store.load(info.id, now, view)
         undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
-        before, after = self.fill_of(session), self.fill_of(back)
+        before = await self._threads.run(self.fill_of, session)
+        after = await self._threads.run(self.fill_of, back)
         if after.tokens > after.window and not force:
             return Refusal(
                 text=f"not restored: the window would hold {kilo(after.tokens)} of "
@@ -691,7 +742,7 @@ class Compactor:
         found = [original.message for original in await self.originals(info, refs)]
         for _ in range(_MOST_TRIES):
             session = await self.load(info)
-            outcome = self._paged_in(session, found)
+            outcome = await self._threads.run(self._paged_in, session, found)
             if not isinstance(outcome, Compaction):
                 return outcome
             gone = await self._store.not_shown(info.id, [message.seq for message in found])
@@ -724,10 +775,10 @@ class Compactor:
         """The messages within a scope that would still hold all that a forgotten one said."""
         return await self._store.twins(_scope(info), number_of(ref, "m"), within)
 
-    async def forget(self, scope: Scope, ref: str | None = None) -> Forgotten:
-        """Remove a message, a session or a project so that no byte of it is left."""
-        seq = number_of(ref, "m") if ref is not None else None
-        return await self._store.forget(scope, seq, self._clock.now())
+    async def forget(self, scope: Scope, *refs: str) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
+        seqs = [number_of(ref, "m") for ref in refs]
+        return await self._store.forget(scope, seqs, self._clock.now())
 
     async def export(self, info: SessionInfo) -> AsyncIterator[str]:
         """The whole session as JSON lines: a header with all that was derived, then the log."""
@@ -841,20 +892,18 @@ class Compactor:
         """Run the flow, answering what it asks for."""
         running = self._flow(session, ask)
         has_fallen = False
-        try:
-            request = next(running)
-            while True:
-                await progress(_doing(request))
-                if has_fallen and isinstance(request, SummaryRequest):
-                    # Who failed once in a compaction is not waited for again.
-                    answer = extract(request)
-                else:
-                    answer = await self._answer(session, request, drafts)
-                if isinstance(answer, Draft) and answer.note and answer.author == "extractive":
-                    has_fallen = True
-                request = running.send(answer)
-        except StopIteration as stop:
-            return stop.value
+        request = await self._threads.run(_advance, running, None)
+        while not isinstance(request, _Returned):
+            await progress(_doing(request))
+            if has_fallen and isinstance(request, SummaryRequest):
+                # Who failed once in a compaction is not waited for again.
+                answer = await self._threads.run(extract, request)
+            else:
+                answer = await self._answer(session, request, drafts)
+            if isinstance(answer, Draft) and answer.note and answer.author == "extractive":
+                has_fallen = True
+            request = await self._threads.run(_advance, running, answer)
+        return request.outcome
 
     def _flow(self, session: Session, ask: Ask) -> Flow:
         rules, count = self._rules(session), self._counter.count
@@ -871,7 +920,7 @@ class Compactor:
                     drafts.append((request, draft))
                 return draft
             case SearchRequest():
-                queries = [SearchQuery(terms=terms_of(text)) for text in request.queries]
+                queries = await self._threads.run(_queries_of, request)
                 hits = await self._store.search_many(_scope(session.info), queries, request.limit)
                 return Found(hits=hits)
             case _:
@@ -881,7 +930,7 @@ class Compactor:
         left = await self._allowance(info)
         if left.refusal:
             note = f"no model was asked: {left.refusal}; extracted instead"
-            draft = extract(request).model_copy(update={"note": note})
+            draft = await self._extract(request, note)
         else:
             limits = {"calls_left": left.calls_left, "cost_left": left.cost_left}
             draft = await self._drafted(request.model_copy(update=limits))
@@ -899,12 +948,19 @@ class Compactor:
             raise
         except SummarizerError as error:
             note = f"{self._summarizer.name} failed: {error}; extracted instead"
-            return extract(request).model_copy(update={"note": note, "calls": error.calls})
+            return await self._extract(request, note, error.calls)
         except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
             logger.warning("%s failed: %r", self._summarizer.name, error)
             # The error's own words may come from anywhere: the log has them, the receipt does not.
             note = f"{self._summarizer.name} failed ({type(error).__name__}); extracted instead"
-            return extract(request).model_copy(update={"note": note})
+            return await self._extract(request, note)
+
+    async def _extract(
+        self, request: SummaryRequest, note: str, calls: tuple[ModelCall, ...] = ()
+    ) -> Draft:
+        """A draft by rules in place of another's, with the reason."""
+        draft = await self._threads.run(extract, request)
+        return draft.model_copy(update={"note": note, "calls": calls})
 
     async def _offer(self, session: Session, most: int) -> Offer:
         """The rules nobody has pinned; one that the user released is not missed.
@@ -915,7 +971,7 @@ class Compactor:
         in_force = await self._store.pins(scope, now)
         ended = await self._store.pins(scope, now, released=True)
         known = [*in_force, *(pin for pin in ended if pin.author == "user")]
-        return suggest_pins(session.messages, session.digests, known, most)
+        return await self._threads.run(suggest_pins, session.messages, session.digests, known, most)
 
     async def _count_regret(self, info: SessionInfo, seqs: Sequence[int]) -> None:
         gone = await self._store.not_shown(info.id, seqs) if seqs else ()
@@ -986,6 +1042,38 @@ class Compactor:
             await self._store.add_event(info.id, event)
         except StoreError as error:  # what is being reported matters more than the report
             logger.warning("%s could not be noted: %s", name, error)
+
+
+class _Returned(NamedTuple):
+    """What a flow came to; a thread cannot raise StopIteration to a coroutine."""
+
+    outcome: Outcome
+
+
+def _advance(
+    running: Flow, answer: Draft | Found | None
+) -> SummaryRequest | SearchRequest | _Returned:
+    """The next request of a flow, or what it came to."""
+    try:
+        return next(running) if answer is None else running.send(answer)
+    except StopIteration as stop:
+        return _Returned(stop.value)
+
+
+def _queries_of(request: SearchRequest) -> list[SearchQuery]:
+    return [SearchQuery(terms=terms_of(text)) for text in request.queries]
+
+
+def _is_due(window: Reading) -> bool:
+    """Whether a window is so full that it is compressed without being asked."""
+    return pressure(window.fill, window.rules).level in ("act", "safety net")
+
+
+def _under_way(info: SessionInfo) -> Refusal:
+    return Refusal(
+        text=f"not compressed: another compaction of {info.name} has been under way for over "
+        f"{_PATIENCE:g} s, and its view will count. Go on; context_stats tells when it is there."
+    )
 
 
 async def _in_silence(_: str) -> None:

@@ -10,6 +10,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, PartName, measure
 from mcp_compaction.model import Session
 from mcp_compaction.ports import Store, TokenCounter, WindowCount
+from mcp_compaction.threads import Threads
 
 _MOST_KNOWN = 256  # windows a process remembers
 _OF_THE_VIEW: tuple[PartName, ...] = ("digests", "index", "promoted")
@@ -40,6 +41,7 @@ class Gauge:
     def __init__(self, store: Store, counter: TokenCounter) -> None:
         self._store = store
         self._counter = counter
+        self._threads = Threads()
         self._known: dict[int, _Known] = {}
 
     async def read(self, session: int, now: datetime, rules_for: Rules) -> Reading:
@@ -50,9 +52,15 @@ class Gauge:
         if known is not None and known.rules != rules:
             known = None
             window = await self._store.count_window(session, now)
-        texts = self._texts_of(known, window, rules)
+        texts, fill = await self._threads.run(self._count, known, window, rules)
         self._remember(session, _Known(_without_texts(window), rules, texts))
-        return Reading(window.session, rules, self._fill(window, rules, texts), window.messages)
+        return Reading(window.session, rules, fill, window.messages)
+
+    def _count(
+        self, known: _Known | None, window: WindowCount, rules: Policy
+    ) -> tuple[dict[PartName, int], Fill]:
+        texts = self._texts_of(known, window, rules)
+        return texts, self._fill(window, rules, texts)
 
     def _texts_of(
         self, known: _Known | None, window: WindowCount, rules: Policy

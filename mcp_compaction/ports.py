@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -206,6 +207,17 @@ class Store(Protocol):
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
         ...
 
+    def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
+        """A while in which nobody else compacts that session, in whatever process.
+
+        It gives False if another still does after so many seconds; a dead owner holds nothing.
+        """
+        ...
+
+    def is_compacting(self, session: int) -> bool:
+        """Whether somebody compacts that session now."""
+        ...
+
     async def view(self, session: int, version: int) -> View:
         """A view of that session as it once was."""
         ...
@@ -303,8 +315,8 @@ class Store(Protocol):
         """The messages within a scope that hold all that one message of a session says."""
         ...
 
-    async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
-        """Remove a message, a session or a project so that no byte of it is left."""
+    async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
         ...
 
     async def backup(self, target: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+from collections.abc import Generator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -26,6 +30,20 @@ def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(home))
     for name in ("MCP_COMPACTION_HOME", "MCP_COMPACTION_CONFIG", "MCP_COMPACTION_PROJECT"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Generator[Path]:
+    """A folder in memory, if there is room: who kills processes need not wait for a disk."""
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM:
+        with TemporaryDirectory(dir=memory) as folder:
+            yield Path(folder)
+    else:
+        yield tmp_path
+
+
+_ROOM = 2**30
 
 
 @pytest.fixture(autouse=True)

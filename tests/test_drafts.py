@@ -101,16 +101,13 @@ def test_a_span_that_changed_meanwhile_is_asked_for_anew(tmp_path: Path) -> None
     model = Counting()
 
     async def story(compactor: Compactor, info: SessionInfo) -> None:
-        first = min(m.seq for m in (await compactor.load(info)).messages if m.seq > 1)
-        other = compactor.with_summarizer(lambda _: Counting())
-        span = (first, first + 5)
-        left = [Ask(reason="another's", span=span)]
+        undone = iter(("c1",))
 
-        async def take_a_span(doing: str) -> None:
-            if doing == "saving" and left:
-                assert isinstance(await other.compress(info, left.pop()), Compaction)
+        async def go_back(doing: str) -> None:
+            if doing == "saving" and (ref := next(undone, None)):
+                assert isinstance(await compactor.restore(info, ref, force=True), Compaction)
 
-        outcome = await compactor.compress(info, Ask(reason="again", force=True), take_a_span)
+        outcome = await compactor.compress(info, Ask(reason="again", force=True), go_back)
         assert isinstance(outcome, Compaction)
 
     play(tmp_path, model, story)

@@ -34,7 +34,7 @@ from tests.checkers import problems
 from tests.sessions import NOW
 from tests.strategies import SHAPES, coding_session
 
-SESSIONS_EACH = 9  # 13 x 9 sessions
+SESSIONS_EACH = [9, pytest.param(100, marks=pytest.mark.slow)]
 WINDOW = Policy(window_tokens=3_000)
 
 PINS = (
@@ -245,7 +245,7 @@ class _Still:
         return NOW
 
 
-async def _play(folder: Path, hostile: Hostile) -> None:
+async def _play(folder: Path, hostile: Hostile, sessions: int) -> None:
     store = await open_store(folder / "store.db")
     parts = Parts(
         store=store,
@@ -256,7 +256,7 @@ async def _play(folder: Path, hostile: Hostile) -> None:
     )
     compactor = Compactor(parts)
     try:
-        for number in range(SESSIONS_EACH):
+        for number in range(sessions):
             hostile.seed = number
             key = SessionKey(project=f"/p{number}", name=f"{hostile.name} {number}")
             info, _ = await compactor.open(key)
@@ -313,7 +313,8 @@ def _holds(text: str, poison: str) -> bool:
 
 
 @pytest.mark.parametrize("hostile", KINDS, ids=lambda hostile: hostile.name)
+@pytest.mark.parametrize("sessions", SESSIONS_EACH)
 def test_a_hostile_summarizer_changes_no_rule_and_plants_no_word(
-    hostile: Hostile, tmp_path: Path
+    sessions: int, hostile: Hostile, tmp_path: Path
 ) -> None:
-    asyncio.run(_play(tmp_path, hostile))
+    asyncio.run(_play(tmp_path, hostile, sessions))

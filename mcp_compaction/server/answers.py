@@ -19,7 +19,12 @@ from mcp_compaction.compactor import (
     Regret,
     Stats,
 )
-from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
+from mcp_compaction.core.compaction.receipt import (
+    offer_lines,
+    outcome_text,
+    spent_line,
+    would_not_pay,
+)
 from mcp_compaction.core.log.outline import Passage
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
@@ -49,6 +54,27 @@ def fill_line(fill: Fill) -> str:
         f"fill: {kilo(fill.tokens)} of {kilo(fill.window)} tokens ({fill.percent:.0f} %, "
         f"{fill.precision}), room {kilo(fill.room)}"
     )
+
+
+def being_compacted(fill: Fill) -> str:
+    """That a full window is being compacted by this process."""
+    return (
+        f"the window is {fill.percent:.0f} % full: a compaction is under way; go on, an answer for "
+        "this session brings its receipt and directive once it has ended"
+    )
+
+
+def compacted_elsewhere(fill: Fill) -> str:
+    """That a full window is being compacted by another process."""
+    return (
+        f"the window is {fill.percent:.0f} % full: another process is compacting it; go on, its "
+        "view counts once it has ended"
+    )
+
+
+def relieved(outcome: Outcome, name: str) -> str:
+    """What came of compacting a full window without being asked."""
+    return f"the window was full:\n{outcome_text(outcome, 'own', name)}"
 
 
 _PINS_KEPT: dict[Mode, str] = {

@@ -10,12 +10,12 @@ from mcp_compaction.core.window.render import index_shown
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (
-    Compaction,
     Digested,
     JsonObject,
     JsonValue,
     Kept,
     Message,
+    Receipt,
     Session,
     Shape,
     Text,
@@ -24,10 +24,10 @@ from mcp_compaction.model import (
 
 
 def directive(
-    session: Session, compaction: Compaction, preserve_markers: bool, limit: int, count: Count
+    session: Session, receipt: Receipt, preserve_markers: bool, limit: int, count: Count
 ) -> JsonObject:
-    """The `_meta` of a compaction; `session` is the session as it is after it."""
-    view = compaction.view
+    """The `_meta` of a compaction; `session` is the session as it is now, after it."""
+    view = session.view
     messages = {message.seq: message for message in session.messages}
     digests = {digest.number: digest for digest in session.digests}
     shape = session.messages[-1].shape if session.messages else "anthropic"
@@ -48,8 +48,8 @@ def directive(
         "compaction_directive": True,
         "version": 1,
         "session": session.info.name,
-        "compaction": compaction.receipt.ref,
-        "strategy": compaction.receipt.strategy,
+        "compaction": receipt.ref,
+        "strategy": receipt.strategy,
         "preserve_markers": preserve_markers,
         "keep": [f"m{seq}" for seq in kept],
         "replace": replace,

@@ -17,9 +17,11 @@ from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server import answers
+from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
+from mcp_compaction.threads import Threads
 from mcp_compaction.wiring import open_compactor
 
 P = ParamSpec("P")
@@ -34,6 +36,8 @@ class State:
     environ: Mapping[str, str]
     whose: Whose
     own_pins: set[int] = field(default_factory=set[int])  # made through this process
+    relieving: Relieving = field(default_factory=Relieving)
+    threads: Threads = field(default_factory=Threads)
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -111,11 +115,12 @@ class State:
         return {"--home": str(self.settings.home), **place}
 
     async def close(self) -> None:
-        """Let go of the store."""
-        if self._compactor is not None:
-            with anyio.CancelScope(shield=True):
+        """End what runs beside the calls, and let go of the store."""
+        with anyio.CancelScope(shield=True):
+            await self.relieving.close()
+            if self._compactor is not None:
                 await self._compactor.close()
-            self._compactor = None
+        self._compactor = None
 
 
 def state_of(ctx: Context[State]) -> State:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from mcp_compaction.compactor import Compactor, PinWish, Quote, check_ask
 from mcp_compaction.core import pins as pinning
-from mcp_compaction.core.compaction.receipt import outcome_text, receipt_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.log.outline import boundary_cues, outline
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.recall.pages import page
@@ -34,12 +34,13 @@ from mcp_compaction.model import (
     Ask,
     Author,
     Compaction,
+    JsonObject,
     PinKind,
     PinScope,
     SessionInfo,
     Strategy,
 )
-from mcp_compaction.server import answers
+from mcp_compaction.server import answers, apart
 from mcp_compaction.server.directive import directive
 from mcp_compaction.server.sampling import asking_host
 from mcp_compaction.server.state import State, state_of, telling
@@ -132,12 +133,18 @@ async def compress_context(
     asking = await asking_host(ctx, state.settings, compactor, info, ask)
     if isinstance(asking, InputRequiredResult):
         return asking
-    outcome = await asking.compress(info, ask, _reporting(ctx))
+    report = _reporting(ctx)
+    if state.relieving.is_running(info):
+        await report("waiting for the compaction that is under way")
+        await state.relieving.wait(info)
+    if asking is compactor:
+        outcome = await apart.compress(state.settings, compactor, info, ask, report)
+    else:
+        outcome = await asking.compress(info, ask, report)
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
     meta = None
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
-        after = await compactor.load(info)
-        meta = directive(after, outcome, preserve_markers, *compactor.index_terms(after))
+        meta = await _directive(state, info, outcome, preserve_markers)
     return await _answer(ctx, info, text, meta, asked=session)
 
 
@@ -280,9 +287,9 @@ async def context_stats(
         return await _without_session(ctx, str(nothing))
     loaded = await compactor.load(info)
     found = await compactor.stats_of(loaded)
-    passages = outline(loaded.messages) if detail == "full" else ()
-    mode = state.mode(ctx, info)
-    text = answers.stats(found, mode, boundary_cues(loaded.messages), passages)
+    passages = await state.threads.run(outline, loaded.messages) if detail == "full" else ()
+    cues = await state.threads.run(boundary_cues, loaded.messages)
+    text = answers.stats(found, state.mode(ctx, info), cues, passages)
     return await _answer(ctx, info, text, asked=session, has_fill=True)
 
 
@@ -326,8 +333,7 @@ async def restore_context(
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
     if not isinstance(outcome, Compaction):
         return await _answer(ctx, info, text, asked=session)
-    after = await compactor.load(info)
-    meta = directive(after, outcome, True, *compactor.index_terms(after))
+    meta = await _directive(state, info, outcome)
     return await _answer(ctx, info, text, meta, asked=session)
 
 
@@ -344,7 +350,7 @@ async def record_messages(
     """Append messages to the log, for loops without hooks; returns their refs in order."""
     state = state_of(ctx)
     state.check_records()
-    came = incoming(messages)
+    came = await state.threads.run(incoming, messages)
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session, "make")
     if not info.traits.owns_window and not state.host(ctx).is_closed:
@@ -359,13 +365,35 @@ async def record_messages(
     if is_new:
         lines.append(await state.begun(ctx, info))
         session = info.name
-    relief = await compactor.relieve(info) if state.mode(ctx, info) == "own" else None
-    if not isinstance(relief, Compaction):
-        return await _answer(ctx, info, "\n".join(lines), asked=session)
-    lines.append(f"the window was full:\n{receipt_text(relief.receipt)}")
-    after_relief = await compactor.load(info)
-    meta = directive(after_relief, relief, True, *compactor.index_terms(after_relief))
-    return await _answer(ctx, info, "\n".join(lines), meta, asked=session)
+    if state.mode(ctx, info) == "own":
+        lines += await _relieve(state, info)
+    return await _answer(ctx, info, "\n".join(lines), asked=session)
+
+
+async def _relieve(state: State, info: SessionInfo) -> list[str]:
+    """Have a window that is too full compacted beside the calls, and say so."""
+    compactor = await state.compactor()
+    fill = await compactor.fill_to_relieve(info)
+    if fill is None:
+        return []
+    if not state.relieving.is_running(info):
+        if compactor.is_compacting(info):
+            return [answers.compacted_elsewhere(fill)]
+        if not state.relieving.is_wanted(info, fill):
+            return []
+        work = apart.relieve(state.settings, compactor, info)
+        state.relieving.begin(info, fill, work)
+    return [answers.being_compacted(fill)]
+
+
+async def _directive(
+    state: State, info: SessionInfo, compaction: Compaction, preserve_markers: bool = True
+) -> JsonObject:
+    """What a program needs of a compaction, with all that was said since."""
+    compactor = await state.compactor()
+    now = await compactor.load(info)
+    terms = compactor.index_terms(now)
+    return await state.threads.run(directive, now, compaction.receipt, preserve_markers, *terms)
 
 
 async def _looked_up(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
@@ -441,6 +469,8 @@ async def _answer(
 ) -> CallToolResult:
     """A text with what belongs around it; its last line the fill where that is known.
 
+    What came of relieving the session meanwhile is told in the first answer after its end.
+
     `asked`: the session as it was named. `shows_pins`: where the window is not the caller's own,
     the pins come first. `has_fill`: the text says it already.
     """
@@ -450,6 +480,11 @@ async def _answer(
     if shows_pins and (info is None or state.mode(ctx, info) != "own"):
         lines += await _pins_first(state, compactor, info)
     lines.append(text)
+    relief = state.relieving.take(info) if info is not None else None
+    if info is not None and relief is not None:
+        lines.append(answers.relieved(relief, info.name))
+        if meta is None and isinstance(relief, Compaction):
+            meta = await _directive(state, info, relief)
     lines += answers.announced(await state.announced(info), "\n".join(lines))
     if asked is None and info is not None and not state.host(ctx).tells:
         lines.append(answers.only_session(info))

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
+from itertools import chain
 
 from mcp_compaction import formats
 from mcp_compaction.errors import InputError, UnknownRef
@@ -23,13 +24,13 @@ _OWNED = ("message", "tool_call", "section", "view", "digest", "receipt", "event
 
 
 def forget(
-    connection: sqlite3.Connection, scope: Scope, seq: int | None, now: datetime
+    connection: sqlite3.Connection, scope: Scope, seqs: Sequence[int], now: datetime
 ) -> Forgotten:
-    """Remove a message, a session or a project from every table; the file is purged after it."""
+    """Remove messages, a session or a project from every table; the file is purged after it."""
     if scope.project is None and scope.session is None:
         raise InputError("Forgetting everything at once is not offered; name a project or session.")
-    if seq is not None:
-        forgotten = _forget_message(connection, one_session(connection, scope), seq, stamp(now))
+    if seqs:
+        forgotten = _forget_messages(connection, one_session(connection, scope), seqs, stamp(now))
     elif scope.session is not None:
         one = one_session(connection, scope)
         forgotten = _forget_sessions(connection, [one], stamp(now))
@@ -39,10 +40,23 @@ def forget(
     return forgotten
 
 
-# One message
+# Some messages
 
 
-def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now: str) -> Forgotten:
+def _forget_messages(
+    connection: sqlite3.Connection, session: int, seqs: Sequence[int], now: str
+) -> Forgotten:
+    once = dict.fromkeys(seqs)
+    lines = sum(_forget_message(connection, session, seq, now) for seq in once)
+    views.renew(connection, session)  # a compaction under way may still quote a message
+    pins = [_pins(connection, "session = ? AND source = ?", session, f"m{seq}") for seq in once]
+    return Forgotten(
+        messages=len(once), digest_lines=lines, kept_pins=tuple(chain.from_iterable(pins))
+    )
+
+
+def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
+    """Remove a message and what was made from it; how many lines of digests that took."""
     row = connection.execute(
         "SELECT id, role, shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
     ).fetchone()
@@ -58,13 +72,8 @@ def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now:
         )
     passages.delete(connection, "session = ? AND kind = 'm' AND number = ?", (session, seq))
     _clean_views(connection, session, seq)
-    views.renew(connection, session)  # a compaction under way may still quote the message
     _clean_reports(connection, session, seq)
-    return Forgotten(
-        messages=1,
-        digest_lines=_clean_digests(connection, session, seq, now),
-        kept_pins=_pins(connection, "session = ? AND source = ?", session, f"m{seq}"),
-    )
+    return _clean_digests(connection, session, seq, now)
 
 
 def _pins(

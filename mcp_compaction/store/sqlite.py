@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +54,7 @@ from mcp_compaction.store import (
     twins,
     views,
 )
+from mcp_compaction.store.claim import claimed, is_claimed
 from mcp_compaction.store.connect import open_file, store_errors
 from mcp_compaction.store.connections import Connections
 from mcp_compaction.store.database import Stop, Writer, finished, read_transaction
@@ -148,6 +149,14 @@ class SqliteStore:
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
         return await self._write(lambda c: views.save(c, session, compaction, event))
+
+    def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
+        """A while in which nobody else compacts that session; False if another still does."""
+        return claimed(self.path, session, patience)
+
+    def is_compacting(self, session: int) -> bool:
+        """Whether somebody compacts that session now."""
+        return is_claimed(self.path, session)
 
     async def view(self, session: int, version: int) -> View:
         """A view of that session as it once was."""
@@ -249,10 +258,10 @@ class SqliteStore:
         """The messages within a scope that hold all that one message of a session says."""
         return await self._read(lambda c: twins.twins(c, scope, seq, within))
 
-    async def forget(self, scope: Scope, seq: int | None, now: datetime) -> Forgotten:
-        """Remove a message, a session or a project so that no byte of it is left."""
+    async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
         async with self._recovering():
-            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seq, now))
+            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seqs, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.model import Draft, SummaryRequest
+from mcp_compaction.threads import Threads
 
 
 class ExtractiveSummarizer:
@@ -11,6 +12,9 @@ class ExtractiveSummarizer:
 
     name = "extractive"
 
+    def __init__(self) -> None:
+        self._threads = Threads()
+
     async def summarize(self, request: SummaryRequest) -> Draft:
         """A draft by rules."""
-        return extract(request)
+        return await self._threads.run(extract, request)

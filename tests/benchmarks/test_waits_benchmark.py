@@ -15,10 +15,12 @@ def test_a_small_run_prints_each_end_and_the_answers(
 ) -> None:
     monkeypatch.setattr(waits, "STATES", {"idle": None})
     monkeypatch.setattr(waits, "WAYS", ("EOF",))
-    waits.main(["--rounds", "1", "--calls", "20", "--no-demo"])
+    waits.main(["--rounds", "1", "--calls", "20", "--no-demo", "--no-writers"])
     said = capsys.readouterr().out
     assert "the end: EOF, idle" in said
     assert "20 answers" in said
+    assert "the first answer" in said
+    assert "the hook: pins" in said
 
 
 def test_a_promise_that_was_not_kept_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,6 +94,12 @@ class Host:
         """The next message from the toy."""
         return json.loads(self.line())
 
+    def receive_within(self, seconds: float) -> dict[str, Any] | None:
+        """The next message from the toy if it begins to come in that time."""
+        if b"\n" in self._rest or select.select([self._out], [], [], seconds)[0]:
+            return self.receive()
+        return None
+
     def reply_to(self, id: Any) -> dict[str, Any]:
         """The reply with this id; whatever comes before it is dropped."""
         while True:

@@ -157,11 +157,12 @@ def test_a_file_of_another_program_is_refused_whole(tmp_path: Path, era: Era, fi
 
 
 @both_eras
-def test_a_full_window_is_relieved_as_soon_as_it_is_recorded(tmp_path: Path, era: Era) -> None:
+def test_a_full_window_is_relieved_beside_the_calls(tmp_path: Path, era: Era) -> None:
     async def story(chat: Talk) -> None:
-        result = await chat.call(
-            "record_messages", messages=coding_session(60, 300), session="loop"
-        )
+        said = await chat.say("record_messages", messages=coding_session(60, 300), session="loop")
+        assert "% full: a compaction is under way; go on, an answer for this session" in said
+        waited = {"reason": "x", "dry_run": True, "session": "loop"}
+        result = await chat.call("compress_context", **waited)
         assert "the window was full:\nc1 done: " in text_of(result)
         assert (result.meta or {})["compaction_directive"] is True
         stats = await chat.say("context_stats", session="loop")

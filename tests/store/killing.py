@@ -1,6 +1,6 @@
 """Kill writers and look at what is left; run as a script, so that forks start from one thread.
 
-Usage: python killing.py TASK FOLDER. Prints one JSON object with the findings.
+Usage: python killing.py TASK FOLDER [NUMBER]. Prints one JSON object with the findings.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ async def compress(store: SqliteStore) -> object:
 
 
 async def forget_message(store: SqliteStore) -> object:
-    return await store.forget(here(await new_session(store)), 3, NOW)
+    return await store.forget(here(await new_session(store)), (3,), NOW)
 
 
 async def forget_session(store: SqliteStore) -> object:
-    return await store.forget(here(await new_session(store)), None, NOW)
+    return await store.forget(here(await new_session(store)), (), NOW)
 
 
 def fault_points(folder: Path) -> dict[str, object]:
@@ -264,15 +264,15 @@ async def _write_for_ever(store: SqliteStore, run: int, pipe: int) -> None:
 # Many processes
 
 
-def many_writers(folder: Path) -> dict[str, object]:
-    """Sixteen processes write 500 messages each into one session."""
+def many_writers(folder: Path, each: int) -> dict[str, object]:
+    """Sixteen processes write so many messages each into one session."""
     path = folder / "store.db"
     with_store(path, new_session)
     began = time.monotonic()
 
     def write(writer: int) -> None:
         # On a busy machine the lock may go to the others for minutes.
-        with_store(path, lambda store: _write_many(store, writer), deadline=1_800)
+        with_store(path, lambda store: _write_many(store, writer, each), deadline=1_800)
 
     pids = [in_child(partial(write, writer)) for writer in range(16)]
     errors = sum(exit_status(pid) != 0 for pid in pids)
@@ -280,13 +280,13 @@ def many_writers(folder: Path) -> dict[str, object]:
     listed = rows(path, "SELECT seq, raw FROM message ORDER BY seq")
     order = [json.loads(str(raw))["content"].split() for _, raw in listed]
     in_turn = all(
-        [number for who, number in order if who == f"w{n}"] == [str(i) for i in range(500)]
+        [number for who, number in order if who == f"w{n}"] == [str(i) for i in range(each)]
         for n in range(16)
     )
     slowest = max(float(path.read_text()) for path in folder.glob("w[0-9]*"))
     return {
         "errors": errors,
-        "gapless": [seq for seq, _ in listed] == list(range(1, 8001)),
+        "gapless": [seq for seq, _ in listed] == list(range(1, 16 * each + 1)),
         "in_turn": in_turn,
         "damage": damage(path),
         "seconds": round(seconds, 1),
@@ -294,10 +294,10 @@ def many_writers(folder: Path) -> dict[str, object]:
     }
 
 
-async def _write_many(store: SqliteStore, writer: int) -> None:
+async def _write_many(store: SqliteStore, writer: int, each: int) -> None:
     session = await new_session(store)
     slowest = 0.0
-    for number in range(500):
+    for number in range(each):
         began = time.monotonic()
         await store.append(session, batch(said(f"w{writer} {number}")), NOW)
         slowest = max(slowest, time.monotonic() - began)
@@ -379,7 +379,7 @@ def audit(folder: Path) -> dict[str, object]:
         await _fill(store)
         session = await new_session(store)
         await store.load(session, NOW)
-        await store.forget(here(session), 3, NOW)
+        await store.forget(here(session), (3,), NOW)
         await store.backup(folder / "backup.db")
         await store.health()
         async with opened(path) as other:
@@ -390,7 +390,7 @@ def audit(folder: Path) -> dict[str, object]:
     return {"strays": sorted(set(strays))}
 
 
-TASKS = {
+TASKS: dict[str, Callable[..., dict[str, object]]] = {
     task.__name__: task
     for task in (fault_points, random_moments, many_writers, first_openers, full_disk, audit)
 }
@@ -399,4 +399,5 @@ if __name__ == "__main__":
     place = Path(sys.argv[2])
     place.chmod(0o700)
     with_store(place / "warm.db", _fill)  # so that no child has to import anything
-    sys.stdout.write(json.dumps(TASKS[sys.argv[1]](place)))
+    numbers = map(int, sys.argv[3:])
+    sys.stdout.write(json.dumps(TASKS[sys.argv[1]](place, *numbers)))

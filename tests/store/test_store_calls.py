@@ -44,7 +44,7 @@ def test_a_forgotten_session_leaves_no_call_behind(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         one = await new_session(store)
         await store.add_calls(one, [FAILED], NOW)
-        await store.forget(here(one), None, NOW)
+        await store.forget(here(one), (), NOW)
 
     with_store(tmp_path / "store.db", story)
     assert rows(tmp_path / "store.db", "SELECT count(*) FROM model_call") == [(0,)]

@@ -47,7 +47,7 @@ async def write_something(store: SqliteStore, session: int, number: int) -> None
     """One of several writes, all or nothing each."""
     match number % 20:
         case 19:
-            await store.forget(here(session), 1, NOW)
+            await store.forget(here(session), (1,), NOW)
         case 4 | 9 | 14:
             base = (await store.load(session, NOW)).view.version
             await store.save(session, compaction(base=base, number=base + 1))
@@ -94,8 +94,9 @@ async def _cancel_after(scope: anyio.CancelScope, after: int) -> None:
     scope.cancel()
 
 
-def test_500_cancellations_leave_no_lock_and_no_half_write(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
+@pytest.mark.parametrize("times", [500, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_cancellations_leave_no_lock_and_no_half_write(times: int, memory_path: Path) -> None:
+    path = memory_path / "store.db"
     chance = random.Random(4)
 
     async def main() -> Counter[bool]:
@@ -104,9 +105,9 @@ def test_500_cancellations_leave_no_lock_and_no_half_write(tmp_path: Path) -> No
             session = await new_session(store)
             await store.append(session, batch(*history(*"abcdef")), NOW)
             lengths: list[int] = []
-            for number in range(500):
+            for number in range(times):
                 if number % 100 == 0:  # a write slows down as the store grows
-                    lengths = [await length(store, session, 1000 + number + i) for i in range(20)]
+                    lengths = [await length(store, session, 10_000 + number + i) for i in range(20)]
                 after = chance.randint(0, int(1.2 * lengths[number % 20]))
                 how = cancelled_by_scope if chance.random() < 0.5 else cancelled_natively
                 outcomes[await how(store, session, number, after)] += 1
@@ -191,6 +192,35 @@ def test_a_cancellation_after_commit_began_keeps_the_write(tmp_path: Path) -> No
 
     asyncio.run(main())
     assert rows(path, "SELECT count(*) FROM tombstone") == [(1,)]
+
+
+def test_a_cancellation_before_commit_takes_the_write_back(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    has_written, go_on = threading.Event(), threading.Event()
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "INSERT INTO tombstone (session, ref, sha256, at) VALUES (1, 'x', '', '')"
+        )
+        has_written.set()
+        go_on.wait(PATIENCE)
+
+    async def main() -> None:
+        database = Database(path, lambda: open_migrated(path, deadline=1))
+        await database.open()
+        lock_file = LockFile(path)
+        task = asyncio.create_task(Writer(lambda: database, lock_file, 1).transaction(work))
+        await asyncio.to_thread(has_written.wait, PATIENCE)
+        task.cancel()
+        await steps(3)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await database.close()
+        lock_file.close()
+
+    asyncio.run(main())
+    assert rows(path, "SELECT count(*) FROM tombstone") == [(0,)]
 
 
 def test_a_lock_that_stays_taken_is_reported_at_the_deadline(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
         await fill(store, session)
         pin = NewPin(text="p", kind="fact", scope="session", author="user", source="m3")
         kept = await store.add_pin(session, pin, NOW)
-        found = await store.forget(here(session), 3, NOW)
+        found = await store.forget(here(session), (3,), NOW)
         assert (found.messages, found.digest_lines, found.kept_pins) == (1, 3, (kept.ref,))
         assert await matching(store, here(), CANARY) == ()
         (digest,) = await store.digests(session)
@@ -106,7 +106,7 @@ def test_a_compaction_made_before_a_forget_is_not_saved(tmp_path: Path, base: in
             assert await store.save(session, telling_compaction(version))
         seen = (await store.load(session, NOW)).view
         made = telling_compaction(seen.version)
-        await store.forget(here(session), 3, NOW)
+        await store.forget(here(session), (3,), NOW)
         assert not await store.save(session, made, Event(name="done", at=NOW, detail=CANARY))
         after = (await store.load(session, NOW)).view
         assert after.version == seen.version + 1
@@ -125,7 +125,7 @@ def test_a_compaction_of_a_forgotten_session_is_not_saved(tmp_path: Path) -> Non
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)
         await fill(store, session)
-        await store.forget(here(session), None, NOW)
+        await store.forget(here(session), (), NOW)
         with pytest.raises(UnknownSession):
             await store.save(session, telling_compaction(base=1))
 
@@ -143,7 +143,7 @@ def test_passages_promoted_from_a_forgotten_message_leave_all_views(tmp_path: Pa
             made = compaction(base=base, number=base + 1)
             view = made.view.model_copy(update={"promoted": promoted})
             assert await store.save(session, made.model_copy(update={"view": view}))
-        await store.forget(here(session), 3, NOW)
+        await store.forget(here(session), (3,), NOW)
         found = [(await store.view(session, version)).promoted for version in (1, 2, 3, 4)]
         assert found == [(stays,), (), (stays,), (stays,)]
 
@@ -166,7 +166,7 @@ def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
         await store.add_pin(goes, own, NOW)
         shared = NewPin(text="shared", kind="fact", scope="project", author="user", supersedes=1)
         await store.add_pin(goes, shared, NOW)
-        found = await store.forget(here(goes), None, NOW)
+        found = await store.forget(here(goes), (), NOW)
         assert (found.sessions, found.messages, found.pins) == (1, 7, 1)
         assert found.kept_pins == ("p2",)
         with pytest.raises(UnknownSession):
@@ -196,7 +196,7 @@ def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
             await store.add_pin(session, NewPin.model_validate(pin), NOW)
         rule = NewPin(text="for all", kind="fact", scope="global", author="user")
         await store.add_pin(session, rule, NOW)
-        found = await store.forget(Scope(project=project), None, NOW)
+        found = await store.forget(Scope(project=project), (), NOW)
         assert (found.sessions, found.messages, found.pins) == (3, 18, 2)
         assert found.kept_pins == ("p3",)
         assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["for all"]
@@ -228,13 +228,13 @@ def test_messages_of_all_sizes_leave_no_byte_in_the_gaps(tmp_path: Path, seed: i
             await store.append(session, batch(*said_now), NOW)
             if chance.random() < 0.15:
                 for original in (await store.originals(here(session)))[-2:]:
-                    await store.forget(here(session), original.message.seq, NOW)
+                    await store.forget(here(session), (original.message.seq,), NOW)
         for session in sessions[1::2]:
-            await store.forget(here(session), None, NOW)
+            await store.forget(here(session), (), NOW)
         for session in sessions[::2]:
             for original in await store.originals(here(session)):
                 if CANARY in original.message.raw:
-                    await store.forget(here(session), original.message.seq, NOW)
+                    await store.forget(here(session), (original.message.seq,), NOW)
 
     with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
@@ -268,7 +268,7 @@ def test_what_stands_for_a_message_keeps_its_pairing(
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)
         await store.append(session, batch(message), NOW)
-        await store.forget(here(session), 1, NOW)
+        await store.forget(here(session), (1,), NOW)
         (left,) = (await store.load(session, NOW)).messages
         assert left.role == role
         pairs = [(call.id, call.name) for call in left.calls], [r.call for r in left.results]
@@ -290,9 +290,9 @@ def test_anthropic_pairs_stay_pairs(tmp_path: Path) -> None:
             batch(said("go"), called("c1", "Bash", {"cmd": CANARY}), answered("c1", CANARY)),
             NOW,
         )
-        await store.forget(here(session), 2, NOW)
-        await store.forget(here(session), 3, NOW)
-        await store.forget(here(session), 3, NOW)
+        await store.forget(here(session), (2,), NOW)
+        await store.forget(here(session), (3,), NOW)
+        await store.forget(here(session), (3,), NOW)
         loaded = await store.load(session, NOW)
         assert loaded.messages[1].calls[0].id == loaded.messages[2].results[0].call == "c1"
 
@@ -304,10 +304,10 @@ def test_forgetting_needs_a_target_in_scope(tmp_path: Path) -> None:
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)
         with pytest.raises(InputError, match="name a project or session"):
-            await store.forget(Scope(project=None), None, NOW)
+            await store.forget(Scope(project=None), (), NOW)
         with pytest.raises(UnknownRef, match="m9"):
-            await store.forget(here(session), 9, NOW)
+            await store.forget(here(session), (9,), NOW)
         with pytest.raises(UnknownSession):
-            await store.forget(Scope(project="/other", session=session), None, NOW)
+            await store.forget(Scope(project="/other", session=session), (), NOW)
 
     with_store(tmp_path / "store.db", use)

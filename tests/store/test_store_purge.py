@@ -23,9 +23,9 @@ from given_store import (
     with_store,
 )
 
-from mcp_compaction.errors import StoreBusy
+from mcp_compaction.errors import StoreBusy, UnknownRef
 from mcp_compaction.store.connect import connect
-from mcp_compaction.store.database import Stop
+from mcp_compaction.store.database import Database, Stop
 from mcp_compaction.store.purge import is_purge_due, purge
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -50,7 +50,7 @@ async def record_canary(store: SqliteStore) -> int:
 
 async def forget_in_vain(store: SqliteStore, session: int) -> None:
     with pytest.raises(StoreBusy, match="close the programs"):
-        await store.forget(here(session), 1, NOW)
+        await store.forget(here(session), (1,), NOW)
 
 
 def forgotten_beside_a_reader(path: Path) -> None:
@@ -158,6 +158,44 @@ def test_the_file_is_written_anew_once_although_a_reader_comes_in_between(tmp_pa
     assert bytes_left(tmp_path) == []
 
 
+def test_several_messages_are_forgotten_by_writing_the_file_anew_once(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    statements: list[str] = []
+
+    async def use(store: SqliteStore) -> None:
+        session = await new_session(store)
+        await store.append(session, batch(*history(*(f"{CANARY} {n}" for n in range(9)))), NOW)
+        with traced(statements):
+            async with opened(path) as forgetting:
+                await forgetting.forget(here(session), (2, 4, 4, 6), NOW)
+        left = [message.text for message in (await store.load(session, NOW)).messages]
+        assert [number for number, text in enumerate(left, 1) if text == "[forgotten]"] == [2, 4, 6]
+        with pytest.raises(UnknownRef, match="m99"):
+            await store.forget(here(session), (1, 99), NOW)
+        assert (await store.load(session, NOW)).messages[0].text == f"{CANARY} 0"
+        await store.forget(here(session), (), NOW)
+
+    with_store(path, use)
+    assert statements.count("VACUUM") == 1
+    assert bytes_left(tmp_path) == []
+
+
+@contextmanager
+def traced(statements: list[str]) -> Generator[None]:
+    """A while in which every connection that is opened notes its statements."""
+    original = Database.open
+
+    async def open_and_trace(self: Database) -> None:
+        await original(self)
+        await self.run(lambda c: c.set_trace_callback(statements.append))
+
+    Database.open = open_and_trace
+    try:
+        yield
+    finally:
+        Database.open = original
+
+
 def test_a_later_forget_is_purged_with_an_earlier_one(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
@@ -166,7 +204,7 @@ def test_a_later_forget_is_purged_with_an_earlier_one(tmp_path: Path) -> None:
         await store.append(session, batch(said(f"{CANARY} again")), NOW)
         with reader_of(path):
             await forget_in_vain(store, session)
-        await store.forget(here(session), 42, NOW)
+        await store.forget(here(session), (42,), NOW)
 
     with_store(path, use)
     assert bytes_left(tmp_path) == []

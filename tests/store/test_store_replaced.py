@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from given_store import NOW, batch, damage, here, history, new_session, opened, rows, said
+from given_store import NOW, PATIENCE, batch, damage, here, history, new_session, opened, rows, said
 
-from mcp_compaction.errors import StoreDamaged, StoreError
+from mcp_compaction.errors import StoreDamaged, StoreError, StoreMoved
+from mcp_compaction.store.connections import Connections
+from mcp_compaction.store.database import Writer
+from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed there")
@@ -63,6 +67,29 @@ async def refused(store: SqliteStore, session: int) -> str:
 
 def texts(path: Path) -> str:
     return repr(rows(path, "SELECT raw FROM message ORDER BY id"))
+
+
+def test_a_write_during_which_its_file_goes_away_is_not_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "INSERT INTO tombstone (session, ref, sha256, at) VALUES (1, 'x', '', '')"
+        )
+        path.rename(tmp_path / "elsewhere.db")
+
+    async def main() -> None:
+        connections = Connections(path, LockFile(path), PATIENCE)
+        await connections.open()
+        writer = Writer(
+            lambda: connections.writing, connections.lock_file, PATIENCE, connections.check
+        )
+        with pytest.raises(StoreMoved, match="nothing was kept of this call"):
+            await writer.transaction(work)
+        await connections.close()
+        connections.lock_file.close()
+
+    asyncio.run(main())
 
 
 def test_a_write_to_a_removed_store_is_not_acknowledged(tmp_path: Path) -> None:

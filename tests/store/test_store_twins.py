@@ -96,7 +96,7 @@ def test_a_forgotten_message_has_no_twins_and_is_none(tmp_path: Path) -> None:
         messages = [said(SECRET), said(SECRET, "assistant"), said("Something else entirely.")]
         await store.append(session, batch(*messages), NOW)
         for seq in (1, 3):
-            await store.forget(here(session), seq, NOW)
+            await store.forget(here(session), (seq,), NOW)
         for seq in (1, 2, 3):
             assert (await store.twins(here(session), seq, EVERYWHERE)).found == ()
 

@@ -58,7 +58,7 @@ async def run(call: Invocation) -> int:
         if not (args.yes or _confirmed(call, what, twins, place.project)):
             call.screen.say("nothing was forgotten")
             return 1
-        forgotten = await _forget(place, scope, args.refs)
+        forgotten = await place.compactor.forget(scope, *args.refs)
         if forgotten == Forgotten():
             raise InputError(
                 f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"
@@ -86,17 +86,6 @@ async def _meant(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
     return f"{', '.join(refs)} of session {info.name}", scope
 
 
-async def _forget(place: Place, scope: Scope, refs: Sequence[str]) -> Forgotten:
-    done = [await place.compactor.forget(scope, ref) for ref in refs or (None,)]
-    return Forgotten(
-        messages=sum(one.messages for one in done),
-        sessions=sum(one.sessions for one in done),
-        pins=sum(one.pins for one in done),
-        digest_lines=sum(one.digest_lines for one in done),
-        kept_pins=tuple(dict.fromkeys(pin for one in done for pin in one.kept_pins)),
-    )
-
-
 def _confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bool:
     if not is_person(call):
         raise InputError(f"forgetting {what} cannot be undone; pass --yes to do it.")
@@ -112,7 +101,7 @@ async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
         for session, numbers in refs.items():
             info = await place.compactor.find(place.project, session)
             scope = Scope(project=info.project, session=info.id)
-            forgotten = await _forget(place, scope, numbers)
+            forgotten = await place.compactor.forget(scope, *numbers)
             for line in _lines(f"{', '.join(numbers)} of session {session}", forgotten):
                 call.screen.say(call.complete(line))
         return

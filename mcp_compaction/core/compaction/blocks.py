@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
@@ -291,9 +291,6 @@ def _within(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) ->
     return start
 
 
-def _newest_request(blocks: Iterable[StepBlock]) -> int | None:
-    newest = None
-    for number, block in enumerate(blocks):
-        if block.step.messages[0].is_request:
-            newest = number
-    return newest
+def _newest_request(blocks: Sequence[StepBlock]) -> int | None:
+    newest_first = reversed(range(len(blocks)))
+    return next((n for n in newest_first if blocks[n].step.messages[0].is_request), None)

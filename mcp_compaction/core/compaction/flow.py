@@ -373,9 +373,11 @@ def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, A
             raise TypeError("a SearchRequest is answered by Found")
         missing = lost(check.unseen, answer.hits, terms.found)
     if missing:
-        work = yield from _repaired(work, missing, terms)
-        shown, gone, check = _compared(before, work, terms)
-        missing = _still(missing, check)
+        repaired = yield from _repaired(work, missing, terms)
+        if repaired is not work:
+            work = repaired
+            shown, gone, check = _compared(before, work, terms)
+            missing = _still(missing, check)
     if missing:
         work = _patched(work, lines_of_findings(missing, gone, terms.found), terms)
         shown, gone, check = _compared(before, work, terms)

@@ -92,7 +92,11 @@ class _Said(NamedTuple):
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, none of them reworded."""
     messages = request.messages
-    said = [_Said(m, m.text, markers.speech(m.text)) for m in messages if m.text and not m.results]
+    said = [
+        _Said(message, text, markers.speech(text))
+        for message in messages
+        if (text := message.text) and not message.results
+    ]
     decisions = _decisions(said)
     # In plain talk everything is a doubt or a plan of somebody's; passages tell it better, and
     # they tell what users said anyway.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from math import log
 
 from mcp_compaction.core.digest.check.draft import is_planted
@@ -25,7 +25,11 @@ from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionNam
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _QUOTE = re.compile(r"\"[^\"]{2,60}\"")
-_TURN = re.compile(r"\b(?:decided|because|instead|no longer|must|never|always|prefer|deadline)\b")
+_TURN_WORDS = (
+    *("decided", "because", "instead", "no longer", "must", "never", "always", "prefer"),
+    "deadline",
+)
+_TURN = re.compile(rf"\b(?:{'|'.join(_TURN_WORDS)})\b")
 _SMALL_TALK = re.compile(
     r"^(?:\w+: )?(?:hey|hi|hello|wow|thanks|thank you|awesome|great|cool|yeah|sounds|glad|bye"
     r"|take care|that's (?:great|awesome|so)|so (?:cool|nice|glad))\b",
@@ -148,14 +152,11 @@ def _is_whole(item: Item) -> bool:
 
 def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
     """By message and place; what one hand wrote in a row is one entry."""
-    entries: list[Promoted] = []
-    for piece in sorted(chosen, key=lambda p: (p.seq, p.place)):
-        last = entries[-1] if entries else None
-        if last is not None and (last.seq, last.by) == (piece.seq, piece.by):
-            entries[-1] = last.model_copy(update={"pieces": (*last.pieces, piece.text)})
-        else:
-            entries.append(Promoted(seq=piece.seq, by=piece.by, pieces=(piece.text,)))
-    return tuple(entries)
+    ordered = sorted(chosen, key=lambda p: (p.seq, p.place))
+    return tuple(
+        Promoted(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
+        for (seq, by), run in groupby(ordered, key=lambda p: (p.seq, p.by))
+    )
 
 
 def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
@@ -233,7 +234,7 @@ def _cost(piece: Piece, count: Count) -> int:
 def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Count) -> list[Piece]:
     choices = [_choice(piece) for piece in found]
     rarity = _rarity(choices)
-    gains = {name: worth * _DECAY ** covered.get(name, 0) for name, worth in rarity.items()}
+    gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
 
     def worth(choice: _Choice) -> float:
         return sum(map(gains.__getitem__, choice.features)) * choice.weight
@@ -268,19 +269,20 @@ def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Coun
 
 def _rarity(choices: Sequence[_Choice]) -> dict[str, float]:
     """How telling a word is: the fewer messages say it, the more."""
-    said_in: dict[str, set[int]] = {}
+    said_by: dict[int, set[str]] = {}
     for choice in choices:
-        for name in choice.features:
-            said_in.setdefault(name, set()).add(choice.piece.seq)
-    messages = len({choice.piece.seq for choice in choices})
-    return {name: _worth_of(name, len(where), messages) for name, where in said_in.items()}
+        said_by.setdefault(choice.piece.seq, set()).update(choice.features)
+    said_in = Counter(chain.from_iterable(said_by.values()))
+    worth = {number: _worth_of(number, len(said_by)) for number in set(said_in.values())}
+    return {
+        name: worth[number] * _PAIR if " " in name else worth[number]
+        for name, number in said_in.items()
+    }
 
 
-def _worth_of(name: str, said_in: int, messages: int) -> float:
+def _worth_of(said_in: int, messages: int) -> float:
     worth = log(1 + messages / (1 + said_in))
-    if said_in == 1:
-        worth *= _ONCE
-    return worth * _PAIR if " " in name else worth
+    return worth * _ONCE if said_in == 1 else worth
 
 
 def _choice(piece: Piece) -> _Choice:
@@ -292,7 +294,7 @@ def _choice(piece: Piece) -> _Choice:
         + 0.3 * min(2, len(_NUMBER.findall(text)))
         + 0.8 * min(2, names)
         + 0.6 * bool('"' in text and _QUOTE.search(text))
-        + 0.15 * bool(_TURN.search(text))
+        + 0.15 * bool(any(word in text for word in _TURN_WORDS) and _TURN.search(text))
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH

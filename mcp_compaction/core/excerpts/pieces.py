@@ -8,22 +8,24 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.decisions import decides
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
 from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
 from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
 
-_CLAUSE = re.compile(
-    r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])"
-    r"|(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
-    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)"
+_AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
+_CLAUSE = Cuts(
+    _AFTER_STOP,
+    r"(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
+    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)",
 )
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 _WORDS_IN_ORDER = re.compile(r"\S+")
 _NEGATION = re.compile(
@@ -95,7 +97,7 @@ def pieces(
         if promoted.by in OF_USER:
             asked.add(promoted.seq, " ".join(promoted.pieces))
     for message in gone:
-        if message.is_request:
+        if not talk and message.is_request:
             asked.add(message.seq, message.text)
         texts = (
             found
@@ -125,14 +127,13 @@ def _unsure(message: Message) -> tuple[By, str]:
     return "doubt", message.text
 
 
-def _without_ends(found: Iterable[Piece]) -> list[Piece]:
-    said_in: dict[str, set[int]] = {}
+def _without_ends(found: Sequence[Piece]) -> list[Piece]:
+    said_by: dict[int, set[str]] = {}
     for piece in found:
-        for word in piece.words:
-            said_in.setdefault(word, set()).add(piece.seq)
-    messages = len({seq for seqs in said_in.values() for seq in seqs})
-    most = max(_FEWEST_SAYING, _COMMON * messages)
-    common = {word for word, seqs in said_in.items() if len(seqs) > most}
+        said_by.setdefault(piece.seq, set()).update(piece.words)
+    said_in = Counter(chain.from_iterable(said_by.values()))
+    most = max(_FEWEST_SAYING, _COMMON * sum(map(bool, said_by.values())))
+    common = {word for word, messages in said_in.items() if messages > most}
     trimmed: list[Piece] = []
     for piece in found:
         text = _trimmed(piece.text, common) if piece.by == "talk" else piece.text
@@ -146,19 +147,19 @@ def _without_ends(found: Iterable[Piece]) -> list[Piece]:
 
 def _trimmed(text: str, common: Collection[str]) -> str:
     """A text without the words at both ends that tell nothing; what negates always stays."""
-    spans = [match.span() for match in _WORDS_IN_ORDER.finditer(text)]
-    first, last = 0, len(spans)
-    while first < last and _tells_nothing(text[slice(*spans[first])], common):
+    words = text.split()
+    first, last = 0, len(words)
+    while first < last and _tells_nothing(words[first], common):
         first += 1
-    while last > first and _tells_nothing(text[slice(*spans[last - 1])], common):
+    while last > first and _tells_nothing(words[last - 1], common):
         last -= 1
     if first == last:
         return ""
     if first < _FEW:
         first = 0
-    if len(spans) - last <= _FEW:
-        last = len(spans)
-    return text[spans[first][0] : spans[last - 1][1]].rstrip(",;:.!")
+    if len(words) - last <= _FEW:
+        last = len(words)
+    return " ".join(words[first:last]).rstrip(",;:.!")
 
 
 def _tells_nothing(word: str, common: Collection[str]) -> bool:
@@ -221,7 +222,7 @@ def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]
                 yield "agent", clause
 
 
-def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
+def _clauses(text: str, cut: Cuts) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
     text = text[: 4 * _MOST_CHARS]
     start = end = 0  # of what is held back
@@ -236,10 +237,10 @@ def _clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
         yield text[start:end].strip()
 
 
-def _between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+def _between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
     """Where the parts between the cuts begin and end, without blank ones."""
     start = 0
-    for match in cut.finditer(text):
+    for match in cut.in_text(text).finditer(text):
         if text[start : match.start()].strip():
             yield start, match.start()
         start = match.end()

@@ -116,6 +116,7 @@ go stick settle pick choose take switch move roll revert scrap replace make leav
 prefer
 """
 )
+_TELLING_WORDS = _US_WORDS | _SETTLED_WORDS | _BACK_WORDS | _WORK_WORDS | _ORDER_WORDS
 _CLAUSE = re.compile(r"[;—–]| - |\bbut\b|\bhowever\b|, so\b|\bso (?=we|I|let)|\. ", re.I)
 # A mind not made up yet, and what only looks like a choice.
 _UNDECIDED = any_of(
@@ -274,6 +275,8 @@ _PEOPLE = re.compile(
 
 @lru_cache(maxsize=8_192)
 def _settles(bare: str, by_user: bool) -> bool:
+    if _TELLING_WORDS.isdisjoint(_SPOKEN.findall(bare.lower())) and " it is" not in bare:
+        return False
     if bare.endswith(("?", "？")) or _PEOPLE.match(bare):
         return False
     return _turns_back(bare) or any(

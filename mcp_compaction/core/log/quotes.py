@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
 from mcp_compaction.model import Message
 
@@ -43,29 +45,43 @@ class Saying(NamedTuple):
     how: Literal["said", "told", "passed on"]
 
 
+class Requests:
+    """What users said, in which the words of many lines are looked for."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        """Fold each message once."""
+        self._texts = [(m, unify_lines(m.text)) for m in messages if m.is_request]
+        self._folded = [" ".join(text.split()) for _, text in self._texts]
+
+    @cached_property
+    def _all(self) -> Haystack:
+        return Haystack("\n".join(self._folded))
+
+    def saying_of(self, text: str) -> Saying | None:
+        """The message that holds these words as whole sentences or lines, the best first."""
+        wanted = " ".join(unify_lines(text).split())
+        if len(wanted) < _LEAST_CHARS or not self._all.holds(wanted):
+            return None
+        best: Saying | None = None
+        for (message, said), folded in zip(self._texts, self._folded, strict=True):
+            if wanted not in folded or (stand := _standing_of(wanted, said)) is None:
+                continue
+            if stand == "passed on":
+                best = best or Saying(message.ref, "passed on")
+            elif message.via == "host":
+                return Saying(message.ref, "said")
+            elif best is None or best.how == "passed on":
+                best = Saying(message.ref, "told")
+        return best
+
+
 def saying_of(text: str, messages: Iterable[Message]) -> Saying | None:
     """The user message that holds these words as whole sentences or lines, the best first."""
-    wanted = " ".join(unify_lines(text).split())
-    if len(wanted) < _LEAST_CHARS:
-        return None
-    best: Saying | None = None
-    for message in messages:
-        if not message.is_request or (stand := _standing_of(wanted, message.text)) is None:
-            continue
-        if stand == "passed on":
-            best = best or Saying(message.ref, "passed on")
-        elif message.via == "host":
-            return Saying(message.ref, "said")
-        elif best is None or best.how == "passed on":
-            best = Saying(message.ref, "told")
-    return best
+    return Requests(messages).saying_of(text)
 
 
 def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
     """How a text holds these words as whole sentences or lines; None: it does not."""
-    text = unify_lines(text)
-    if wanted not in " ".join(text.split()):
-        return None
     flat = _flatten(text)
     spans = passed_on_spans(text)
     standing: Literal["said", "passed on"] | None = None

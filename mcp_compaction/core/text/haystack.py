@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
 
 _RUN = re.compile(r"\S+")
 
@@ -12,26 +13,31 @@ class Haystack:
     """A long text in which many others are looked for."""
 
     def __init__(self, text: str) -> None:
-        """Note where each word of the text stands."""
+        """Note which words the text has; where they stand is noted when it is asked for."""
         self.text = text
-        self._places: dict[str, list[int]] = {}
-        for run in _RUN.finditer(text):
-            self._places.setdefault(run[0], []).append(run.start())
+        self._words = frozenset(text.split())
 
     def holds(self, part: str) -> bool:
         """Whether the text holds that part, sign by sign."""
         # The first and the last word may be the end and the beginning of longer ones.
-        inner = list(_RUN.finditer(part))[1:-1]
+        inner = part.split()[1:-1]
         if not inner:
-            return part in self._places or part in self.text
-        places: Sequence[int] = ()
-        before = 0  # signs of the part before its rarest inner word
-        for run in inner:
-            stands = self._places.get(run[0])
-            if stands is None:
-                return False
-            if not places or len(stands) < len(places):
-                places, before = stands, run.start()
-        return any(
-            self.text.startswith(part, place - before) for place in places if place >= before
+            return part in self._words or part in self.text
+        if not self._words.issuperset(inner):
+            return False
+        rarest = min(inner, key=lambda word: len(self._places[word]))
+        before = next(
+            run.start() for run in islice(_RUN.finditer(part), 1, None) if run[0] == rarest
         )
+        return any(
+            self.text.startswith(part, place - before)
+            for place in self._places[rarest]
+            if place >= before
+        )
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {word: [] for word in self._words}
+        for run in _RUN.finditer(self.text):
+            places[run[0]].append(run.start())
+        return places

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+from mcp_compaction.core.text.patterns import may_say
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
@@ -24,7 +25,8 @@ _INVISIBLE = re.compile(
 _MOST_ROUNDS = 8  # two are common; whatever a line does to the patterns, there is an end
 _BRACKETS = str.maketrans("[]<>", "‹›‹›")
 
-_SPEAKER = r"(?:system|human|assistant|user|developer)"
+_SPEAKERS = ("system", "human", "assistant", "user", "developer")
+_SPEAKER = rf"(?:{'|'.join(_SPEAKERS)})"
 _LEAD = r"^(?:[^\w|]|_)*(?:\d{1,3}[.)](?:[^\w|]|_)*)?"  # bullets, quotes, markup; never our bar
 _UNBARRED = r"(?<!\|\s)"
 _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are said to the user
@@ -70,18 +72,33 @@ _SHAPE = _compiled(
     r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\]\s*)?$)",
 )
 
+# Each of what they find holds one of these: to look for it is far cheaper.
+_NEEDED: dict[re.Pattern[str], tuple[str, ...]] = {
+    _BRACKETED: ("[", "<"),
+    _OURS: (
+        *(*_SPEAKERS, "agent", "undo", "tool", "talk", "window", "fill", "done", "restored"),
+        *("saved", "paged", "pinned"),
+    ),
+    _VOICE: (*_SPEAKERS, "instruction"),
+    _SHAPE: (*map(str.lower, SECTION_NAMES), "("),
+}
+
 # Without one of these signs only a word or two alone on a line can pose as ours.
 _HINT = re.compile(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
 
 
 def has_label(text: str) -> bool:
     """Whether a line of a text poses as a label, a tag or a line of ours."""
-    return any(_BRACKETED.search(seen) or _OURS.search(seen) for seen in _seen_lines(text))
+    return any(_poses(seen, _BRACKETED, _OURS) for seen in _seen_lines(text))
 
 
 def is_forged(text: str) -> bool:
     """Whether a line of a text poses as one of ours or as another voice of the chat."""
-    return has_label(text) or any(_VOICE.search(seen) for seen in _seen_lines(text))
+    return any(_poses(seen, _BRACKETED, _OURS, _VOICE) for seen in _seen_lines(text))
+
+
+def _poses(seen: str, *patterns: re.Pattern[str]) -> bool:
+    return any(may_say(seen, _NEEDED[one]) and one.search(seen) for one in patterns)
 
 
 @lru_cache(maxsize=8_192)
@@ -134,6 +151,7 @@ def _marks(seen: str) -> tuple[set[int], dict[int, str]]:
     bars = {
         match.start(match.lastindex or 0)
         for pattern in (_OURS, _VOICE, _SHAPE)
+        if may_say(seen, _NEEDED[pattern])
         for match in pattern.finditer(seen)
     }
     brackets = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Stretches of a text that are not its writer's own words.
-FENCED = re.compile(r"```.*?(?:```|\Z)|^~~~.*?(?:^~~~|\Z)", re.S | re.M)
+# Each way begins with a plain sign, so that a search passes over all the others at once.
+FENCED = re.compile(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 QUOTED = re.compile(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"
-    r"|(?<!\w)'[^'\n]{0,300}'(?!\w)"
+    r"|'(?<!\w')[^'\n]{0,300}'(?!\w)"
 )
 
 
@@ -18,6 +20,30 @@ def any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
 
 
+class Cuts:
+    """Where a text is cut: at white space, and after wide stops, which few texts have."""
+
+    def __init__(self, *at_space: str) -> None:
+        """Each way has to begin with white space, and may look back."""
+        wide = (*at_space, r"(?<=[。！？])")
+        self._wide = re.compile("|".join(wide), re.M)
+        self._ascii = re.compile(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
+
+    def in_text(self, text: str) -> re.Pattern[str]:
+        """The pattern for such a text: a look at every sign is costly."""
+        return self._ascii if text.isascii() else self._wide
+
+
 def word_set(words: str) -> frozenset[str]:
     """The words of a table."""
     return frozenset(re.findall(r"[\w']+", words))
+
+
+def may_say(text: str, words: Iterable[str]) -> bool:
+    """Whether a text holds any of some lowercase words, in capitals or not: a cheap look that
+    spares most texts a pattern which needs one of them. Beyond ASCII letters have several forms,
+    so such a text may always."""
+    if not text.isascii():
+        return True
+    lower = text.lower()
+    return any(word in lower for word in words)

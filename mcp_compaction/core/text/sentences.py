@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED
+from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, Cuts, may_say
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "interjection": re.compile(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
@@ -16,9 +16,13 @@ MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "check": re.compile(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(/_]|\.\w)", re.I),
     "halt": re.compile(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
 }
+_MARKER_WORDS = (  # each marker has one of these
+    *("wait", "hm", "ah", "actually", "reconsider", "thought", "wrong", "perhaps"),
+    *("alternatively", "sure", "uncertain", "verify", "check", "hold"),
+)
 
 _STOP = r"(?<=[.!?。！？])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!^\d\.)(?<!^\d\d\.)"
-_SENTENCE = re.compile(rf"{_STOP}\s+|(?<=[。！？])|\n+", re.M)
+_SENTENCE = Cuts(rf"{_STOP}\s+|\n+")
 _LIST_SIGN = re.compile(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _NOT_SPEECH = re.compile(
     r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
@@ -62,7 +66,7 @@ def speech(text: str) -> tuple[Sentence, ...]:
     bare = QUOTED.sub(_blank, bare)
     found: list[Sentence] = []
     begin = 0
-    for cut in (*_SENTENCE.finditer(bare), None):
+    for cut in (*_SENTENCE.in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
         sentence = _sentence(open_text, bare, begin, end)
         if sentence is not None:
@@ -100,6 +104,8 @@ def prose(text: str) -> str:
 def marker_groups(text: str) -> dict[str, str]:
     """The groups of epistemic markers a text holds, each with its phrase; their number is the
     text's score."""
+    if not may_say(text, _MARKER_WORDS):
+        return {}
     found = prose(text)
     matches = {name: pattern.search(found) for name, pattern in MARKER_GROUPS.items()}
     return {name: match.group() for name, match in matches.items() if match is not None}
@@ -107,7 +113,9 @@ def marker_groups(text: str) -> dict[str, str]:
 
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
-    return tuple(part.strip() for part in _SENTENCE.split(text) if part and part.strip())
+    return tuple(
+        part.strip() for part in _SENTENCE.in_text(text).split(text) if part and part.strip()
+    )
 
 
 def is_next_step(sentence: Sentence) -> bool:

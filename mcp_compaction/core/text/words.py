@@ -28,7 +28,8 @@ def fold(text: str) -> str:
 @read_once
 def telling_words(text: str) -> tuple[str, ...]:
     """The different words of a text that say something, in alphabetical order."""
-    return tuple(sorted({told for w in WORD.findall(text.lower()) if (told := meaning_of(w))}))
+    told = set(map(meaning_of, set(WORD.findall(text.lower()))))
+    return tuple(sorted(told - {""}))
 
 
 @lru_cache(maxsize=65_536)

@@ -12,12 +12,14 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.evidence import Evidence
+from mcp_compaction.core.digest.check.opposites import Rules, lifts_rules
 from mcp_compaction.core.digest.check.statements import Statements
 from mcp_compaction.core.digest.text import as_sections, render_item
 from mcp_compaction.core.log.content import Count, compact_json, words_of
-from mcp_compaction.core.log.quotes import saying_of
+from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.injection import UNSEEN, is_forged
+from mcp_compaction.core.text.patterns import may_say
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -123,8 +125,7 @@ def known_beside(session: Session, messages: tuple[Message, ...], author: str) -
 
 def is_planted(text: str) -> bool:
     """Whether a line poses as another part of the window or orders its reader about."""
-    bare = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    return is_forged(text) or bool(_ORDER.search(bare))
+    return is_forged(text) or _is_order(unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
 
 
 def is_excuse(text: str) -> bool:
@@ -165,10 +166,8 @@ class _Source:
         return _folded([*said, *self.in_force])
 
     @cached_property
-    def rules(self) -> tuple[_Rule, ...]:
-        stated = dict.fromkeys((*self.in_force, *self._kept("CONSTRAINTS")))
-        found = (_rule(clause) for text in stated for clause in _clauses(text))
-        return tuple(rule for rule in found if rule is not None)
+    def rules(self) -> Rules:
+        return Rules((*self.in_force, *self._kept("CONSTRAINTS")))
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -195,8 +194,12 @@ class _Source:
 
     def is_users(self, text: str) -> bool:
         """Whether a user said these words as whole sentences, be it only as the agent told it."""
-        saying = saying_of(_PREFIX.sub("", text), self.request.messages)
+        saying = self._requests.saying_of(_PREFIX.sub("", text))
         return saying is not None and saying.how != "passed on"
+
+    @cached_property
+    def _requests(self) -> Requests:
+        return Requests(self.request.messages)
 
 
 def _words(message: Message, with_results: bool = True) -> str:
@@ -362,6 +365,17 @@ _ORDER = re.compile(
     r"|(?:이전|위)[^.]{0,6}(?:지시|명령)[^.]{0,6}무시",
     re.I,
 )
+_ORDER_WORDS = (  # each order in plain letters has one of these
+    *("ignor", "disregard", "forget", "override", "bypass", "overrule", "you", "instruction"),
+    *("anything now", "developer mode", "act as", "pretend", "roleplay", "rm -", "curl", "obey"),
+    *("comply", "password", "secret", "key", "credential", "token", "prompt", "variable"),
+)
+
+
+def _is_order(text: str) -> bool:
+    return may_say(text, _ORDER_WORDS) and bool(_ORDER.search(text))
+
+
 _QUOTES = re.compile(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
 _OF_THE_USER = re.compile(
     r"\b(?:user|customer|client|owner|they|he|she)\b[^\"“«「„]{0,60}[\"“«「„]"
@@ -411,9 +425,9 @@ def _fault(section: SectionName, item: Item, source: _Source, is_ours: bool) -> 
     bare = unicodedata.normalize("NFKC", item.text)
     if is_forged(item.text):
         return "forged"
-    if _ORDER.search(bare) and not source.is_users(item.text):
+    if _is_order(bare) and not source.is_users(item.text):
         return "order"
-    if _negates(section, item.text, source):
+    if _negates(section, item.text, source) and not source.is_users(item.text):
         return "negated"
     if _is_unsaid(item, source):
         return "unsaid"
@@ -422,6 +436,10 @@ def _fault(section: SectionName, item: Item, source: _Source, is_ours: bool) -> 
     if unfounded is not None:
         return unfounded
     return "unquoted" if _is_unquoted(section, item, source) else None
+
+
+def _negates(section: SectionName, text: str, source: _Source) -> bool:
+    return lifts_rules(text) or source.rules.are_opposed_by(section, _PREFIX.sub("", text))
 
 
 def _unfounded(section: SectionName, item: Item, source: _Source) -> _Fault | None:
@@ -434,15 +452,17 @@ def _unfounded(section: SectionName, item: Item, source: _Source) -> _Fault | No
 
 
 def _is_unsaid(item: Item, source: _Source) -> bool:
+    # The span is searched last: that costs as much as it is long.
+    if item.provenance != "verbatim" and all(q in source.user for q in _quotes_of_user(item.text)):
+        return False
     whole = item.text.removesuffix(" …")
-    if whole in source.everything or whole in source.user:
-        return False
-    if item.provenance == "verbatim":
-        return True
-    if not _OF_THE_USER.search(item.text):
-        return False
-    quoted = (next(filter(None, match.groups())) for match in _QUOTES.finditer(item.text))
-    return any(_unmarked(quote) not in source.user for quote in quoted)
+    return whole not in source.everything and whole not in source.user
+
+
+def _quotes_of_user(text: str) -> list[str]:
+    if not _OF_THE_USER.search(text):
+        return []
+    return [_unmarked(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
 
 
 def _is_unquoted(section: SectionName, item: Item, source: _Source) -> bool:
@@ -477,137 +497,3 @@ def _shown(invented: Sequence[str]) -> str:
 
 def _name(draft: Draft) -> str:
     return _fold(UNSEEN.sub("", draft.author))[:60] or "a summarizer"
-
-
-# Rules and their opposites
-
-
-class _Rule(NamedTuple):
-    """One clause that forbids or demands, by its words."""
-
-    is_ban: bool
-    stems: frozenset[str]
-
-
-_CLAUSE = re.compile(r"[.;:!?。；！？\n]+|, (?:and|but|so)\b|\b(?:but|while|although)\b|，|、")
-_WORD = re.compile(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
-_EAST_ASIAN = re.compile(r"[぀-ヿ㐀-鿿]")
-_ENDING = re.compile(r"(?:ing|ed|es|s|e|en|er|é|ez|as|are|ar)$")
-_NOT = re.compile(
-    r"\b(?:not|never|no|nor|none|nothing|nobody|without|avoid\w*|cannot|forbid\w*|prohibit\w*"
-    r"|refus\w*|"
-    r"off[- ]limits|disallow\w*|refrain\w*|hands off|instead of|rather than|except|nicht|nie"
-    r"|niemals|"
-    r"kein\w*|verboten|jamais|pas|aucun\w*|interdit\w*|nunca|jam[aá]s|ning[uú]n\w*|prohibid\w*"
-    r"|non|mai|"
-    r"nessun\w*|vietat\w*|não|nenhum\w*|proibid\w*|не|нельзя|никогда|запрещ\w*)\b|n't\b|不|别|勿"
-    r"|禁|没|未经"
-    r"|ない|ません|마세요|하지|않|금지",
-    re.I,
-)
-_DEMAND = re.compile(
-    r"\b(?:always|must|only|keep|stay|ensure|make sure|has to|have to|needs? to|required|mandatory|"
-    r"immer|nur|muss|müssen|toujours|doit|siempre|debe|solo|sempre|deve|всегда|должн\w*)\b|必须"
-    r"|务必|只|必ず|반드시",
-    re.I,
-)
-_LIFTED = re.compile(
-    r"\bno longer\b|\b(?:is|are|was|were|been|has) (?:now )?(?:lifted|waived|withdrawn|revoked"
-    r"|suspended|"
-    r"released|dropped)\b|\b(?:not|n't) (?:forbidden|prohibited|off[- ]limits|disallowed"
-    r"|a problem)\b|"
-    r"\b(?:does not|doesn't|do not|don't) apply\b|\bexcept(?:ion)?\b|nicht mehr|ne .* plus|ya no"
-    r"|non più|"
-    r"não .* mais|больше не|不再|もう",
-    re.I,
-)
-_ALLOWED = re.compile(
-    r"\b(?:may|can|could|should|must|allowed|permitted|permission|fine|okay?|free to|go ahead"
-    r"|safe to|"
-    r"approved|authorized|possible|now|always|will|shall|let's|darf|dürfen|kann|erlaubt|peut"
-    r"|permis|"
-    r"puede|permitido|può|permesso|pode|можно|разрешено)\b|可以|允许|許可|してもよい|可能|괜찮"
-    r"|허용",
-    re.I,
-)
-_NEEDLESS = re.compile(
-    r"\b(?:no need|need not|needn't|not (?:required|necessary|needed)|unnecessary|optional|skip\w*|"
-    r"do not|don't|never|must not|mustn't|should not|shouldn't|stop|no longer|ignore|without)\b"
-    r"|不用|不必|不要",
-    re.I,
-)
-_RULES_LIFTED = re.compile(
-    r"\b(?:rules?|constraints?|restrictions?|prohibitions?|bans?|pins?|guidelines?"
-    r"|p\d+)\b[^.;]{0,40}\b"
-    r"(?:lifted|waived|withdrawn|revoked|suspended|void|no longer (?:appl\w*|holds?|valid"
-    r"|in force|binding)"
-    r"|(?:can|may|should|to) be ignored|not in force|not binding|released)\b",
-    re.I,
-)
-_EMPTY = frozenset(
-    re.findall(
-        r"\w+",
-        """
-the a an to of in on at for and or be is are it this that you we i please may can could should
-must will shall any my our your by with as if do does not never no always only ever now from into
-under there have has need keep stay all der die das den dem ein eine zu und le la les de du des un
-une el los las y il lo gli e o os as um uma в на и с к
-""",
-    )
-)
-_ENOUGH, _NEARLY_ALL = 0.6, 0.75
-_BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "DECISIONS", "OPEN", "NEXT")
-
-
-def _clauses(text: str) -> list[str]:
-    return [clause for clause in _CLAUSE.split(text.replace("’", "'")) if clause.strip()]
-
-
-def _rule(clause: str) -> _Rule | None:
-    is_ban = bool(_NOT.search(clause))
-    stems = _stems(clause)
-    if not stems or not (is_ban or _DEMAND.search(clause)):
-        return None
-    return _Rule(is_ban, stems)
-
-
-def _stems(text: str) -> frozenset[str]:
-    found: set[str] = set()
-    for word in _WORD.findall(text.lower()):
-        if _EAST_ASIAN.match(word):
-            plain = _NOT.sub(" ", _DEMAND.sub(" ", word))
-            found.update(run[n : n + 2] for run in plain.split() for n in range(len(run) - 1))
-        elif word not in _EMPTY and not _NOT.fullmatch(word) and "n't" not in word:
-            found.add(_ENDING.sub("", word)[:6] if len(word) > 3 else word)
-    return frozenset(found)
-
-
-def _negates(section: SectionName, text: str, source: _Source) -> bool:
-    if not source.rules and not _RULES_LIFTED.search(text):
-        return False
-    opposed = bool(_RULES_LIFTED.search(text)) or any(
-        _opposes(section, clause, stems, rule)
-        for clause in _clauses(_PREFIX.sub("", text))
-        if (stems := _stems(clause))
-        for rule in source.rules
-        if len(rule.stems & stems) >= _ENOUGH * len(rule.stems)
-    )
-    return opposed and not source.is_users(text)
-
-
-def _opposes(section: SectionName, clause: str, stems: frozenset[str], rule: _Rule) -> bool:
-    if not rule.is_ban:
-        return section in _BINDING and bool(_NEEDLESS.search(clause))
-    if _LIFTED.search(clause):
-        return True
-    if _NOT.search(clause):
-        return False
-    if _ALLOWED.search(clause):
-        return True
-    is_nearly_all = len(rule.stems & stems) >= _NEARLY_ALL * len(rule.stems)
-    return is_nearly_all and (section in _BINDING or _is_imperative(clause, rule))
-
-
-def _is_imperative(clause: str, rule: _Rule) -> bool:
-    first = _WORD.findall(clause.lower())[0]
-    return not first.endswith(("ed", "ing")) and not rule.stems.isdisjoint(_stems(first))

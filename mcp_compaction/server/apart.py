@@ -1,0 +1,95 @@
+"""Compacts large windows in a process of their own, so that the server answers others meanwhile.
+
+A thread would not do: it shares the interpreter, and each ping would wait for its turn many times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from mcp_compaction.compactor import Compactor, Progress
+from mcp_compaction.model import Ask, Failed, Outcome, SessionInfo
+from mcp_compaction.server.worker import SIZE_BYTES, Job, Kind
+from mcp_compaction.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+LARGE = 40_000  # tokens of a window that takes longer than a process to start
+# Not with -m, and with -P: nothing of the working directory is imported.
+_COMMAND = (sys.executable, "-P", "-c", "from mcp_compaction.server.worker import main; main()")
+
+
+async def compress(
+    settings: Settings, compactor: Compactor, info: SessionInfo, ask: Ask, progress: Progress
+) -> Outcome:
+    """Compact a session as asked, apart where its window is large."""
+    if not await _is_large(compactor, info):
+        return await compactor.compress(info, ask, progress)
+    outcome = await _work(Job(settings, info, ask), progress)
+    assert outcome is not None  # only a window that is not full enough gives none
+    return outcome
+
+
+async def relieve(settings: Settings, compactor: Compactor, info: SessionInfo) -> Outcome | None:
+    """Compact a session whose window is too full, apart where it is large."""
+    if not await _is_large(compactor, info):
+        return await compactor.relieve(info)
+    return await _work(Job(settings, info, None), _in_silence)
+
+
+async def _is_large(compactor: Compactor, info: SessionInfo) -> bool:
+    return (await compactor.fill(info)).counted >= LARGE
+
+
+async def _work(job: Job, progress: Progress) -> Outcome | None:
+    """What a process of its own makes of a job; who is cancelled ends it, and it leaves no half."""
+    process = await asyncio.create_subprocess_exec(
+        *_COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
+    )
+    try:
+        return await _follow(process, job, progress)
+    finally:
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(pickle.dumps(job))
+        await process.stdin.drain()
+        while True:
+            kind, what = await _told(process.stdout)
+            match kind:
+                case "doing":
+                    await progress(what)
+                case "done":
+                    return what
+                case "error":
+                    raise what
+    except (asyncio.IncompleteReadError, ConnectionError):
+        logger.error("the process that compacted %s ended before it was done", job.info.name)
+        return Failed(
+            text="not compressed: the process that did it ended before it was done; nothing is "
+            "half done, and context_stats tells what stands. Call again."
+        )
+
+
+async def _told(stream: asyncio.StreamReader) -> tuple[Kind, Any]:
+    size = int.from_bytes(await stream.readexactly(SIZE_BYTES), "big")
+    return pickle.loads(await stream.readexactly(size))  # our own process wrote it
+
+
+async def _in_silence(_: str) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,70 @@
+"""Who compacts a session now: one file lock a session, which the kernel frees with its owner.
+
+It is not the lock that writes are done under: messages go on being recorded meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from mcp_compaction.errors import StoreReadOnly
+from mcp_compaction.store.lockfile import LockFile
+
+_PAUSE = 0.05
+_TRIES = 3  # who only looks whether it is held holds it for a moment
+
+
+def claim_of(database: Path, session: int) -> LockFile:
+    """The lock of a session's compactions."""
+    return LockFile(database.with_name(f"{database.name}.compacting-{session}"))
+
+
+def is_claimed(database: Path, session: int) -> bool:
+    """Whether somebody compacts that session now."""
+    claim = claim_of(database, session)
+    if not claim.path.exists():
+        return False
+    try:
+        return not _is_taken(claim)
+    except StoreReadOnly:
+        return False
+    finally:
+        _give_back(claim)
+
+
+@asynccontextmanager
+async def claimed(database: Path, session: int, patience: float) -> AsyncGenerator[bool]:
+    """A while in which nobody else compacts that session; False if another still does."""
+    claim = claim_of(database, session)
+    try:
+        yield await _take(claim, patience)
+    finally:
+        _give_back(claim)
+
+
+async def _take(claim: LockFile, patience: float) -> bool:
+    end = time.monotonic() + patience
+    try:
+        while not _is_taken(claim):
+            if time.monotonic() >= end:
+                return False
+            await anyio.sleep(_PAUSE)
+    except StoreReadOnly:
+        pass  # nothing can be saved there either, and saving says why
+    return True
+
+
+def _is_taken(claim: LockFile) -> bool:
+    return any(claim.try_acquire() for _ in range(_TRIES))
+
+
+def _give_back(claim: LockFile) -> None:
+    if claim.held:
+        with suppress(OSError):  # an open file cannot be removed everywhere
+            claim.path.unlink()
+    claim.close()

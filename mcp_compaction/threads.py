@@ -1,0 +1,26 @@
+"""Runs pure functions in a thread, so that the event loop answers others meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+import anyio
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_AT_ONCE = 4  # they share one interpreter: more would only slow each other down
+
+
+class Threads:
+    """A few threads of their own, so that nobody else's work has to wait for them."""
+
+    def __init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a pure function gives; who is cancelled does not wait for its end."""
+        work = partial(function, *args, **kwargs)
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)

@@ -1,0 +1,79 @@
+"""The work of a compaction grows with what it compacts: counted in calls and signs, not in time."""
+
+from __future__ import annotations
+
+import cProfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from benchmarks.windows import GENERATED
+from mcp_compaction.core.compaction.flow import Answer, Flow, Request, flow
+from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.log.identifiers import findings
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.model import Ask, Compaction, Found, Outcome, SummaryRequest
+from tests.sessions import NOW, session_of
+
+Json = dict[str, Any]
+
+MESSAGES = 300
+MOST = 2.3  # for twice the messages: a term that grows with their square would add one more
+
+
+def ruled() -> Iterator[Json]:
+    """A user who states a rule after each thing that was done against another."""
+    for number in range(100_000):
+        yield {"role": "user", "content": f"Never deploy service_{number} of team {number}."}
+        done = f"We decided to deploy service_{number} of team {number} now."
+        yield {"role": "assistant", "content": done}
+
+
+KINDS: dict[str, Callable[[], Iterator[Json]]] = {**GENERATED, "ruled": ruled}
+
+
+class Work:
+    """How much one compaction did, beside looking things up in the archive."""
+
+    def __init__(self, originals: Sequence[Json], how: Json) -> None:
+        session = session_of(originals)
+        policy = Policy(window_tokens=sum(message.tokens for message in session.messages))
+        named = findings(session.messages)
+        self._held = {one.text: (seq,) for seq, found in named.items() for one in found}
+        self.signs = 0  # that were counted as tokens
+        profile = cProfile.Profile()
+        self.outcome = profile.runcall(
+            self._compress, flow(session, policy, Ask(reason="test", **how), NOW, self._count)
+        )
+        self.calls = sum(entry.callcount for entry in profile.getstats())
+
+    def _compress(self, running: Flow) -> Outcome:
+        try:
+            request = next(running)
+            while True:
+                request = running.send(self._answer(request))
+        except StopIteration as stop:
+            return stop.value
+
+    def _answer(self, request: Request) -> Answer:
+        if isinstance(request, SummaryRequest):
+            return extract(request)
+        return Found(hits=tuple(self._held.get(query, ()) for query in request.queries))
+
+    def _count(self, text: str) -> int:
+        self.signs += len(text)
+        return estimate(text)
+
+
+@pytest.mark.parametrize("how", [{"force": True}, {"target_percent": 25.0}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_twice_the_messages_are_about_twice_the_work(kind: str, how: Json) -> None:
+    said = list(islice(KINDS[kind](), 3 * MESSAGES))  # none twice: what was read is remembered
+    once, twice = Work(said[:MESSAGES], how), Work(said[MESSAGES:], how)
+    assert isinstance(once.outcome, Compaction)
+    assert isinstance(twice.outcome, Compaction)
+    assert twice.signs <= MOST * once.signs
+    assert twice.calls <= MOST * once.calls

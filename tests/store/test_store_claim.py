@@ -1,0 +1,105 @@
+"""One compaction a session at a time, across processes; the dead hold nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.store.claim import claim_of, claimed, is_claimed
+
+HOLDER = """
+import sys
+from pathlib import Path
+from mcp_compaction.store.claim import claim_of
+claim = claim_of(Path(sys.argv[1]), 1)
+assert claim.try_acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def test_a_session_is_claimed_by_one_and_free_after_it(database: Path) -> None:
+    async def story() -> None:
+        async with claimed(database, 1, 0) as is_first:
+            assert is_first
+            assert is_claimed(database, 1)
+            async with claimed(database, 1, 0) as is_second:
+                assert not is_second
+            assert is_claimed(database, 1)  # who did not get it gives nothing back
+            async with claimed(database, 2, 0) as is_other:
+                assert is_other
+        assert not is_claimed(database, 1)
+        async with claimed(database, 1, 0) as is_next:
+            assert is_next
+
+    asyncio.run(story())
+
+
+def test_no_file_of_a_claim_stays_behind(database: Path) -> None:
+    async def story() -> None:
+        async with claimed(database, 1, 0):
+            assert claim_of(database, 1).path.exists()
+
+    asyncio.run(story())
+    assert not is_claimed(database, 1)
+    assert list(database.parent.glob("store.db*")) == []
+
+
+def test_who_waits_gets_a_claim_as_soon_as_it_is_given_back(database: Path) -> None:
+    order: list[str] = []
+
+    async def story() -> None:
+        waiting = asyncio.Event()
+
+        async def second() -> None:
+            waiting.set()
+            async with claimed(database, 1, 60) as is_ours:
+                assert is_ours
+                order.append("second")
+
+        async with claimed(database, 1, 0):
+            task = asyncio.create_task(second())
+            await waiting.wait()
+            order.append("first")
+        await task
+
+    asyncio.run(story())
+    assert order == ["first", "second"]
+
+
+def test_a_cancelled_owner_gives_its_claim_back(database: Path) -> None:
+    async def story() -> None:
+        held = asyncio.Event()
+
+        async def hold() -> None:
+            async with claimed(database, 1, 0):
+                held.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(hold())
+        await held.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        assert not is_claimed(database, 1)
+
+    asyncio.run(story())
+
+
+def test_a_killed_owner_holds_nothing(database: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(database)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout
+        assert owner.stdout.readline() == b"held\n"
+        assert is_claimed(database, 1)
+        owner.kill()
+        owner.wait()
+    assert not is_claimed(database, 1)

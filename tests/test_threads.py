@@ -1,0 +1,170 @@
+"""Long work is done off the event loop's thread; one session is compacted once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction import compactor as compactor_module
+from mcp_compaction.compactor import SAFETY_NET, Compactor, Parts
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Draft,
+    Precision,
+    SessionInfo,
+    SummaryRequest,
+    Traits,
+)
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from mcp_compaction.threads import Threads
+from mcp_compaction.wiring import SystemClock
+from tests.strategies import coding_session
+
+Story = Callable[[Compactor, SessionInfo], Awaitable[None]]
+
+
+class Elsewhere:
+    """A counter that refuses to count in the thread it was made in."""
+
+    id = "estimate"
+    precision: Precision = "estimate"
+
+    def __init__(self) -> None:
+        self._loop = threading.get_ident()
+
+    def count(self, text: str) -> int:
+        assert threading.get_ident() != self._loop
+        return estimate(text)
+
+
+class Held(ExtractiveSummarizer):
+    """A summarizer that waits until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        self.was_asked.set()
+        await self.may_go_on.wait()
+        return await super().summarize(request)
+
+
+def play(folder: Path, story: Story) -> None:
+    async def played() -> None:
+        parts = Parts(
+            store=await open_store(folder / "store.db"),
+            summarizer=ExtractiveSummarizer(),
+            counter=Elsewhere(),
+            clock=SystemClock(),
+            policy=Policy(window_tokens=10_000),
+        )
+        compactor = Compactor(parts)
+        try:
+            key, own = SessionKey(project="/p", name="work"), Traits(owns_window=True)
+            info, _ = await compactor.open(key, own)
+            body = {"system": "Be brief.", "messages": coding_session(60, 300)}
+            await compactor.record(info, incoming(body))
+            await story(compactor, info)
+        finally:
+            await compactor.close()
+
+    asyncio.run(played())
+
+
+def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        assert (await compactor.fill(info)).percent > 95
+        await compactor.stats(info)
+        assert isinstance(await compactor.compress(info, Ask(reason="x")), Compaction)
+        await compactor.context(info)
+        assert isinstance(await compactor.page_in(info, "m9"), Compaction)
+        assert isinstance(await compactor.restore(info, "c1", force=True), Compaction)
+
+    play(tmp_path, story)
+
+
+def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
+    async def story() -> None:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def work() -> None:
+            begun.set()
+            assert may_end.wait(60)
+
+        task = asyncio.create_task(Threads().run(work))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert not may_end.is_set()
+        may_end.set()
+
+    asyncio.run(story())
+
+
+def test_a_full_session_is_relieved_once_however_many_ask(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        outcomes = await asyncio.gather(*(compactor.relieve(info) for _ in range(4)))
+        assert sum(isinstance(outcome, Compaction) for outcome in outcomes) == 1
+        assert outcomes.count(None) == 3
+        assert dict((await compactor.stats(info)).events)[SAFETY_NET] == 1
+
+    play(tmp_path, story)
+
+
+def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> None:
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        held = Held()
+        slow = compactor.with_summarizer(lambda _: held)
+        first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
+        await held.was_asked.wait()
+        doing: list[str] = []
+
+        async def progress(what: str) -> None:
+            doing.append(what)
+            held.may_go_on.set()
+
+        second = await compactor.compress(info, Ask(reason="second"), progress)
+        assert isinstance(await first, Compaction)
+        assert doing[0] == "waiting for another compaction of this session"
+        assert second.kind == "refusal"
+        assert "the 60 % a compaction goes down to" in second.text
+
+    play(tmp_path, story)
+
+
+def test_who_waits_too_long_is_told_what_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor_module, "_PATIENCE", 0.0)
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        held = Held()
+        slow = compactor.with_summarizer(lambda _: held)
+        first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
+        await held.was_asked.wait()
+        assert compactor.is_compacting(info)
+        second = await compactor.compress(info, Ask(reason="second", force=True))
+        assert second.kind == "refusal"
+        assert second.text.startswith(
+            "not compressed: another compaction of work has been under way"
+        )
+        assert second.text.endswith("Go on; context_stats tells when it is there.")
+        assert await compactor.relieve(info) == second
+        assert (await compactor.compress(info, Ask(reason="x", dry_run=True))).kind == "projection"
+        held.may_go_on.set()
+        assert isinstance(await first, Compaction)
+        assert not compactor.is_compacting(info)
+
+    play(tmp_path, story)
