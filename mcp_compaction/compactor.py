@@ -19,7 +19,7 @@ from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.paging import show_again, wanted_in, whole_in
-from mcp_compaction.core.log.content import Count, compact_json, whole_text
+from mcp_compaction.core.log.content import compact_json, whole_text
 from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
@@ -28,6 +28,7 @@ from mcp_compaction.core.recall.query import Question, read_query, terms_of
 from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, number_of, parse_refs
 from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.core.wording import kilo
@@ -405,7 +406,7 @@ class Compactor:
         """The tokens of a text."""
         return self._counter.count(text)
 
-    def index_terms(self, session: Session) -> tuple[int, Count]:
+    def index_terms(self, session: Session) -> tuple[int, CountTokens]:
         """How large the index may be, and what counts it."""
         return self._rules(session).index_limit, self._counter.count
 

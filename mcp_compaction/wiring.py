@@ -9,7 +9,7 @@ from functools import partial
 
 from mcp_compaction.compactor import Compactor, Parts
 from mcp_compaction.core.digest.allowance import Limits
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import O200kCounter, best_counter, read_ranks
 from mcp_compaction.errors import SettingsError
@@ -51,7 +51,7 @@ def counter_of(settings: Settings) -> TokenCounter:
             return O200kCounter(ranks)
 
 
-def summarizer_of(settings: Settings, count: Count) -> Summarizer:
+def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:
     """Who writes digests, in the order of the settings; clients are made when first needed."""
     # Only a call to a tool can ask the host's model: server/sampling.py does.
     names = [name for name in settings.summarizers if name not in ("extractive", "sampling")]
@@ -60,7 +60,7 @@ def summarizer_of(settings: Settings, count: Count) -> Summarizer:
     return Chain([(name, partial(_calling, name, settings, count)) for name in names])
 
 
-def _calling(name: str, settings: Settings, count: Count) -> Summarizer:
+def _calling(name: str, settings: Settings, count: CountTokens) -> Summarizer:
     _, backend = backend_of(name, settings, os.environ)
     return CallingSummarizer(backend, terms_of(settings), count)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.log.quotes import Saying
 from mcp_compaction.core.log.spoken_rules import is_known, unpinned_rules
@@ -16,6 +15,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, has_label, is_forged
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.model import (
     Author,
@@ -218,7 +218,7 @@ def check_expiry(expires: datetime | None, now: datetime) -> None:
         raise InputError(f"{expires:%Y-%m-%d %H:%M} is past; pass a moment to come, or none.")
 
 
-def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Count) -> int:
+def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: CountTokens) -> int:
     """The tokens of the pinned block with the newest pin in it, or why there is no room."""
     block = pinned_block(pin for pin in pins if pin.kind != "note")
     tokens = count(block) if block else 0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from math import ceil
 
-from mcp_compaction.model import Calibration, Precision
+from mcp_compaction.model import (
+    Calibration,
+    Precision,
+)
 
 # Close to o200k's own split. Every repeat is bounded, so hostile text stays linear and what the
 # cache holds stays small.
@@ -117,3 +121,6 @@ def _ratio(model: str | None, calibration: Calibration) -> float:
     if calibration.counted <= 0 or calibration.reported <= 0:
         return family_factor(model)
     return min(_MOST, max(_LEAST, calibration.reported / calibration.counted))
+
+
+CountTokens = Callable[[str], int]

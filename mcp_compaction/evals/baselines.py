@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.measures import Line, content_words
 
-Strategy = Callable[[Sequence[Line], float, Count], list[Line]]
+Strategy = Callable[[Sequence[Line], float, CountTokens], list[Line]]
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _NEARLY_FULL = 0.98
@@ -32,17 +32,17 @@ _SMALL_TALK = re.compile(
 )
 
 
-def cost(text: str, count: Count) -> int:
+def cost(text: str, count: CountTokens) -> int:
     """The tokens of a line with its end."""
     return count(text) + 1
 
 
-def keep_last(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def keep_last(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The newest messages that fit."""
     return _until_full(lines[::-1], budget, count)[::-1]
 
 
-def what_s0_had(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def what_s0_had(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The first 100 characters of each assistant message joined to 500, then the newest."""
     heads = [line.text[:_S0_CHARS] for line in lines if line.role == "assistant"]
     summary = Line(role="assistant", text=" ".join(heads)[:_S0_SUMMARY])
@@ -51,12 +51,12 @@ def what_s0_had(lines: Sequence[Line], budget: float, count: Count) -> list[Line
     return [*first, *keep_last(lines, left, count)]
 
 
-def first_characters(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def first_characters(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The first 200 characters of each message, from the oldest on, until it is full."""
     return _until_full([_cut(line, _S1_CHARS) for line in lines], budget, count)
 
 
-def tfidf(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def tfidf(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The sentences with the rarest words for their length."""
     rarity = _rarity(lines)
     scored: list[tuple[float, Line]] = []
@@ -67,7 +67,7 @@ def tfidf(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
     return _best(scored, budget, count)
 
 
-def novelty(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def novelty(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """A greedy cover: each next sentence is worth the rare words that are not yet there."""
     rarity = _rarity(lines)
     units = _sentences(lines)
@@ -97,7 +97,7 @@ def novelty(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
     return [units[n] for n in sorted(chosen)]
 
 
-def at_random(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def at_random(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """Sentences drawn by lot."""
     lot = random.Random(0)
     return _best([(lot.random(), unit) for unit in _sentences(lines)], budget, count)
@@ -115,7 +115,7 @@ BASELINES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-def _until_full(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def _until_full(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     kept: list[Line] = []
     used = 0
     for line in lines:
@@ -126,7 +126,7 @@ def _until_full(lines: Sequence[Line], budget: float, count: Count) -> list[Line
     return kept
 
 
-def _best(scored: Sequence[tuple[float, Line]], budget: float, count: Count) -> list[Line]:
+def _best(scored: Sequence[tuple[float, Line]], budget: float, count: CountTokens) -> list[Line]:
     """What scores highest and still fits, in its old order."""
     chosen: list[int] = []
     used = 0

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.baselines import Strategy, cost
 from mcp_compaction.evals.measures import Line
 
@@ -27,7 +27,7 @@ def langchain_strategy() -> Strategy | None:
     return _summarized if find_spec("langchain") else None
 
 
-def _summarized(lines: Sequence[Line], budget: float, count: Count) -> list[Line]:
+def _summarized(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     middleware = import_module("langchain.agents.middleware")
     messages = import_module("langchain_core.messages")
     kept = int(budget * _KEPT)
@@ -46,11 +46,11 @@ def _summarized(lines: Sequence[Line], budget: float, count: Count) -> list[Line
     return [Line(role=_role(one), text=_text(one)) for one in left]
 
 
-def _tokens(count: Count, said: Sequence[Any]) -> int:
+def _tokens(count: CountTokens, said: Sequence[Any]) -> int:
     return sum(cost(_text(one), count) for one in said)
 
 
-def _echo(most_tokens: int, count: Count) -> Any:
+def _echo(most_tokens: int, count: CountTokens) -> Any:
     models = import_module("langchain_core.language_models.chat_models")
 
     def answer(_: object, prompt: Sequence[Any], *_more: object, **_options: object) -> str:
@@ -61,7 +61,7 @@ def _echo(most_tokens: int, count: Count) -> Any:
     return type("Echo", (models.SimpleChatModel,), body)()
 
 
-def _cut(text: str, most_tokens: int, count: Count) -> str:
+def _cut(text: str, most_tokens: int, count: CountTokens) -> str:
     """As much of a text, from its start, as a model's answer may hold."""
     low, high = 0, len(text)
     while low < high:

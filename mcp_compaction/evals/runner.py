@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.baselines import Strategy, cost
 from mcp_compaction.evals.corpora import Case
@@ -34,7 +34,7 @@ class Bench:
     """What stays the same throughout an evaluation."""
 
     counter: TokenCounter  # the product's
-    count: Count  # the same, remembering what it counted
+    count: CountTokens  # the same, remembering what it counted
     baselines: Mapping[str, Strategy]
     percents: tuple[int, ...] = PERCENTS
     tell: Tell = lambda _: None
@@ -80,7 +80,7 @@ async def measure_case(case: Case, bench: Bench) -> Measured:
     return Measured(tuple(scores), tuple(costs), tuple(_detection(case, noticed)))
 
 
-def tokens_of(lines: Sequence[Line], count: Count) -> int:
+def tokens_of(lines: Sequence[Line], count: CountTokens) -> int:
     """The tokens of a session: what every budget is a share of."""
     return sum(cost(line.text, count) for line in lines)
 
@@ -90,7 +90,9 @@ def context_of(lines: Sequence[Line]) -> Context:
     return Context(tuple(part for line in lines for part in line.text.splitlines()))
 
 
-def _baseline(strategy: Strategy, lines: Sequence[Line], budget: float, count: Count) -> Shown:
+def _baseline(
+    strategy: Strategy, lines: Sequence[Line], budget: float, count: CountTokens
+) -> Shown:
     began = time.perf_counter()
     kept = strategy(lines, budget, count)
     seconds = time.perf_counter() - began

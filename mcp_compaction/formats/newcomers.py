@@ -6,10 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from mcp_compaction.core.log.content import Count, compact_json, tokens_of
+from mcp_compaction.core.log.content import compact_json, tokens_of
 from mcp_compaction.core.log.passages import passages
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.secrets import Redacted, redact
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.formats.arrival import IncomingMessage
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object
@@ -18,7 +19,7 @@ from mcp_compaction.model import NewMessage, Sections
 from mcp_compaction.ports import Recorded
 
 
-def newcomer(message: IncomingMessage, count: Count, mask: bool) -> NewMessage:
+def newcomer(message: IncomingMessage, count: CountTokens, mask: bool) -> NewMessage:
     """One message ready to be appended; its raw text is what will be kept, byte for byte."""
     kept = redact(message.raw) if mask else Redacted(text=message.raw, counts={})
     raw = kept.text
@@ -51,7 +52,7 @@ def masked_sections(sections: Sections) -> Sections:
     return Sections.model_validate(json.loads(redact(sections.model_dump_json()).text))
 
 
-def section_tokens(sections: Sections, policy: Policy, count: Count) -> tuple[int, int]:
+def section_tokens(sections: Sections, policy: Policy, count: CountTokens) -> tuple[int, int]:
     """The tokens of system, tools and task together, and of the memory."""
     system = sections.system
     words = system if isinstance(system, str) else compact_json(system) if system else ""

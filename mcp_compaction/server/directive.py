@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.render import index_shown
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
@@ -24,7 +24,7 @@ from mcp_compaction.model import (
 
 
 def directive(
-    session: Session, receipt: Receipt, preserve_markers: bool, limit: int, count: Count
+    session: Session, receipt: Receipt, preserve_markers: bool, limit: int, count: CountTokens
 ) -> JsonObject:
     """The `_meta` of a compaction; `session` is the session as it is now, after it."""
     view = session.view

@@ -32,7 +32,7 @@ from mcp_compaction.core.digest.prompt import (
     prompts_for,
     read_answer,
 )
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Ask, Draft, ModelCall, SessionInfo, SummaryRequest
 from mcp_compaction.ports import Summarizer
@@ -55,7 +55,7 @@ class HostModel:
 
     prompt: Prompt
     window: int
-    count: Count
+    count: CountTokens
     answer: CreateMessageResult | None = None
     failed: str = ""
     seconds: float = 0.0

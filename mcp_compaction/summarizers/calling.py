@@ -19,9 +19,8 @@ from mcp_compaction.core.digest.prompt import (
     prompts_for,
     read_answer,
 )
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.core.tokens import family_factor, precision_of
+from mcp_compaction.core.tokens import CountTokens, family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value
 from mcp_compaction.summarizers.price import Price
@@ -117,7 +116,7 @@ class Fuse:
             )
 
     def note(self, reason: str, now: float) -> None:
-        """Count a failure; no reason: it went well."""
+        """CountTokens a failure; no reason: it went well."""
         self.failures = self.failures + 1 if reason else 0
         self.last = reason
         if self.failures >= _FAILURES_TO_BLOW:
@@ -141,7 +140,9 @@ class _Summary:
 class CallingSummarizer:
     """Asks a model for each part of a span; what fails is said in words and accounted for."""
 
-    def __init__(self, backend: Backend, terms: Terms, count: Count, clock: Time | None = None):
+    def __init__(
+        self, backend: Backend, terms: Terms, count: CountTokens, clock: Time | None = None
+    ):
         self._backend = backend
         self._terms = terms
         self._count = count

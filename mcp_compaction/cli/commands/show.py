@@ -18,8 +18,8 @@ from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import columns, counted, extent, ranges
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
 from mcp_compaction.core.window.render import entries, index_shown, pins_shown
 from mcp_compaction.core.wording import kilo
@@ -50,7 +50,7 @@ class Sizes:
 
     fill: Fill
     overhead: int
-    count: Count
+    count: CountTokens
 
     def __call__(self, tokens: Iterable[int]) -> str:
         """What messages or digests of these sizes take together."""

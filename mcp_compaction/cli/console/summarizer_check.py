@@ -12,7 +12,7 @@ from mcp_compaction.cli.console.waiting import Tell
 from mcp_compaction.core.digest.check.draft import check_draft
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Message, SummaryRequest, Text, Value
 from mcp_compaction.settings import Settings
@@ -92,7 +92,7 @@ class Subject:
 
     backend: Backend
     terms: Terms
-    count: Count
+    count: CountTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class _Reading:
 
 
 async def check_summarizers(
-    settings: Settings, environ: Mapping[str, str], count: Count, tell: Tell
+    settings: Settings, environ: Mapping[str, str], count: CountTokens, tell: Tell
 ) -> tuple[Checkup, ...]:
     """A checkup of every summarizer that calls an endpoint, in the order they are asked."""
     names = [name for name in settings.summarizers if name in ("anthropic", "openai")]
@@ -188,7 +188,7 @@ async def _with_digest(found: Checkup, subject: Subject) -> Checkup:
     )
 
 
-def _request(count: Count) -> SummaryRequest:
+def _request(count: CountTokens) -> SummaryRequest:
     messages = tuple(
         Message(
             seq=seq,
@@ -281,7 +281,7 @@ async def _asked(subject: Subject, prompt: Prompt) -> Answer:
         raise CallFailed(reason) from None
 
 
-def _haystack(size: int, count: Count) -> Prompt:
+def _haystack(size: int, count: CountTokens) -> Prompt:
     """A log of that many tokens in which five lines, from its start to its end, name a code."""
     per_line = count(_line(10_000)) + 1
     lines = [_line(10_000 + n) for n in range(max(10, (size - count(_QUESTION)) // per_line))]

@@ -9,15 +9,15 @@ from mcp_compaction.core.compaction.blocks import (
     Block,
     DigestBlock,
     MergeBlock,
-    Sheet,
     SpanBlock,
     StepBlock,
+    WindowPlan,
 )
 from mcp_compaction.model import Digest, Digested, Entry, Session, View
 
 
 def apply(
-    session: Session, sheet: Sheet, digests: Mapping[int, Digest], memory_in: int | None
+    session: Session, sheet: WindowPlan, digests: Mapping[int, Digest], memory_in: int | None
 ) -> Session:
     """The session seen through its next view; `digests` are the new ones, by block."""
     body: list[Entry] = []

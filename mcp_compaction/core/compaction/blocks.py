@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.log.content import Count, shown_parts, tokens_of
+from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.steps import count_head, steps
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.render import entries
 from mcp_compaction.model import (
     Cut,
@@ -75,7 +76,7 @@ class MergeBlock(Value):
 Block = StepBlock | DigestBlock | SpanBlock | MergeBlock
 
 
-class Sheet(Value):
+class WindowPlan(Value):
     """The window as a plan sees it."""
 
     head: tuple[MessageEntry, ...]
@@ -100,7 +101,7 @@ class Sheet(Value):
         """Whether a digest is planned, so that the projection is only an upper bound."""
         return any(isinstance(block, SpanBlock | MergeBlock) for block in self.blocks)
 
-    def after(self, rung: str, **changes: object) -> Sheet:
+    def after(self, rung: str, **changes: object) -> WindowPlan:
         """The sheet with a rung's work done, and what it freed noted."""
         changed = self.model_copy(update=changes)
         freed = self.tokens - changed.tokens
@@ -109,14 +110,14 @@ class Sheet(Value):
         return changed.model_copy(update={"freed": (*self.freed, (rung, freed))})
 
 
-def draw(
+def blocks_of(
     session: Session,
     policy: Policy,
     fixed: int,
     index: int,
-    count: Count,
+    count: CountTokens,
     tail_most: int | None = None,
-) -> Sheet:
+) -> WindowPlan:
     """The sheet of a session: its view cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
     trimmed = {e.seq: e for e in (*head, *rest) if isinstance(e, Trimmed)}
@@ -134,7 +135,7 @@ def draw(
         else:
             run.append(messages[entry.seq])
     blocks += _step_blocks(run, size)
-    return Sheet(
+    return WindowPlan(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
@@ -145,7 +146,7 @@ def draw(
     )
 
 
-def trim(block: StepBlock, cuts: dict[int, list[Cut]], count: Count) -> StepBlock:
+def trim(block: StepBlock, cuts: dict[int, list[Cut]], count: CountTokens) -> StepBlock:
     """A step with some parts of its messages shown shorter; unchanged where that saves nothing."""
     shown: list[MessageEntry] = []
     saved = 0
@@ -165,7 +166,7 @@ def cuts_of(entry: MessageEntry) -> tuple[Cut, ...]:
 
 
 def trim_entry(
-    message: Message, entry: MessageEntry, new: Sequence[Cut], count: Count
+    message: Message, entry: MessageEntry, new: Sequence[Cut], count: CountTokens
 ) -> MessageEntry:
     """A message with some more parts shown shorter; unchanged where that saves nothing."""
     by_part = {cut.part: cut for cut in (*cuts_of(entry), *new)}
@@ -216,7 +217,7 @@ def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
     ]
 
 
-def _digest_block(digest: Digest, thin: bool, policy: Policy, count: Count) -> DigestBlock:
+def _digest_block(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
     tokens = count(render_digest(digest, True)) if thin else digest.tokens
     return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
 

@@ -29,10 +29,10 @@ from mcp_compaction.core.compaction.verify import (
 )
 from mcp_compaction.core.digest.check.draft import (
     check_draft,
-    clean_draft,
     is_planted,
     known_beside,
     rules_in_force,
+    strip_unsupported,
 )
 from mcp_compaction.core.digest.extract import (
     extract,
@@ -56,11 +56,11 @@ from mcp_compaction.core.digest.text import (
 )
 from mcp_compaction.core.excerpts.choose import of_digests, promote
 from mcp_compaction.core.excerpts.paging import wanted_in
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.identifiers import Finding, findings, index
 from mcp_compaction.core.log.tasks.closing import unfinished
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens, measure
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
@@ -113,7 +113,7 @@ class _Terms:
     ask: Ask
     now: datetime
     fill: Fill
-    count: Count
+    count: CountTokens
     messages: tuple[Message, ...]  # all that the window showed before
     found: dict[int, tuple[Finding, ...]]  # their identifiers
     plan: str  # the ref of the plan that stands
@@ -137,7 +137,7 @@ def flow(
     policy: Policy,
     ask: Ask,
     now: datetime,
-    count: Count,
+    count: CountTokens,
     precision: Precision = "exact",
 ) -> Flow:
     """Plan, ask for drafts, check, patch; the caller saves what is returned."""
@@ -271,7 +271,7 @@ def _believed(draft: Draft, request: SummaryRequest, session: Session, terms: _T
     rules = rules_in_force(session)
     # Our own lines are true to the span, but a tool's output may have planted what they quote.
     own = draft if draft.author == "extractive" else extract(request)
-    cleaned = clean_draft(own, request, rules)
+    cleaned = strip_unsupported(own, request, rules)
     floor = cleaned.draft or Draft(author="extractive")
     if draft.author == "extractive":
         return _Believed(floor, floor, cleaned.notes)
@@ -313,13 +313,17 @@ def _draft(request: SummaryRequest) -> Generator[Request, Answer, Draft]:
     return answer
 
 
-def _plainly(request: SummaryRequest, believed: _Believed, number: int, count: Count) -> Digest:
+def _plainly(
+    request: SummaryRequest, believed: _Believed, number: int, count: CountTokens
+) -> Digest:
     """The digest without a model's prose; an agent's own is completed by what must be kept."""
     draft = believed.draft if believed.draft.author in _NO_MODEL else believed.floor
     return _framed(request, draft, number, count)
 
 
-def _dressed(request: SummaryRequest, believed: _Believed, digest: Digest, count: Count) -> Digest:
+def _dressed(
+    request: SummaryRequest, believed: _Believed, digest: Digest, count: CountTokens
+) -> Digest:
     """The same digest with a model's prose laid onto it."""
     room = max(request.max_tokens - digest.tokens, request.max_tokens // _PROSE_SHARE)
     return with_prose(digest, believed.draft, room, count)
@@ -343,7 +347,7 @@ def _added(request: SummaryRequest, draft: Draft) -> tuple[str, ...]:
     return (f"your digest did not name {' and '.join(found)}: added",) if found else ()
 
 
-def _framed(request: SummaryRequest, draft: Draft, number: int, count: Count) -> Digest:
+def _framed(request: SummaryRequest, draft: Draft, number: int, count: CountTokens) -> Digest:
     """A draft made whole: what must be kept is put in word for word, and all of it fits."""
     times = [m.at for m in request.messages if m.at is not None]
     digest = Digest(
@@ -563,7 +567,9 @@ def _compaction(
     )
 
 
-def _digest_alone(session: Session, ask: Ask, now: datetime, fill: Fill, count: Count) -> Outcome:
+def _digest_alone(
+    session: Session, ask: Ask, now: datetime, fill: Fill, count: CountTokens
+) -> Outcome:
     """An agent's own digest that stands for nothing recorded: kept, and marked as not checked."""
     draft = parse_digest(ask.digest or "", "agent")
     found: dict[SectionName, list[Item]] = {}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import Sheet, StepBlock, draw
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, blocks_of
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, Session
 
 
 def gate(
-    session: Session, policy: Policy, ask: Ask, fill: Fill, count: Count
+    session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens
 ) -> Refusal | NothingToDo | None:
     """None where it is worth planning; over the trigger it always is."""
     if ask.force:
@@ -32,7 +32,7 @@ def gate(
     )
 
 
-def held_by(sheet: Sheet, fill: Fill) -> str:
+def held_by(sheet: WindowPlan, fill: Fill) -> str:
     """What a window is held by, each with its tokens."""
     system = _system(fill)
     tokens = {
@@ -54,15 +54,15 @@ def _system(fill: Fill) -> int:
     return parts["system and tools"] + parts["memory"] + parts["unseen"]
 
 
-def _steps(sheet: Sheet, *, are_recent: bool) -> int:
+def _steps(sheet: WindowPlan, *, are_recent: bool) -> int:
     blocks = (block for block in sheet.blocks if isinstance(block, StepBlock))
     return sum(block.tokens for block in blocks if (block.guard is not None) == are_recent)
 
 
-def _held(session: Session, policy: Policy, fill: Fill, count: Count) -> str:
+def _held(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> str:
     parts = dict(fill.parts)
     fixed = _system(fill) + parts["pinned"]
-    sheet = draw(session, in_counted_tokens(policy, fill), fixed, parts["index"], count)
+    sheet = blocks_of(session, in_counted_tokens(policy, fill), fixed, parts["index"], count)
     return held_by(sheet.model_copy(update={"promoted": parts["promoted"]}), fill)
 
 
@@ -77,7 +77,7 @@ def _met(fill: Fill, target: float) -> NothingToDo:
     )
 
 
-def _few(session: Session, policy: Policy, fill: Fill, count: Count) -> Refusal | None:
+def _few(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> Refusal | None:
     number = len(session.messages)
     if number >= policy.min_messages_to_compact or fill.percent >= policy.trigger_percent:
         return None
@@ -88,7 +88,9 @@ def _few(session: Session, policy: Policy, fill: Fill, count: Count) -> Refusal 
     )
 
 
-def _below_release(session: Session, policy: Policy, fill: Fill, count: Count) -> Refusal | None:
+def _below_release(
+    session: Session, policy: Policy, fill: Fill, count: CountTokens
+) -> Refusal | None:
     if fill.percent > policy.release_percent:
         return None
     worth = min(policy.release_percent + policy.min_gain_percent, policy.trigger_percent)
@@ -116,7 +118,7 @@ def _prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo | Non
     )
 
 
-def _too_soon(session: Session, policy: Policy, fill: Fill, count: Count) -> Refusal | None:
+def _too_soon(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> Refusal | None:
     """The cool-down, and the stop where the last compaction could not reach the same goal."""
     last = _last_compaction(session)
     if last is None or last.target is None or last.target > policy.release_tokens:

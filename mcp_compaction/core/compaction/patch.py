@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_compaction.core.compaction.verify import Findings
 from mcp_compaction.core.digest.text import as_sections, join, sized
-from mcp_compaction.core.log.content import Count, shown_parts, tokens_of
+from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Digest,
     Digested,
@@ -44,7 +45,7 @@ def lines_of_findings(
     return lines
 
 
-def put_back(session: Session, new: Collection[int], lines: Lines, count: Count) -> Session:
+def put_back(session: Session, new: Collection[int], lines: Lines, count: CountTokens) -> Session:
     """The session with each line in view: in the new digest of its span, in the preview of its
     message, or with its message shown whole."""
     messages = {message.seq: message for message in session.messages}
@@ -69,7 +70,7 @@ def put_back(session: Session, new: Collection[int], lines: Lines, count: Count)
     )
 
 
-def _with_lines(digest: Digest, lines: Lines, count: Count) -> Digest:
+def _with_lines(digest: Digest, lines: Lines, count: CountTokens) -> Digest:
     added: dict[SectionName, list[Item]] = {}
     for seq, said in lines.items():
         if digest.first <= seq <= digest.last:
@@ -83,7 +84,7 @@ def _with_lines(digest: Digest, lines: Lines, count: Count) -> Digest:
 
 
 def _with_said(
-    message: Message, entry: MessageEntry, said: Sequence[Line], count: Count
+    message: Message, entry: MessageEntry, said: Sequence[Line], count: CountTokens
 ) -> MessageEntry:
     """A message whose previews end with these lines; whole where no preview can show them."""
     # An identifier says little without the words around it.

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from mcp_compaction.core.compaction.blocks import (
     DigestBlock,
     Guard,
-    Sheet,
     StepBlock,
-    draw,
+    WindowPlan,
+    blocks_of,
     guarded,
 )
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Ask, Session, Value
@@ -44,7 +44,7 @@ _DIGESTS_ON = tuple(rung for rung in LADDER if rung.before != "digests")
 class Plan(Value):
     """The sheet as it shall become, and what it was made for; all in counted tokens."""
 
-    sheet: Sheet
+    sheet: WindowPlan
     before: int
     goal: int | None  # None: only the span that was asked for
     is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
@@ -56,7 +56,7 @@ class Plan(Value):
         return not self.sheet.freed
 
 
-def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Count) -> Plan:
+def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens) -> Plan:
     """The edits that reach the goal, gentlest first; the policy's window is in counted tokens."""
     pinned = pinned_block(session.pins)
     parts = dict(fill.parts)
@@ -65,7 +65,7 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
     wanted = policy.release_percent if ask.target_percent is None else ask.target_percent
     goal = policy.share(wanted)
     tail_most = None if ask.target_percent is None else goal * _TAIL_SHARE // 100
-    sheet = draw(session, policy, fixed, parts["index"], count, tail_most)
+    sheet = blocks_of(session, policy, fixed, parts["index"], count, tail_most)
     index_most = None if ask.target_percent is None else goal * _INDEX_SHARE // 100
     sheet = sheet.model_copy(update={"promoted": parts["promoted"], "index_most": index_most})
     if ask.span is not None:
@@ -116,7 +116,7 @@ def shortfall(plan: Plan, after: int, fill: Fill) -> str | None:
     return text
 
 
-def fixed_by(sheet: Sheet, fill: Fill) -> tuple[bool, bool]:
+def fixed_by(sheet: WindowPlan, fill: Fill) -> tuple[bool, bool]:
     """Whether sections take a part of what is fixed, and whether pins do."""
     parts = dict(fill.parts)
     own = parts["system and tools"] + parts["unseen"]
@@ -125,7 +125,7 @@ def fixed_by(sheet: Sheet, fill: Fill) -> tuple[bool, bool]:
     return any(sizes), sheet.fixed not in sizes
 
 
-def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def _make_room(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest of it is for passages."""
     if goal * _FAR > sheet.tokens:  # else no preview is small enough, and digests do it all
         sheet = _climb(sheet, _BEFORE_DIGESTS, goal, policy, count)
@@ -139,7 +139,9 @@ def _make_room(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     return _climb(sheet, _DIGESTS_ON, goal, tight, count)
 
 
-def _climb(sheet: Sheet, rungs: Sequence[Rung], goal: int, policy: Policy, count: Count) -> Sheet:
+def _climb(
+    sheet: WindowPlan, rungs: Sequence[Rung], goal: int, policy: Policy, count: CountTokens
+) -> WindowPlan:
     for rung in rungs:
         # A planned digest is only bounded from above: what more is needed is seen when it stands.
         if sheet.tokens <= goal or sheet.has_new_digests:
@@ -148,7 +150,7 @@ def _climb(sheet: Sheet, rungs: Sequence[Rung], goal: int, policy: Policy, count
     return sheet
 
 
-def _oldest_share(sheet: Sheet, session: Session) -> list[int]:
+def _oldest_share(sheet: WindowPlan, session: Session) -> list[int]:
     """The steps outside the tail; taken once of what was said, or a share would be taken of the
     rest, and again of what is left then."""
     if all(message.seq <= session.view.upto for message in session.messages):
@@ -156,7 +158,7 @@ def _oldest_share(sheet: Sheet, session: Session) -> list[int]:
     return [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
 
 
-def _free(sheet: Sheet, policy: Policy) -> set[int]:
+def _free(sheet: WindowPlan, policy: Policy) -> set[int]:
     """The steps outside the tail, also of the tail that is left when they are gone."""
     free: set[int] = set()
     while True:
@@ -172,7 +174,7 @@ def _free(sheet: Sheet, policy: Policy) -> set[int]:
         free |= more
 
 
-def _inside(sheet: Sheet, first: int, last: int) -> list[int]:
+def _inside(sheet: WindowPlan, first: int, last: int) -> list[int]:
     never: tuple[Guard, ...] = ("open", "request")
     return [
         number

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.text import ASKED, TOLD, Sections, as_sections
+from mcp_compaction.core.digest.text import ASKED, TOLD, DigestSections, as_sections
 from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.log.decisions import decided, newest_first, settle
 from mcp_compaction.core.log.failures import causes, ending, is_failure
@@ -58,7 +58,7 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
     ]
 
 
-def must_keep(messages: Sequence[Message], plan: str) -> Sections:
+def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
     """What every digest of these messages has to hold: the user's rules, what users said is
     still to be done, and the open tasks if the plan that stands is among them."""
     rules = stated_rules(messages)
@@ -72,7 +72,7 @@ def _still_open(ledger: TaskList, plan: str) -> Iterable[Item]:
             yield Item(text=f"{_named(entry.task)}{_state(entry.task)}", refs=(entry.ref,))
 
 
-def remembered(memory: str | None) -> Sections:
+def remembered(memory: str | None) -> DigestSections:
     """The lines of a memory, which is shown nowhere else once it is folded into a digest."""
     lines = [
         Item(text=line, provenance="verbatim", must_stay=True)

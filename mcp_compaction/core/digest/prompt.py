@@ -16,10 +16,11 @@ from typing import cast
 
 from mcp_compaction.core.digest.check.draft import is_excuse
 from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
-from mcp_compaction.core.log.content import Count, text_of
+from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     OWN_AUTHORS,
     SECTION_NAMES,
@@ -89,7 +90,7 @@ class Unusable(Value):
     reason: str
 
 
-def prompts_for(request: SummaryRequest, window: int, count: Count) -> tuple[Prompt, ...]:
+def prompts_for(request: SummaryRequest, window: int, count: CountTokens) -> tuple[Prompt, ...]:
     """The prompts that together show the whole span, each with its answer inside the window.
 
     There are none where the window is too small for any of it.
@@ -113,7 +114,7 @@ def answer_room(limit: int) -> int:
     return 2 * limit
 
 
-def merge_parts(drafts: Sequence[Draft], limit: int, count: Count) -> Draft:
+def merge_parts(drafts: Sequence[Draft], limit: int, count: CountTokens) -> Draft:
     """One draft for the parts of a span, by section: each part's best first, the newest leading."""
     newest_first = list(reversed(drafts))
     found: dict[SectionName, list[Item]] = {}
@@ -136,7 +137,7 @@ def _nothing_must_stay(_: SectionName, __: Item) -> bool:
 
 
 def _prompt(
-    request: SummaryRequest, span: str, part: tuple[int, int], window: int, count: Count
+    request: SummaryRequest, span: str, part: tuple[int, int], window: int, count: CountTokens
 ) -> Prompt:
     number, parts = part
     limit = request.max_tokens
@@ -155,7 +156,7 @@ def _prompt(
     return Prompt(system=system, user=user, limit=limit, tokens=count(system) + count(user))
 
 
-def _beside(request: SummaryRequest, room: int, count: Count) -> Iterator[str]:
+def _beside(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
     """What stands before the span: the focus, what a first draft left out, what is kept anyway."""
     if request.focus:
         yield from _bounded("FOCUS: what matters most now", [request.focus], room, count)
@@ -166,7 +167,7 @@ def _beside(request: SummaryRequest, room: int, count: Count) -> Iterator[str]:
         yield from _bounded("MUST KEEP", kept, room, count)
 
 
-def _bounded(title: str, lines: Iterable[str], room: int, count: Count) -> Iterator[str]:
+def _bounded(title: str, lines: Iterable[str], room: int, count: CountTokens) -> Iterator[str]:
     """Lines under a title while they fit; what does not fit is counted, not hidden."""
     yield title
     left = room
@@ -206,7 +207,7 @@ def _part(part: Part) -> str:
 # Cutting
 
 
-def _packed(messages: Sequence[Message], room: int, count: Count) -> Iterator[str]:
+def _packed(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
     """Texts that fill the room one after another, cut where steps meet if at all possible."""
     held: list[str] = []
     used = 0
@@ -220,7 +221,7 @@ def _packed(messages: Sequence[Message], room: int, count: Count) -> Iterator[st
     yield "\n\n".join(held)
 
 
-def _pieces(messages: Sequence[Message], room: int, count: Count) -> Iterator[str]:
+def _pieces(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
     for step in steps(messages):
         together = "\n\n".join(_told(step.messages))
         if count(together) + 2 <= room:
@@ -230,7 +231,7 @@ def _pieces(messages: Sequence[Message], room: int, count: Count) -> Iterator[st
             yield from _halved(message, room, count)
 
 
-def _halved(message: Message, room: int, count: Count) -> Iterator[str]:
+def _halved(message: Message, room: int, count: CountTokens) -> Iterator[str]:
     """One message, whole or in numbered pieces that together are all of it."""
     head = f"[{message.ref} {message.role}, piece 9999 of 9999]\n"
     texts = list(_split(_said(message), room - count(head) - 2, count))
@@ -239,7 +240,7 @@ def _halved(message: Message, room: int, count: Count) -> Iterator[str]:
         yield f"[{message.ref} {message.role}{piece}]\n{text}"
 
 
-def _split(text: str, room: int, count: Count) -> Iterator[str]:
+def _split(text: str, room: int, count: CountTokens) -> Iterator[str]:
     if len(text) < 2 or count(text) <= room:
         yield text
         return
@@ -288,7 +289,7 @@ _BRACKETED = re.compile(r"\[((?:[mdp]\d+)(?:(?:, ?|\.\.)[mdp]?\d+)*)\][.]?\s*$")
 _NOTHING = re.compile(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$", re.I)
 
 
-def read_answer(text: str, author: str, limit: int, count: Count) -> Draft | Unusable:
+def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft | Unusable:
     """The lines of an answer by section; what stands before the first heading is not taken in."""
     author = author_name(author)
     said = _THOUGHT.sub("", text).strip()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.decisions import newest_first, settle
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     SECTION_NAMES,
     Digest,
@@ -19,7 +19,7 @@ from mcp_compaction.model import (
 )
 
 ASKED, TOLD = "asked: ", "asked, the agent says: "  # a request as a line of a digest
-Sections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
+DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 
 # What must stay whatever the size, then the rest, what is missed most first.
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
@@ -106,17 +106,17 @@ def parse_digest(text: str, author: str) -> Draft:
     return Draft(author=author, sections=as_sections(found))
 
 
-def as_sections(found: dict[SectionName, list[Item]]) -> Sections:
+def as_sections(found: dict[SectionName, list[Item]]) -> DigestSections:
     """Items by section, in the order sections are shown, without empty ones."""
     return tuple((name, tuple(found[name])) for name in SECTION_NAMES if found.get(name))
 
 
 def fit(
-    sections: Sections,
+    sections: DigestSections,
     limit: int,
-    count: Count,
+    count: CountTokens,
     stays: Callable[[SectionName, Item], bool] = must_stay,
-) -> Sections:
+) -> DigestSections:
     """As many items as a limit holds, the most missed first; what must stay always stays."""
     by_name = dict(sections)
     kept: dict[SectionName, list[Item]] = {}
@@ -145,7 +145,7 @@ def fit(
     return as_sections(kept)
 
 
-def join(first: Sections, second: Sections) -> Sections:
+def join(first: DigestSections, second: DigestSections) -> DigestSections:
     """Both by section, each thing said once: where it must stay, if it must stay anywhere."""
     found: dict[SectionName, list[Item]] = {}
     seen: set[str] = set()
@@ -157,7 +157,7 @@ def join(first: Sections, second: Sections) -> Sections:
     return as_sections(found)
 
 
-def with_prose(digest: Digest, draft: Draft, room: int, count: Count) -> Digest:
+def with_prose(digest: Digest, draft: Draft, room: int, count: CountTokens) -> Digest:
     """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
     said = {fold(item.text) for _, items in digest.sections for item in items}
     new: dict[SectionName, list[Item]] = {}
@@ -184,9 +184,9 @@ def _nothing_stays(_: SectionName, __: Item) -> bool:
     return False
 
 
-def merge(digests: Sequence[Digest], number: int, limit: int, count: Count) -> Digest:
+def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens) -> Digest:
     """One digest for several: sections joined, nothing reworded, the newest kept first."""
-    sections: Sections = ()
+    sections: DigestSections = ()
     for digest in reversed(digests):
         sections = join(sections, digest.sections)
     decided = _settled(digests, dict(sections).get("DECISIONS", ()))
@@ -264,16 +264,16 @@ def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
     return tuple(merged[key] for key in newest_first)
 
 
-def sized(digest: Digest, count: Count) -> Digest:
+def sized(digest: Digest, count: CountTokens) -> Digest:
     """The digest with its own tokens counted."""
     return digest.model_copy(update={"tokens": count(render_digest(digest))})
 
 
-def _cost(item: Item, count: Count) -> int:
+def _cost(item: Item, count: CountTokens) -> int:
     return count("\n" + render_item(item))
 
 
-def _heading_cost(name: SectionName, count: Count) -> int:
+def _heading_cost(name: SectionName, count: CountTokens) -> int:
     return count("\n" + name)
 
 

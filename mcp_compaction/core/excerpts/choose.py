@@ -15,11 +15,11 @@ from mcp_compaction.core.digest.text import ASKED, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, pieces
 from mcp_compaction.core.excerpts.render import LABEL, promoted_block
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.decisions import settle
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionName
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
@@ -80,7 +80,7 @@ def promote(
     earlier: Sequence[Promoted],
     shown: str,
     room: int,
-    count: Count,
+    count: CountTokens,
     markers: int | None = None,
 ) -> tuple[Promoted, ...]:
     """The best pieces of what left the window, and of those kept before, that the room holds.
@@ -163,7 +163,7 @@ def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
     return sorted((p for p in found if p.by in by), key=lambda p: (p.seq, p.place))
 
 
-def _unsure(found: Sequence[Piece], room: int, count: Count) -> tuple[list[Piece], int]:
+def _unsure(found: Sequence[Piece], room: int, count: CountTokens) -> tuple[list[Piece], int]:
     """What was doubted most, whole; of what the room forbids, only the phrases are named.
 
     With what it costs, as for the newest.
@@ -188,7 +188,7 @@ def _overtaken(found: Iterable[Piece]) -> set[int]:
     return {id(piece) for piece, item in zip(made, settled, strict=True) if item.superseded}
 
 
-def _newest(found: Sequence[Piece], room: int, count: Count) -> tuple[list[Piece], int]:
+def _newest(found: Sequence[Piece], room: int, count: CountTokens) -> tuple[list[Piece], int]:
     """The newest that fit, and what they cost."""
     chosen: list[Piece] = []
     left = room
@@ -204,7 +204,7 @@ def _is_harmless(piece: Piece) -> bool:
     return piece.by == "user" or not is_planted(piece.text)
 
 
-def _fitting(chosen: list[Piece], room: int, count: Count) -> list[Piece]:
+def _fitting(chosen: list[Piece], room: int, count: CountTokens) -> list[Piece]:
     """Tokens of joined pieces are not quite their sum: the last chosen give way."""
     while chosen and (over := count(promoted_block(_in_order(chosen))) - room) > 0:
         while chosen and over > 0:
@@ -212,7 +212,7 @@ def _fitting(chosen: list[Piece], room: int, count: Count) -> list[Piece]:
     return chosen
 
 
-def _grown(chosen: Sequence[Piece], room: int, count: Count) -> list[Piece]:
+def _grown(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
     """The pieces with the ends they were stripped of, where all are in and room is left."""
     if not any(piece.whole for piece in chosen):
         return list(chosen)
@@ -227,11 +227,13 @@ def _grown(chosen: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     return [grown.get(number, piece) for number, piece in enumerate(chosen)]
 
 
-def _cost(piece: Piece, count: Count) -> int:
+def _cost(piece: Piece, count: CountTokens) -> int:
     return count(piece.text) + _REF_TOKENS
 
 
-def _cover(found: Sequence[Piece], covered: Counter[str], room: int, count: Count) -> list[Piece]:
+def _cover(
+    found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
+) -> list[Piece]:
     choices = [_choice(piece) for piece in found]
     rarity = _rarity(choices)
     gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.excerpts.render import promoted_block
-from mcp_compaction.core.log.content import Count, whole_text
+from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Kept, Message, Promoted, Session, Trimmed, View
 
 
@@ -46,7 +47,7 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
 
 
 def keep_wanted(
-    promoted: Iterable[Promoted], room: int, count: Count
+    promoted: Iterable[Promoted], room: int, count: CountTokens
 ) -> tuple[tuple[Promoted, ...], int]:
     """The newest messages asked for that the room holds, and what they cost."""
     kept: tuple[Promoted, ...] = ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Cut,
     JsonObject,
@@ -20,8 +21,6 @@ from mcp_compaction.model import (
     ToolCall,
     ToolResult,
 )
-
-Count = Callable[[str], int]
 
 _DIGITS = re.compile(r"\d+")
 _MOST_OF_A_SERIES = 3
@@ -62,13 +61,13 @@ def words_of(part: Part) -> str:
     return text_of(part)
 
 
-def part_tokens(part: Part, count: Count) -> int:
+def part_tokens(part: Part, count: CountTokens) -> int:
     """The tokens of one part."""
     media = isinstance(part, Media) or (isinstance(part, ToolResult) and part.has_media)
     return count(text_of(part)) + (MEDIA_TOKENS if media else 0)
 
 
-def tokens_of(parts: Iterable[Part], count: Count) -> int:
+def tokens_of(parts: Iterable[Part], count: CountTokens) -> int:
     """The tokens of some parts together."""
     return sum(part_tokens(part, count) for part in parts)
 

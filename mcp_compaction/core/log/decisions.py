@@ -42,14 +42,14 @@ def decides(sentence: str) -> bool:
 def settle(items: Sequence[Item]) -> tuple[Item, ...]:
     """Decisions from the oldest to the newest, those that a later one overtakes marked so."""
     # Marks that were set before are kept but not looked at: settled twice is settled once.
-    overtaken = overtakers([item.text for item in items])
+    overtaken = superseded_by([item.text for item in items])
     return tuple(
         item.model_copy(update={"superseded": True}) if place in overtaken else item
         for place, item in enumerate(items)
     )
 
 
-def overtakers(texts: Sequence[str]) -> dict[int, int]:
+def superseded_by(texts: Sequence[str]) -> dict[int, int]:
     """Of decisions from the oldest to the newest: which are overtaken, each by which, by place."""
     choices = [choice_of(text) for text in texts]
     said = [fold(text) for text in texts]
@@ -327,7 +327,7 @@ def _belongs(text: str, sentence: Sentence, following: Sentence) -> bool:
 # What a decision is about
 
 
-class Choice(NamedTuple):
+class Decision(NamedTuple):
     """The words of what was taken and of what was turned down, without the reasons."""
 
     taken: frozenset[str]
@@ -410,7 +410,7 @@ adopted migrate migrated migrating reason instead other whole cancel canceled ca
 
 
 @lru_cache(maxsize=8_192)
-def choice_of(text: str) -> Choice:
+def choice_of(text: str) -> Decision:
     """What a decision takes and turns down, and what for."""
     said = text.replace("’", "'").replace("`", "")
     turns_back = _turns_back(said) or bool(_ALONE.match(said))
@@ -424,7 +424,7 @@ def choice_of(text: str) -> Choice:
     refused = frozenset(w for part in (*named, before[1] if before else "") for w in subject(part))
     about = frozenset(w for match in _ABOUT.finditer(matter) for w in subject(match[1])) - refused
     taken = subject(matter) - refused
-    return Choice(
+    return Decision(
         taken,
         refused,
         turns_back,
@@ -454,7 +454,7 @@ _COMMON = 50  # a word that so many decisions say tells none of them apart
 
 
 def _overtaken(
-    place: int, choices: Sequence[Choice], said: Sequence[str], places: dict[str, set[int]]
+    place: int, choices: Sequence[Decision], said: Sequence[str], places: dict[str, set[int]]
 ) -> list[int]:
     newer = choices[place]
     said_at = [places.get(word, set[int]()) for word in newer.words]
@@ -471,19 +471,19 @@ def _overtaken(
     return related if _may_mean(newer, choices[related[0]]) else []
 
 
-def _may_mean(newer: Choice, older: Choice) -> bool:
+def _may_mean(newer: Decision, older: Decision) -> bool:
     named = newer.words if older.about else newer.words - newer.about
     return newer.refused <= older.words and not named.isdisjoint(older.words)
 
 
-def _is_elsewhere(newer: Choice, older: Choice) -> bool:
+def _is_elsewhere(newer: Decision, older: Decision) -> bool:
     """Whether one was decided for this and the other for that, so that both stand."""
     if not newer.about or not older.about:
         return False
     return not (newer.about <= older.about or older.about <= newer.about)
 
 
-def _overtakes(newer: Choice, older: Choice) -> bool:
+def _overtakes(newer: Decision, older: Decision) -> bool:
     """Whether two decisions cannot both stand; a missed one costs far less than a false one."""
     if newer.refused and newer.refused <= older.taken - older.about:
         return not newer.refused.isdisjoint(older.chosen)

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.text import parse_digest
 from mcp_compaction.core.log.decisions import (
-    Choice,
+    Decision,
     choice_of,
     decisions,
     is_acceptance,
-    overtakers,
     subject,
+    superseded_by,
 )
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import speech
@@ -92,7 +92,7 @@ class _Stated(NamedTuple):
     hit: int  # the place of its hit
     by: Literal["user", "assistant", "digest"]
     text: str
-    choice: Choice
+    choice: Decision
 
 
 # Until somebody else says yes, this is no decision, whoever says it.
@@ -262,7 +262,7 @@ def _twin(one: _Stated, said: Sequence[_Stated]) -> int | None:
 def _among(
     said: Sequence[_Stated], numbers: Sequence[int], about: frozenset[str]
 ) -> dict[int, int]:
-    found = overtakers([said[number].text for number in numbers])
+    found = superseded_by([said[number].text for number in numbers])
     overtaken = {
         numbers[older]: numbers[newer]
         for older, newer in found.items()
@@ -286,7 +286,7 @@ def _stands_beside(newer: _Stated, older: _Stated) -> bool:
     return bool(adds) or _agrees(choice, older.choice)
 
 
-def _agrees(newer: Choice, older: Choice) -> bool:
+def _agrees(newer: Decision, older: Decision) -> bool:
     """Whether the same is chosen once more."""
     return bool(newer.chosen) and newer.chosen <= older.chosen
 
@@ -328,7 +328,7 @@ def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
     return not (is_elsewhere or _means_another(new, old) or _agrees(new, old))
 
 
-def _means_another(newer: Choice, older: Choice) -> bool:
+def _means_another(newer: Decision, older: Decision) -> bool:
     """Whether what it turns down is not what the older one chose."""
     return bool(newer.refused) and newer.refused.isdisjoint(older.chosen)
 

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from heapq import nlargest
 
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import MOST_TERMS, Question
 from mcp_compaction.core.recall.terms import closeness, is_name, looser
 from mcp_compaction.core.text.dates import Stretch
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
 
 # The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .74).
@@ -126,7 +126,7 @@ def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     return tuple(_joined(_folded(judged)))
 
 
-def choose(hits: Sequence[Hit], max_tokens: int, count: Count, skip: int = 0) -> Answered:
+def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int = 0) -> Answered:
     """As many passages as the answer holds, after those already given; at least one's start."""
     chosen: list[Hit] = []
     used = _PER_ANSWER
@@ -143,7 +143,7 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: Count, skip: int = 0) ->
     return Answered(hits=tuple(chosen), more=len(left) - len(chosen))
 
 
-def _start(text: str, max_tokens: int, count: Count) -> str:
+def _start(text: str, max_tokens: int, count: CountTokens) -> str:
     """As much of a text as fits, to the end of a word; a few words at least."""
     most = max(_SHORTEST, len(text) * max(1, max_tokens) // max(1, count(text)))
     while most > _SHORTEST and count(text[:most]) > max_tokens:

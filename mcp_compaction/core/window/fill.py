@@ -6,10 +6,9 @@ from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import precision_of, scale
+from mcp_compaction.core.tokens import CountTokens, precision_of, scale
 from mcp_compaction.core.window.render import entries, index_shown, pins_shown
 from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
 
@@ -66,7 +65,7 @@ def in_counted_tokens(policy: Policy, fill: Fill) -> Policy:
 
 
 def measure(
-    session: Session, policy: Policy, count: Count, counter_precision: Precision = "exact"
+    session: Session, policy: Policy, count: CountTokens, counter_precision: Precision = "exact"
 ) -> Fill:
     """The fill of a session's view; messages and digests bring their counts with them."""
     model = session.info.traits.model

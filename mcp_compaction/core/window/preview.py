@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 
 _MOST_CHARS = 900
 _CHARS_OF_A_LARGE_TOKEN = 8  # a text this long for its limit is over it, whatever the language
 
 
-def is_large(text: str, policy: Policy, count: Count) -> bool:
+def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
     """Whether a text is over the policy's limit for old tool results."""
     if policy.shrink_over_chars is not None:
         return len(text) > policy.shrink_over_chars

@@ -7,10 +7,11 @@ from itertools import takewhile
 
 from mcp_compaction.core.digest.text import merge_index, render_digest
 from mcp_compaction.core.excerpts.render import promoted_block
-from mcp_compaction.core.log.content import Count, Series
+from mcp_compaction.core.log.content import Series
 from mcp_compaction.core.log.identifiers import usefulness
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Cut,
     Digest,
@@ -52,7 +53,7 @@ def pins_shown(session: Session) -> tuple[Pin, ...]:
     return tuple(pin for pin in session.pins if pin.number in session.view.pinned)
 
 
-def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
+def index_block(digests: Iterable[Digest], limit: int, count: CountTokens) -> str:
     """The most useful part of the index that a limit holds; empty where there is none."""
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
@@ -74,13 +75,13 @@ def index_block(digests: Iterable[Digest], limit: int, count: Count) -> str:
     return "\n".join([INDEX_LABEL, *lines]) if lines else ""
 
 
-def index_shown(session: Session, limit: int, count: Count) -> str:
+def index_shown(session: Session, limit: int, count: CountTokens) -> str:
     """The index as the session's view shows it."""
     most = session.view.index_most
     return index_block(session.digests, limit if most is None else min(limit, most), count)
 
 
-def lay_out(session: Session, index_limit: int, count: Count) -> tuple[Shown, ...]:
+def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Shown, ...]:
     """The whole view in order, ready for a provider's shape."""
     view, sections = session.view, session.sections
     messages = {m.seq: m for m in session.messages}

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.compaction.blocks import Sheet, StepBlock, draw, entry_tokens, trim
+from mcp_compaction.core.compaction.blocks import (
+    StepBlock,
+    WindowPlan,
+    blocks_of,
+    entry_tokens,
+    trim,
+)
 from mcp_compaction.core.compaction.outcomes import restoration
 from mcp_compaction.core.policy import PRESETS, Policy, under_pressure
 from mcp_compaction.core.tokens import estimate
@@ -37,8 +43,8 @@ Json = dict[str, Any]
 EXACT = Policy(preserve_recent_percent=None, window_tokens=10_000)
 
 
-def sheet(originals: list[Json], policy: Policy) -> Sheet:
-    return draw(session_of(originals), policy, 0, 0, estimate)
+def sheet(originals: list[Json], policy: Policy) -> WindowPlan:
+    return blocks_of(session_of(originals), policy, 0, 0, estimate)
 
 
 def guards(originals: list[Json], policy: Policy) -> list[str | None]:
@@ -105,7 +111,7 @@ def test_the_newest_request_is_kept_though_300_steps_follow_it() -> None:
     policy = Policy(window_tokens=8_000)
     seen = after(session, compress(session, policy))
     assert any(message.text == "Now only the newest." for message in seen.messages)
-    drawn = draw(session, policy, 0, 0, estimate)
+    drawn = blocks_of(session, policy, 0, 0, estimate)
     request = drawn.blocks[4]
     assert isinstance(request, StepBlock)
     assert request.guard == "request"
@@ -184,7 +190,7 @@ def test_the_head_is_found_once_and_stays() -> None:
     policy = Policy(window_tokens=2_000)
     once = after(session, compress(session, policy))
     assert once.view.head == (Kept(seq=1), Kept(seq=2))
-    assert draw(once, policy, 0, 0, estimate).head == once.view.head
+    assert blocks_of(once, policy, 0, 0, estimate).head == once.view.head
 
 
 def test_the_head_survives_an_undone_compaction() -> None:

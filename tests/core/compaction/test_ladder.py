@@ -10,11 +10,11 @@ from mcp_compaction.core.compaction import ladder
 from mcp_compaction.core.compaction.blocks import (
     DigestBlock,
     MergeBlock,
-    Sheet,
     SpanBlock,
     StepBlock,
+    WindowPlan,
+    blocks_of,
     cuts_of,
-    draw,
 )
 from mcp_compaction.core.compaction.ladder import LADDER
 from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
@@ -23,10 +23,9 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.compaction.ladder.truncate import truncate
-from mcp_compaction.core.digest.text import Sections, render_digest, sized
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.digest.text import DigestSections, render_digest, sized
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import (
     Digest,
@@ -60,15 +59,15 @@ BARE = Policy(preserve_recent_turns=0, preserve_recent_percent=None, tail_max_pe
 TAIL = [user("newest"), assistant("so")]
 
 
-Run = Callable[[Sheet, int, Policy, Count], Sheet]
+Run = Callable[[WindowPlan, int, Policy, CountTokens], WindowPlan]
 
 
-def climbed(rung: Run, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> Sheet:
-    drawn = draw(session_of([user("go"), *originals]), policy, 0, 0, estimate)
+def climbed(rung: Run, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> WindowPlan:
+    drawn = blocks_of(session_of([user("go"), *originals]), policy, 0, 0, estimate)
     return rung(drawn, goal, policy, estimate)
 
 
-def cut_texts(sheet: Sheet) -> dict[int, str]:
+def cut_texts(sheet: WindowPlan) -> dict[int, str]:
     """What is shown instead, by message."""
     return {
         entry.seq: cut.shown.text if isinstance(cut.shown, ToolResult | Text) else ""
@@ -79,7 +78,7 @@ def cut_texts(sheet: Sheet) -> dict[int, str]:
     }
 
 
-def cut_calls(sheet: Sheet) -> dict[int, dict[str, Any]]:
+def cut_calls(sheet: WindowPlan) -> dict[int, dict[str, Any]]:
     return {
         entry.seq: cut.shown.arguments
         for block in sheet.blocks
@@ -90,7 +89,7 @@ def cut_calls(sheet: Sheet) -> dict[int, dict[str, Any]]:
     }
 
 
-def why(sheet: Sheet) -> set[str]:
+def why(sheet: WindowPlan) -> set[str]:
     return {
         cut.why
         for block in sheet.blocks
@@ -245,7 +244,7 @@ def test_requests_open_steps_and_digests_are_not_shrunk() -> None:
 def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() -> None:
     policy = Policy(window_tokens=3_000)
     request = "Build it.\n" + "detail and more detail\n" * 700
-    drawn = draw(session_of([user(request), *TAIL]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user(request), *TAIL]), policy, 0, 0, estimate)
     assert drawn.head_tokens > 2_000
     shrunk = shrink_request(drawn, 0, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
@@ -259,15 +258,17 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
 
 def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
-    small = draw(session_of([user("word " * 1_500), *TAIL]), policy, 0, 0, estimate)
+    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, 0, 0, estimate)
     assert shrink_request(small, 0, policy, estimate) is small
     parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
-    many = draw(session_of([{"role": "user", "content": parts}, *TAIL]), policy, 0, 0, estimate)
+    many = blocks_of(
+        session_of([{"role": "user", "content": parts}, *TAIL]), policy, 0, 0, estimate
+    )
     assert shrink_request(many, 0, policy, estimate) is many
     system: Json = {"role": "system", "content": "word " * 3_000}
-    other = draw(session_of([system, assistant("so")]), policy, 0, 0, estimate)
+    other = blocks_of(session_of([system, assistant("so")]), policy, 0, 0, estimate)
     assert shrink_request(other, 0, policy, estimate) is other
-    headless = draw(session_of([assistant("so")]), policy, 0, 0, estimate)
+    headless = blocks_of(session_of([assistant("so")]), policy, 0, 0, estimate)
     assert shrink_request(headless, 0, policy, estimate) is headless
 
 
@@ -300,7 +301,7 @@ def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
 
 def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    drawn = draw(session_of([user("go"), *chatter(60)]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(60)]), policy, 0, 0, estimate)
     sheet = summarize(drawn, drawn.tokens - 500, policy, estimate)
     (span,) = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
     assert sheet.tokens <= drawn.tokens - 500
@@ -313,7 +314,7 @@ def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
 def test_the_work_in_progress_is_taken_only_where_it_must_be() -> None:
     work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    drawn = draw(session_of([user("go"), *chatter(30), *work]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(30), *work]), policy, 0, 0, estimate)
     loops = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
     assert loops
     free = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard is None]
@@ -331,14 +332,14 @@ def test_steps_too_small_for_a_digest_stay() -> None:
 
 
 def test_a_digest_that_would_take_more_than_it_frees_is_not_planned() -> None:
-    drawn = draw(session_of([user("go"), *chatter(3), *TAIL]), BARE, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE, 0, 0, estimate)
     assert summarize(drawn, 0, BARE, estimate) is drawn
     assert summarize_all(drawn, BARE, [0, 1, 2]) is drawn
 
 
 def test_a_digest_is_planned_at_half_of_what_it_replaces_at_most() -> None:
     policy = Policy(window_tokens=10_000, index_max_tokens=1)
-    drawn = draw(session_of([user("go"), *chatter(20)]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(20)]), policy, 0, 0, estimate)
     sheet = summarize_all(drawn, policy, [0, 1, 4, 5])
     spans = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
     assert [(s.messages[0].seq, s.messages[-1].seq) for s in spans] == [(2, 3), (6, 7)]
@@ -353,7 +354,7 @@ def lines(count: int, kind: str) -> tuple[Item, ...]:
 
 
 def a_digest(number: int, facts: int = 20, rules: int = 2) -> Digest:
-    sections: Sections = (
+    sections: DigestSections = (
         ("FACTS", lines(facts, "a fact")),
         ("CONSTRAINTS", lines(rules, f"never {number}")),
     )
@@ -361,13 +362,13 @@ def a_digest(number: int, facts: int = 20, rules: int = 2) -> Digest:
     return sized(made, estimate)
 
 
-def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BARE) -> Sheet:
+def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BARE) -> WindowPlan:
     digests = tuple(a_digest(n + 2) for n in range(count))
     body = tuple(Digested(digest=d.number) for d in digests)
     session = session_of(
         [user("go"), *more], view=View(version=1, head=(Kept(seq=1),), body=body, upto=1)
     ).model_copy(update={"digests": digests})
-    return draw(session, policy, 0, 0, estimate)
+    return blocks_of(session, policy, 0, 0, estimate)
 
 
 def test_neighbouring_digests_are_merged_into_one() -> None:
@@ -396,7 +397,7 @@ def test_digests_with_a_step_between_them_are_not_merged() -> None:
         [user("go"), assistant("between")],
         view=View(version=1, head=(Kept(seq=1),), body=body, upto=2),
     ).model_copy(update={"digests": digests})
-    sheet = draw(session, BARE, 0, 0, estimate)
+    sheet = blocks_of(session, BARE, 0, 0, estimate)
     assert merge(sheet, 0, BARE, estimate) is sheet
 
 
@@ -436,7 +437,7 @@ def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
     session = session_of(
         [user("go")], view=View(version=1, head=(Kept(seq=1),), body=(Digested(digest=2),), upto=1)
     ).model_copy(update={"digests": (rules,)})
-    sheet = draw(session, BARE, 0, 0, estimate)
+    sheet = blocks_of(session, BARE, 0, 0, estimate)
     assert truncate(sheet, 0, BARE, estimate) is sheet
 
 

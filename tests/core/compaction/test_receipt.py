@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.compaction.apply import apply
-from mcp_compaction.core.compaction.blocks import Sheet, SpanBlock
+from mcp_compaction.core.compaction.blocks import SpanBlock, WindowPlan
 from mcp_compaction.core.compaction.outcomes import freed_by_rung, restoration
 from mcp_compaction.core.compaction.receipt import (
     offer_lines,
@@ -239,6 +239,6 @@ def test_what_a_shorter_digest_frees_more_counts_for_its_rung() -> None:
 def test_a_planned_digest_that_was_never_written_is_an_error() -> None:
     session = session_of([user("go")])
     span = SpanBlock(steps=steps(session.messages), replaced=1, limit=1, tokens=1)
-    sheet = Sheet(head=(), head_messages=(), head_tokens=0, fixed=0, index=0, blocks=(span,))
+    sheet = WindowPlan(head=(), head_messages=(), head_tokens=0, fixed=0, index=0, blocks=(span,))
     with pytest.raises(ValueError, match="never written"):
         apply(session, sheet, {}, None)

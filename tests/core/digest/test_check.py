@@ -7,10 +7,10 @@ import pytest
 from mcp_compaction.core.digest.check.draft import (
     Judged,
     check_draft,
-    clean_draft,
     is_planted,
     known_beside,
     rules_in_force,
+    strip_unsupported,
 )
 from mcp_compaction.core.digest.extract import extract, must_keep
 from mcp_compaction.core.digest.text import parse_digest
@@ -322,7 +322,7 @@ def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> N
 def test_our_own_draft_is_quoted_and_not_held_against_the_span_again() -> None:
     draft = Draft(author="extractive", sections=(("FACTS", (Item(text="port=99999"),)),))
 
-    assert items(clean_draft(draft, request())) == [("FACTS", "port=99999")]
+    assert items(strip_unsupported(draft, request())) == [("FACTS", "port=99999")]
 
 
 TRUE_SPAN: list[Json] = [
@@ -376,7 +376,7 @@ def test_what_memory_holds_was_said() -> None:
     item = Item(text="Prod is eu-west-1.", provenance="verbatim")
     draft = Draft(author="extractive", sections=(("FACTS", (item,)),))
 
-    judged = clean_draft(draft, request(memory="Prod is eu-west-1."))
+    judged = strip_unsupported(draft, request(memory="Prod is eu-west-1."))
 
     assert items(judged) == [("FACTS", "Prod is eu-west-1.")]
 
@@ -472,7 +472,7 @@ def test_refs_lead_somewhere_and_only_we_say_what_must_stay() -> None:
     theirs = Draft(author="", sections=(("PROGRESS", (item,)),))
 
     judged = check_draft(theirs, request(), estimate)
-    ours = clean_draft(theirs.model_copy(update={"author": "extractive"}), request())
+    ours = strip_unsupported(theirs.model_copy(update={"author": "extractive"}), request())
 
     assert judged.draft is not None
     assert ours.draft is not None
@@ -495,7 +495,7 @@ def test_our_own_extract_keeps_all_but_what_a_tool_planted() -> None:
     asked = request(span)
     draft = extract(asked)
 
-    judged = clean_draft(draft, asked, ("Never push to main.",))
+    judged = strip_unsupported(draft, asked, ("Never push to main.",))
 
     lost = {i.text for _, f in draft.sections for i in f} - {text for _, text in items(judged)}
     assert all("instructions" in text for text in lost)
@@ -506,7 +506,7 @@ def test_the_words_our_own_extract_puts_first_are_nobodys_and_break_no_rule() ->
     started = used("b", "Bash", "started", command="npm run dev &", run_in_background=True)
     asked = request([*SPAN, *started, user("It is late. May I push to main now?")])
 
-    judged = clean_draft(extract(asked), asked, rules)
+    judged = strip_unsupported(extract(asked), asked, rules)
 
     assert ("NEXT", "left running: npm run dev &") in items(judged)
     assert ("NEXT", "last question: May I push to main now?") in items(judged)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.text import (
     MUST_STAY,
-    Sections,
+    DigestSections,
     as_sections,
     fit,
     join,
@@ -44,7 +44,7 @@ def lines(*texts: str) -> tuple[Item, ...]:
     return tuple(Item(text=text) for text in texts)
 
 
-SECTIONS: Sections = (
+SECTIONS: DigestSections = (
     ("PROGRESS", (Item(text="done: the parser", refs=("m12",)),)),
     ("FACTS", (Item(text="the limit is 20,000", refs=("m14", "m15")),)),
     ("CONSTRAINTS", (Item(text="Never push to main.", refs=("m13",), provenance="verbatim"),)),
@@ -119,7 +119,7 @@ next:
 
 
 def test_what_must_stay_stays_at_no_room_at_all() -> None:
-    sections: Sections = (
+    sections: DigestSections = (
         ("FACTS", lines("a fact")),
         ("OPEN", lines("a", "b")),
         ("CONSTRAINTS", lines("never c")),
@@ -129,7 +129,7 @@ def test_what_must_stay_stays_at_no_room_at_all() -> None:
 
 
 def test_no_section_crowds_out_the_others() -> None:
-    sections: Sections = (
+    sections: DigestSections = (
         ("PROGRESS", lines(*(f"step {n}" for n in range(50)))),
         ("DECISIONS", lines("use Redis")),
         ("FACTS", lines("the limit is 5")),
@@ -141,7 +141,7 @@ def test_no_section_crowds_out_the_others() -> None:
 
 
 def test_a_small_line_is_kept_after_one_that_does_not_fit() -> None:
-    sections: Sections = (("FACTS", lines("word " * 100, "small")),)
+    sections: DigestSections = (("FACTS", lines("word " * 100, "small")),)
     assert fit(sections, 12, estimate) == (("FACTS", lines("small")),)
 
 
@@ -166,8 +166,8 @@ def test_fitting_keeps_order_and_size_and_never_drops_what_must_stay(
 
 
 def test_joining_says_each_thing_once() -> None:
-    first: Sections = (("FACTS", lines("The limit is 5.")),)
-    second: Sections = (
+    first: DigestSections = (("FACTS", lines("The limit is 5.")),)
+    second: DigestSections = (
         ("FACTS", lines("the  limit is 5", "new")),
         ("OPEN", lines("the limit is 5")),
     )
@@ -253,7 +253,7 @@ def test_lines_are_compared_without_case_spaces_and_end_marks() -> None:
 
 def test_a_rule_that_a_draft_repeats_elsewhere_stays_where_it_must() -> None:
     rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
-    draft: Sections = (("FACTS", (Item(text="Never push to main."),)),)
+    draft: DigestSections = (("FACTS", (Item(text="Never push to main."),)),)
     assert join((("CONSTRAINTS", (rule,)),), draft) == (("CONSTRAINTS", (rule,)),)
 
 

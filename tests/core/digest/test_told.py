@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.check.draft import clean_draft
+from mcp_compaction.core.digest.check.draft import strip_unsupported
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.model import SummaryRequest, Via
 from tests.core.saying import chatter, ran, user
@@ -20,6 +20,6 @@ def test_an_order_of_the_user_is_no_planted_order(via: Via, label: str) -> None:
     said = messages_of([user(GOAL), *ran("a", "make migrate", "exit code 0"), *chatter(4)])
     messages = tuple(message.model_copy(update={"via": via}) for message in said)
     request = SummaryRequest(first=1, last=len(messages), messages=messages, max_tokens=300)
-    judged = clean_draft(extract(request), request)
+    judged = strip_unsupported(extract(request), request)
     assert judged.draft is not None
     assert f"{label}{GOAL}" in [item.text for item in judged.draft.items("PROGRESS")]

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.excerpts.choose import of_digests, promote
 from mcp_compaction.core.excerpts.render import LABEL, promoted_block
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.model import Digest, Item, Message, Promoted
 from tests.core.saying import Json, assistant, ran, used, user
 from tests.sessions import messages_of
@@ -28,7 +27,7 @@ SESSION: list[Json] = [
     user("Then raise the timeout to 90 seconds. Anna must agree first."),
     assistant("We decided to keep the timeout in gateway.toml, because it is read at start."),
 ]
-COUNTS: dict[str, Count] = {
+COUNTS: dict[str, CountTokens] = {
     "estimate": estimate,
     "words": lambda text: len(text.split()),
     "characters": len,

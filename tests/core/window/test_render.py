@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.digest.text import Sections as DigestSections
+from mcp_compaction.core.digest.text import DigestSections as DigestSections
 from mcp_compaction.core.digest.text import render_digest, sized
 from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
 from mcp_compaction.core.policy import Policy

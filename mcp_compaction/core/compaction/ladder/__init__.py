@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.compaction.blocks import Sheet
+from mcp_compaction.core.compaction.blocks import WindowPlan
 from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge
@@ -13,8 +13,8 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize
 from mcp_compaction.core.compaction.ladder.truncate import truncate
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 
 
 class Rung(NamedTuple):
@@ -22,7 +22,7 @@ class Rung(NamedTuple):
 
     name: str  # as receipts are stored
     shown_as: str  # what it freed, in the words of a receipt
-    run: Callable[[Sheet, int, Policy, Count], Sheet]
+    run: Callable[[WindowPlan, int, Policy, CountTokens], WindowPlan]
     before: Literal["digests", "end"] = "end"  # before digests: it only shows things shorter
 
 

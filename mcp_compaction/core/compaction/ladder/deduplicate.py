@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_compaction.core.compaction.blocks import Sheet, StepBlock, cuts_of, trim
-from mcp_compaction.core.log.content import Count, calls_by_id, compact_json
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, trim
+from mcp_compaction.core.log.content import calls_by_id, compact_json
 from mcp_compaction.core.log.tool_calls import Action, action_of, is_plan
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Cut, CutReason, Message, ToolCall, ToolResult, Value
 
 _WORTH_CHARS = 120  # a stub costs about thirty tokens: shorter results are left alone
@@ -30,7 +31,7 @@ class Answer(Value):
         return self.message.ref
 
 
-def deduplicate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def deduplicate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Repeated results, superseded reads and plans and our own recall answers become stubs."""
     answers = list(_answers(sheet))
     cuts: dict[int, dict[int, list[Cut]]] = {}
@@ -46,7 +47,7 @@ def deduplicate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     return sheet.after("deduplicate", blocks=tuple(blocks))
 
 
-def _answers(sheet: Sheet) -> Iterable[Answer]:
+def _answers(sheet: WindowPlan) -> Iterable[Answer]:
     for number, block in enumerate(sheet.blocks):
         if not isinstance(block, StepBlock):
             continue
@@ -95,7 +96,7 @@ def _superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]
         newest.setdefault((answer.action.target, answer.action.detail), answer)
 
 
-def _old_plans(sheet: Sheet) -> Iterable[tuple[int, Message, Cut]]:
+def _old_plans(sheet: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
     plans = [
         (number, block, message, part, call)
         for number, block in enumerate(sheet.blocks)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import Sheet
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.compaction.blocks import WindowPlan
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 
 
-def drop_excerpts(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def drop_excerpts(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The sheet without excerpts: they filled the room there was, and there is none now."""
     return sheet.after("drop_excerpts", promoted=0)

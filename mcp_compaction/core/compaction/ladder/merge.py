@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, Sheet
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, WindowPlan
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 
 
-def merge(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def merge(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Every run of neighbouring digests as one digest, where that is smaller."""
     return _merging(sheet, policy, policy.digest_limit + policy.overhead_per_message)
 
 
-def merge_all(sheet: Sheet, policy: Policy) -> Sheet:
+def merge_all(sheet: WindowPlan, policy: Policy) -> WindowPlan:
     """One digest for every run of neighbouring ones, however small they are."""
     return _merging(sheet, policy, 0)
 
 
-def _merging(sheet: Sheet, policy: Policy, over: int) -> Sheet:
+def _merging(sheet: WindowPlan, policy: Policy, over: int) -> WindowPlan:
     blocks: list[Block] = []
     run: list[DigestBlock] = []
     for block in sheet.blocks:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import (
-    Sheet,
     StepBlock,
+    WindowPlan,
     cuts_of,
     trim,
 )
-from mcp_compaction.core.log.content import Count, string_arguments
+from mcp_compaction.core.log.content import string_arguments
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 
-def shrink(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def shrink(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Outside the tail, oldest first, until the goal is met; in the tail where it is too large."""
     blocks = list(sheet.blocks)
     total = sheet.tokens
@@ -36,7 +37,7 @@ def shrink(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     return sheet.after("shrink", blocks=tuple(blocks))
 
 
-def _cuts(block: StepBlock, policy: Policy, count: Count) -> Iterable[tuple[int, list[Cut]]]:
+def _cuts(block: StepBlock, policy: Policy, count: CountTokens) -> Iterable[tuple[int, list[Cut]]]:
     for message, entry in zip(block.step.messages, block.entries, strict=True):
         done = {cut.part for cut in cuts_of(entry)}
         cuts = [
@@ -48,7 +49,7 @@ def _cuts(block: StepBlock, policy: Policy, count: Count) -> Iterable[tuple[int,
             yield message.seq, cuts
 
 
-def _shorter(message: Message, part: Part, policy: Policy, count: Count) -> Part | None:
+def _shorter(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
     if isinstance(part, ToolResult) and is_large(part.text, policy, count):
         return part.model_copy(
             update={"text": preview(part.text, message.ref, preview_chars(policy))}
@@ -60,7 +61,7 @@ def _shorter(message: Message, part: Part, policy: Policy, count: Count) -> Part
     return None
 
 
-def _clipped(arguments: JsonObject, ref: str, policy: Policy, count: Count) -> JsonObject:
+def _clipped(arguments: JsonObject, ref: str, policy: Policy, count: CountTokens) -> JsonObject:
     clipped = dict(arguments)
     for name, value in string_arguments(arguments):
         if is_large(value, policy, count):

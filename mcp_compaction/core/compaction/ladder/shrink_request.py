@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import Sheet, cuts_of, entry_tokens, trim_entry
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.compaction.blocks import WindowPlan, cuts_of, entry_tokens, trim_entry
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Text
 
 
-def shrink_request(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def shrink_request(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request over its limit is shown as a preview; its rules stay in sight."""
     if not sheet.head:
         return sheet

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.compaction.blocks import Block, DigestBlock, Sheet, SpanBlock, StepBlock
-from mcp_compaction.core.log.content import Count
+from mcp_compaction.core.compaction.blocks import (
+    Block,
+    DigestBlock,
+    SpanBlock,
+    StepBlock,
+    WindowPlan,
+)
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 
 _LEAST_TOKENS = 80
 _LABEL_TOKENS = 40  # about; no digest is smaller than its label
 
 
-def summarize(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def summarize(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The fewest old steps that reach the goal; the work in progress only where it must be."""
     free = [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
     best = _reaching(sheet, free, goal, policy)
@@ -22,12 +28,14 @@ def summarize(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     return min(sheet, best, key=lambda s: s.tokens)
 
 
-def summarize_all(sheet: Sheet, policy: Policy, wanted: Iterable[int]) -> Sheet:
+def summarize_all(sheet: WindowPlan, policy: Policy, wanted: Iterable[int]) -> WindowPlan:
     """Digests for all these blocks, however small the need."""
     return min(sheet, _digested(sheet, sorted(wanted), policy), key=lambda s: s.tokens)
 
 
-def _reaching(sheet: Sheet, candidates: Sequence[int], goal: int, policy: Policy) -> Sheet:
+def _reaching(
+    sheet: WindowPlan, candidates: Sequence[int], goal: int, policy: Policy
+) -> WindowPlan:
     """The sheet with the shortest run of candidates digested that reaches the goal, else all."""
     low, high = 1, len(candidates)
     while low < high:
@@ -39,7 +47,7 @@ def _reaching(sheet: Sheet, candidates: Sequence[int], goal: int, policy: Policy
     return _digested(sheet, candidates[:low], policy)
 
 
-def _digested(sheet: Sheet, chosen: Sequence[int], policy: Policy) -> Sheet:
+def _digested(sheet: WindowPlan, chosen: Sequence[int], policy: Policy) -> WindowPlan:
     blocks: list[Block] = []
     run: list[StepBlock] = []
     wanted = set(chosen)

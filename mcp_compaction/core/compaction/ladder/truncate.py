@@ -5,21 +5,21 @@ from __future__ import annotations
 from mcp_compaction.core.compaction.blocks import (
     Block,
     DigestBlock,
-    Sheet,
     StepBlock,
+    WindowPlan,
     cuts_of,
     trim,
 )
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.log.content import Count
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview, preview_chars
 from mcp_compaction.model import Cut, ToolResult
 
 _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
-def truncate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
+def truncate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Results in the tail first, oldest first; then digests down to rules and open tasks."""
     blocks = list(sheet.blocks)
     total = sheet.tokens
@@ -33,7 +33,7 @@ def truncate(sheet: Sheet, goal: int, policy: Policy, count: Count) -> Sheet:
     return sheet.after("truncate", blocks=tuple(blocks))
 
 
-def _shorter_results(block: Block, policy: Policy, count: Count) -> Block:
+def _shorter_results(block: Block, policy: Policy, count: CountTokens) -> Block:
     if not isinstance(block, StepBlock) or block.guard in ("open", "request"):
         return block
     chars = preview_chars(policy) // _LEAST_SHARE
@@ -48,7 +48,7 @@ def _shorter_results(block: Block, policy: Policy, count: Count) -> Block:
     return trim(block, cuts, count) if cuts else block
 
 
-def _thin(block: Block, policy: Policy, count: Count) -> Block:
+def _thin(block: Block, policy: Policy, count: CountTokens) -> Block:
     if not isinstance(block, DigestBlock) or block.thin:
         return block
     tokens = count(render_digest(block.digest, True)) + policy.overhead_per_message

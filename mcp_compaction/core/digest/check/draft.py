@@ -15,11 +15,12 @@ from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.digest.check.opposites import Rules, lifts_rules
 from mcp_compaction.core.digest.check.statements import Statements
 from mcp_compaction.core.digest.text import as_sections, render_item
-from mcp_compaction.core.log.content import Count, compact_json, words_of
+from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.injection import UNSEEN, is_forged
 from mcp_compaction.core.text.patterns import may_say
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -74,7 +75,7 @@ _NOTHING = Beside()
 def check_draft(
     draft: Draft,
     request: SummaryRequest,
-    count: Count,
+    count: CountTokens,
     rules: Sequence[str] = (),
     beside: Beside = _NOTHING,
 ) -> Judged:
@@ -133,7 +134,7 @@ def is_excuse(text: str) -> bool:
     return bool(_EXCUSE.match(text))
 
 
-def clean_draft(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Judged:
+def strip_unsupported(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Judged:
     """The same strips without a refusal, for our own draft: tools may have planted what it took."""
     return _cleaned(draft, _Source(request, rules))
 
@@ -222,7 +223,9 @@ def _texts(draft: Draft) -> list[str]:
 # Refusing
 
 
-def _refusal(draft: Draft, request: SummaryRequest, source: _Source, count: Count) -> str | None:
+def _refusal(
+    draft: Draft, request: SummaryRequest, source: _Source, count: CountTokens
+) -> str | None:
     texts = _texts(draft)
     letters = sum(sign.isalnum() for text in texts for sign in text)
     span = sum(message.tokens for message in request.messages)
