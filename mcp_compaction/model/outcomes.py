@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from mcp_compaction.model.digests import Digest
 from mcp_compaction.model.messages import Precision, Value
 from mcp_compaction.model.pins import Offer
@@ -70,7 +72,7 @@ class Receipt(Value):
     author: str = "extractive"
     checked: bool = True
     notes: tuple[str, ...] = ()
-    offer: Offer = Offer()
+    offer: Offer = Field(default_factory=Offer)
 
     @property
     def ref(self) -> str:

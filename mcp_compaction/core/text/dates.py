@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
+from mcp_compaction.core.text.patterns import late_pattern
+
 MONTH = (
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
     r"|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b)"
@@ -397,7 +399,7 @@ _NO_MORE = r"(?![\w%]|[.,:/-]\d)"
 def _table(*rows: tuple[str, _Read]) -> tuple[tuple[re.Pattern[str], _Read], ...]:
     # ASCII, so that no letter of another alphabet passes for one of a name.
     return tuple(
-        (re.compile((_TURN + row).replace(" ", r"\s+"), re.I | re.A), read) for row, read in rows
+        (late_pattern((_TURN + row).replace(" ", r"\s+"), re.I | re.A), read) for row, read in rows
     )
 
 

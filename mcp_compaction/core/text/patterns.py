@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any, cast
+
+
+class _Late:
+    """A pattern that is compiled when it is first used."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self.pattern = pattern
+        self.flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self.pattern, self.flags)
+        # From now on its methods are found without a detour: they are called for every sentence.
+        for method in ("search", "match", "fullmatch", "finditer", "findall", "split", "sub"):
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def late_pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    """A pattern that costs nothing until it is used: most commands use none of the core's."""
+    return cast("re.Pattern[str]", _Late(source, flags))
+
 
 # Stretches of a text that are not its writer's own words.
 # Each way begins with a plain sign, so that a search passes over all the others at once.
-FENCED = re.compile(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
-INLINE_CODE = re.compile(r"`[^`\n]*`")
-QUOTED = re.compile(
+FENCED = late_pattern(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
+INLINE_CODE = late_pattern(r"`[^`\n]*`")
+QUOTED = late_pattern(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"
     r"|'(?<!\w')[^'\n]{0,300}'(?!\w)"
 )
@@ -17,7 +39,7 @@ QUOTED = re.compile(
 
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
+    return late_pattern("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
 
 
 class Cuts:
@@ -26,8 +48,8 @@ class Cuts:
     def __init__(self, *at_space: str) -> None:
         """Each way has to begin with white space, and may look back."""
         wide = (*at_space, r"(?<=[。！？])")
-        self._wide = re.compile("|".join(wide), re.M)
-        self._ascii = re.compile(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
+        self._wide = late_pattern("|".join(wide), re.M)
+        self._ascii = late_pattern(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
 
     def in_text(self, text: str) -> re.Pattern[str]:
         """The pattern for such a text: a look at every sign is costly."""

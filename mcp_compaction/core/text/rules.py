@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 
-from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, any_of
+from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, any_of, late_pattern
 from mcp_compaction.core.text.reading import read_once
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
@@ -86,9 +86,9 @@ class _Signs:
     def __init__(self, *signs: str) -> None:
         self._by_word: dict[str, list[re.Pattern[str]]] = {}
         for words, pattern in zip(signs[::2], signs[1::2], strict=True):
-            compiled = re.compile(pattern, re.I)
+            sign = late_pattern(pattern, re.I)
             for word in words.split():
-                self._by_word.setdefault(word, []).append(compiled)
+                self._by_word.setdefault(word, []).append(sign)
 
     def are_in(self, sentence: str, words: frozenset[str]) -> bool:
         """Whether one of them is found in a sentence of these words."""
