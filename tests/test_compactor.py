@@ -325,7 +325,7 @@ def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
     def burst(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("mcp_compaction.compactor.flow", burst)
+    monkeypatch.setattr("mcp_compaction.compactor.facade.flow", burst)
 
     async def story(compactor: Compactor, info: SessionInfo) -> None:
         await record_long(compactor, info)

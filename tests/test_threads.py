@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction import compactor as compactor_module
+from mcp_compaction.compactor import facade as compactor_module
 from mcp_compaction.compactor import SAFETY_NET, Compactor, Parts
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate

@@ -49,7 +49,7 @@ from mcp_compaction.formats.newcomers import (
     newcomer,
     section_tokens,
 )
-from mcp_compaction.gauge import Gauge, Reading
+from mcp_compaction.compactor.gauge import Gauge, Reading
 from mcp_compaction.model import (
     Ask,
     Author,
