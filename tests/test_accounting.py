@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import FALLBACK, Compactor, Parts, Stats
+from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor, Stats
 from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
@@ -58,7 +58,7 @@ def stats_after(
     """The stats of a session that was compressed once by that summarizer."""
 
     async def play() -> Stats:
-        parts = Parts(
+        collaborators = Collaborators(
             store=await open_store(folder / "store.db"),
             summarizer=summarizer,
             counter=EstimateCounter(),
@@ -66,7 +66,7 @@ def stats_after(
             policy=POLICY,
             limits=limits or Limits(),
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             info, _ = await compactor.open(SessionKey(project="/p", name="work"))
             await compactor.record(info, incoming(coding_session(40, 400)))
