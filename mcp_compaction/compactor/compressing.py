@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mcp_compaction.compactor.driving import (
-    Drafts,
-    Progress,
-    drive,
-    first_request,
-    ignore_progress,
-)
+from mcp_compaction.compactor.driving import Drafts, Progress, drive, first_request, ignore_progress
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
