@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this fo
 
 from benchmarks import rankings, texts
 from benchmarks.rankings import MEASURES, Count, Found, Search, percentile
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.evals.corpora import locomo
@@ -545,7 +545,7 @@ async def temporary_store() -> AsyncGenerator[Compactor]:
 async def open_at(folder: Path) -> Compactor:
     """A compactor on the store in that folder."""
     return Compactor(
-        Parts(
+        Collaborators(
             store=await open_store(store_path(folder)),
             summarizer=ExtractiveSummarizer(),
             counter=counter(),

@@ -73,7 +73,6 @@ class Batch(Value):
     sections: Sections | None = None
     section_tokens: int = 0
     memory_tokens: int = 0
-    reported: int | None = None  # real tokens of the window, as the provider counted them
     via: Via = "host"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -109,7 +109,7 @@ async def open_compactor(settings: Settings, clock: Clock | None = None) -> Comp
     counter = counter_of(settings)
     store = await open_store(store_path(settings.home))
     return Compactor(
-        Parts(
+        Collaborators(
             store=store,
             summarizer=summarizer_of(settings, counter.count),
             counter=counter,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import FALLBACK, Compactor, Parts, Stats
+from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor, Stats
 from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
@@ -58,7 +58,7 @@ def stats_after(
     """The stats of a session that was compressed once by that summarizer."""
 
     async def play() -> Stats:
-        parts = Parts(
+        collaborators = Collaborators(
             store=await open_store(folder / "store.db"),
             summarizer=summarizer,
             counter=EstimateCounter(),
@@ -66,7 +66,7 @@ def stats_after(
             policy=POLICY,
             limits=limits or Limits(),
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             info, _ = await compactor.open(SessionKey(project="/p", name="work"))
             await compactor.record(info, incoming(coding_session(40, 400)))
@@ -86,7 +86,7 @@ def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(tmp_path:
     assert calls > 0
     assert stats.system.input_tokens == 2_000 * calls
     assert stats.system.cost == pytest.approx(0.01 * calls)
-    said = answers.stats(stats, "own", (), ())
+    said = answers.stats_text(stats, "own", (), ())
     assert said.count("\nsystem: ") == 1
     assert "last fall" not in said
 
@@ -94,7 +94,7 @@ def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(tmp_path:
 def test_where_no_model_was_asked_nothing_is_said_of_it(tmp_path: Path) -> None:
     stats = stats_after(tmp_path, Paid(), compress=False)
     assert stats.system == Spent()
-    said = answers.stats(stats, "own", (), ())
+    said = answers.stats_text(stats, "own", (), ())
     assert "system: " not in said
     assert "limit" not in said
 
@@ -102,7 +102,7 @@ def test_where_no_model_was_asked_nothing_is_said_of_it(tmp_path: Path) -> None:
 def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) -> None:
     stats = stats_after(tmp_path, Failing())
     assert stats.system.failed == stats.system.calls == dict(stats.events)[FALLBACK]
-    said = answers.stats(stats, "own", (), ())
+    said = answers.stats_text(stats, "own", (), ())
     assert f"\nfalls to another summarizer: {stats.system.calls}\n" in said
     assert "\nlast fall: failing failed: the endpoint refused the key (HTTP 401);" in said
     assert "CONTEXT_BUDGET" not in said
@@ -117,7 +117,7 @@ def test_a_limit_that_nears_makes_the_system_act_earlier(limit: str, tmp_path: P
     assert not calm.is_pressed
     assert pressed.is_pressed
     assert pressed.pressure.trigger_percent == calm.pressure.trigger_percent - 10
-    assert "a limit on model calls is near" in answers.stats(pressed, "own", (), ())
+    assert "a limit on model calls is near" in answers.stats_text(pressed, "own", (), ())
 
 
 def test_the_line_leaves_out_what_there_was_none_of() -> None:

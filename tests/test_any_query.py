@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import Compactor, Parts, Recalled
+from mcp_compaction.compactor import Collaborators, Compactor, Recalled
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
@@ -56,7 +56,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
     async def open_it() -> tuple[Compactor, SessionInfo]:
         store = await open_store(tmp_path_factory.mktemp("any") / "store.db")
         compactor = Compactor(
-            Parts(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), Policy())
+            Collaborators(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), Policy())
         )
         info, _ = await compactor.open(SessionKey(project="/p", name="s"))
         said = [{"role": "user", "content": "the login, AND OR NOT the logout"}]

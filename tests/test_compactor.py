@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Compactor, Parts, Regret
+from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Collaborators, Compactor, Regret
 from mcp_compaction.core.compaction.receipt import outcome_text, receipt_text
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
@@ -109,14 +109,14 @@ def run(
 
     async def play() -> None:
         store = await open_store(folder / "store.db")
-        parts = Parts(
+        collaborators = Collaborators(
             store=store,
             summarizer=summarizer or ExtractiveSummarizer(),
             counter=EstimateCounter(),
             clock=StepClock(),
             policy=policy,
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             info, _ = await compactor.open(SessionKey(project="/p", name=name))
             await story(compactor, info)
@@ -325,7 +325,7 @@ def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
     def burst(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("mcp_compaction.compactor.flow", burst)
+    monkeypatch.setattr("mcp_compaction.compactor.driving.flow", burst)
 
     async def story(compactor: Compactor, info: SessionInfo) -> None:
         await record_long(compactor, info)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from mcp_compaction.compactor import FALLBACK, Compactor, Parts
+from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -53,14 +53,14 @@ def play(folder: Path, summarizer: Summarizer, story: Story) -> None:
     """A story in which a session was compressed once and has gone on since."""
 
     async def played() -> None:
-        parts = Parts(
+        collaborators = Collaborators(
             store=await open_store(folder / "store.db"),
             summarizer=summarizer,
             counter=EstimateCounter(),
             clock=SystemClock(),
             policy=Policy(window_tokens=20_000),
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             key, traits = SessionKey(project="/p", name="work"), Traits(owns_window=True)
             info, _ = await compactor.open(key, traits)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming
@@ -28,14 +28,14 @@ def test_after_fifty_compactions_every_original_is_there_byte_for_byte(tmp_path:
     told = coding_session(20 * TIMES, 40)
 
     async def play() -> None:
-        parts = Parts(
+        collaborators = Collaborators(
             store=await open_store(tmp_path / "store.db"),
             summarizer=ExtractiveSummarizer(),
             counter=EstimateCounter(),
             clock=SystemClock(),
             policy=Policy(window_tokens=8_000),
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             key = SessionKey(project="/p", name="long")
             info, _ = await compactor.open(key, Traits(owns_window=True))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.windows import GENERATED, joined, window_of
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.log.identifiers import Finding, findings
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
@@ -50,14 +50,14 @@ class StillClock:
 
 
 async def open_compactor(path: Path, policy: Policy | None = None) -> tuple[Compactor, SessionInfo]:
-    parts = Parts(
+    collaborators = Collaborators(
         store=await open_store(path),
         summarizer=ExtractiveSummarizer(),
         counter=EstimateCounter(),
         clock=StillClock(),
         policy=policy or Policy(),
     )
-    compactor = Compactor(parts)
+    compactor = Compactor(collaborators)
     info, _ = await compactor.open(SessionKey(project="/p", name="work"))
     return compactor, info
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.log.quotes import saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
@@ -31,7 +31,7 @@ POLICY = Policy(window_tokens=6_000)
 
 def compactor_on(store: Store) -> Compactor:
     return Compactor(
-        Parts(
+        Collaborators(
             store=store,
             summarizer=ExtractiveSummarizer(),
             counter=EstimateCounter(),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.text import as_sections, parse_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
@@ -247,14 +247,14 @@ class _Still:
 
 async def _play(folder: Path, hostile: Hostile, sessions: int) -> None:
     store = await open_store(folder / "store.db")
-    parts = Parts(
+    collaborators = Collaborators(
         store=store,
         summarizer=hostile,
         counter=EstimateCounter(),
         clock=_Still(),
         policy=WINDOW,
     )
-    compactor = Compactor(parts)
+    compactor = Compactor(collaborators)
     try:
         for number in range(sessions):
             hostile.seed = number

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -219,8 +219,10 @@ def ask_of_all(path: Path, kinds: frozenset[str], least: int) -> Counter[str]:
     async def play() -> None:
         store = await open_store(path)
         policy = Policy(window_tokens=4_000, preserve_recent_messages=1, digest_max_tokens=99)
-        parts = Parts(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy)
-        compactor = Compactor(parts)
+        collaborators = Collaborators(
+            store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy
+        )
+        compactor = Compactor(collaborators)
         try:
             homes = [await settle(compactor, number) for number in range(PROJECTS)]
             before = rows(store.path)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction import compactor as compactor_module
-from mcp_compaction.compactor import SAFETY_NET, Compactor, Parts
+from mcp_compaction.compactor import SAFETY_NET, Collaborators, Compactor, compressing
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.formats import incoming
@@ -62,14 +61,14 @@ class Held(ExtractiveSummarizer):
 
 def play(folder: Path, story: Story) -> None:
     async def played() -> None:
-        parts = Parts(
+        collaborators = Collaborators(
             store=await open_store(folder / "store.db"),
             summarizer=ExtractiveSummarizer(),
             counter=Elsewhere(),
             clock=SystemClock(),
             policy=Policy(window_tokens=10_000),
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             key, own = SessionKey(project="/p", name="work"), Traits(owns_window=True)
             info, _ = await compactor.open(key, own)
@@ -147,7 +146,7 @@ def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> N
 def test_who_waits_too_long_is_told_what_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compactor_module, "_PATIENCE", 0.0)
+    monkeypatch.setattr(compressing, "_PATIENCE", 0.0)
 
     async def story(compactor: Compactor, info: SessionInfo) -> None:
         held = Held()

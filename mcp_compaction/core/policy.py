@@ -150,11 +150,6 @@ class Policy(Value):
         )
 
     @property
-    def trigger_tokens(self) -> int:
-        """The tokens at which a compaction happens without being asked for."""
-        return self.share(self.trigger_percent)
-
-    @property
     def release_tokens(self) -> int:
         """The tokens a compaction goes down to."""
         return self.share(self.release_percent)

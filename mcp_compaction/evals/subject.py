@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.extract import must_keep, standing_plan
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
@@ -174,7 +174,7 @@ async def subject(
         # Neither the user's settings nor other sessions may change what is measured; and one
         # counter serves all, since loading its ranks takes longer than many a compaction.
         compactor = Compactor(
-            Parts(
+            Collaborators(
                 store=await open_store(store_path(Path(folder))),
                 summarizer=summarizer or ExtractiveSummarizer(),
                 counter=counter,

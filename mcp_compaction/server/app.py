@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -11,9 +10,9 @@ from typing import Any
 from mcp.server import CacheHint, MCPServer
 
 from mcp_compaction.server import prompts, resources, tools
-from mcp_compaction.server.middleware import tidying
+from mcp_compaction.server.middleware import strict_arguments
+from mcp_compaction.server.session_finder import SessionFinder
 from mcp_compaction.server.state import State
-from mcp_compaction.server.whose import Whose
 from mcp_compaction.settings import Settings
 
 INSTRUCTIONS = """\
@@ -40,7 +39,7 @@ def build_server(
     **transport: Any,
 ) -> MCPServer[State]:
     """A server for one project; `must_name`: every call names its session, as over HTTP."""
-    state = State(settings, environ, Whose(project, must_name))
+    state = State(settings, environ, SessionFinder(project, must_name))
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[State]) -> AsyncGenerator[State]:
@@ -49,13 +48,14 @@ def build_server(
         finally:
             await state.close()
 
+    arguments = {tool.name: tool.arguments for tool in tools.list_tools(only_core)}
     server = MCPServer[State](
         "mcp-compaction",
         title="mcp-compaction",
         version=version("mcp-compaction"),
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
-        middleware=[tidying(_argument_names(only_core))],
+        middleware=[strict_arguments(arguments)],
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
         **transport,
@@ -64,10 +64,3 @@ def build_server(
     resources.register(server, state)
     prompts.register(server, state)
     return server
-
-
-def _argument_names(only_core: bool) -> dict[str, frozenset[str]]:
-    return {
-        tool.__name__: frozenset(inspect.signature(tool).parameters) - {"ctx", "allowed"}
-        for tool in (*tools.CORE, *(() if only_core else tools.MANAGEMENT))
-    }

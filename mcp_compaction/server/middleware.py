@@ -16,21 +16,21 @@ _PREFIX = re.compile(r"^Error executing tool \w+: ?")
 _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
 
 
-def tidying(arguments: Mapping[str, frozenset[str]]) -> ServerMiddleware[Any]:
-    """Middleware for tools that take just these argument names."""
+def strict_arguments(arguments: Mapping[str, frozenset[str]]) -> ServerMiddleware[Any]:
+    """Middleware that lets a tool take just these arguments, and slims what a model reads."""
 
-    async def tidy(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def handle(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/list":
             return _slim_list(_as_dict(await call_next(ctx)))
         if ctx.method != "tools/call":
             return await call_next(ctx)
-        unknown = _unknown(ctx.params or {}, arguments)
+        unknown = _complaint_about_unknown(ctx.params or {}, arguments)
         if unknown is not None:
             return CallToolResult(content=[TextContent(type="text", text=unknown)], is_error=True)
         result = _as_dict(await call_next(ctx))
-        return _reworded(result) if result.get("isError") else result
+        return _reword_texts(result) if result.get("isError") else result
 
-    return tidy
+    return handle
 
 
 def slim(schema: Any) -> Any:
@@ -77,7 +77,9 @@ def _plain(what: str, kind: str) -> str:
     return what[0].lower() + what[1:]
 
 
-def _unknown(params: Mapping[str, Any], arguments: Mapping[str, frozenset[str]]) -> str | None:
+def _complaint_about_unknown(
+    params: Mapping[str, Any], arguments: Mapping[str, frozenset[str]]
+) -> str | None:
     known = arguments.get(str(params.get("name")))
     given = params.get("arguments")
     if known is None or not isinstance(given, dict):
@@ -108,7 +110,7 @@ def _is_noise(key: str, value: Any) -> bool:
     return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
 
 
-def _reworded(result: dict[str, Any]) -> dict[str, Any]:
+def _reword_texts(result: dict[str, Any]) -> dict[str, Any]:
     for block in result.get("content", []):
         if block.get("type") == "text":
             block["text"] = reword(block["text"])

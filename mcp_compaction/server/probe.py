@@ -19,7 +19,7 @@ from mcp.types import TextContent, TextResourceContents
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Value
 from mcp_compaction.program import installed_command
-from mcp_compaction.server import tools
+from mcp_compaction.server.tools import list_tools
 
 Era = Literal["auto", "legacy"]
 Progress = Callable[[str], None]
@@ -70,8 +70,8 @@ class Server:
         self, tool: str, arguments: Mapping[str, Any], progress: Progress | None = None
     ) -> Answer:
         """What a tool answers, be it an error."""
-        told = None if progress is None else _telling(progress)
-        result = await self.client.call_tool(tool, dict(arguments), progress_callback=told)
+        report = None if progress is None else _reporter_to(progress)
+        result = await self.client.call_tool(tool, dict(arguments), progress_callback=report)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         meta: dict[str, Any] = dict(result.meta or {})
         return Answer(text="\n".join(texts), is_error=bool(result.is_error), meta=meta)
@@ -140,16 +140,15 @@ async def _check(environ: Mapping[str, str], era: Era, words: Sequence[str]) -> 
 
 
 def _missing(found: Sequence[str]) -> list[str]:
-    names = [tool.__name__ for tool in (*tools.CORE, *tools.MANAGEMENT)]
-    absent = [name for name in names if name not in found]
+    absent = [tool.name for tool in list_tools() if tool.name not in found]
     return [f"tools are missing: {', '.join(absent)}; reinstall mcp-compaction"] if absent else []
 
 
-def _telling(tell: Progress) -> ProgressFnT:
-    async def told(progress: float, total: float | None, message: str | None) -> None:
+def _reporter_to(tell: Progress) -> ProgressFnT:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         tell(message or f"{progress:g} of {total or 'many'}")
 
-    return told
+    return report
 
 
 def _first(error: BaseException) -> BaseException:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.server import answers
-from mcp_compaction.server.state import State, state_of, telling
+from mcp_compaction.server.state import State, errors_as, state_of
 
 Ctx = Context[State]
 
@@ -47,7 +47,7 @@ def register(server: MCPServer[State], state: State) -> None:
         if argument.name != "session":
             return None
         compactor = await state.compactor()
-        found = await compactor.sessions(state.whose.project, _MOST_NAMES)
+        found = await compactor.sessions(state.project, _MOST_NAMES)
         names = [info.name for info in found if info.name.startswith(argument.value)]
         return Completion(values=names, total=len(names), has_more=False)
 
@@ -105,7 +105,7 @@ async def compact(
     )
 
 
-@telling(_refused)
+@errors_as(_refused)
 async def resume(
     ctx: Ctx,
     session: Annotated[
@@ -115,16 +115,16 @@ async def resume(
     """Go on with a session in this chat."""
     state = state_of(ctx)
     compactor = await state.compactor()
-    info, _ = await state.whose.find(compactor, state.host(ctx), session.strip() or None, "look")
-    state.whose.remember(info)
+    info, _ = await state.finder.find(compactor, state.host(ctx), session.strip() or None, "look")
+    state.finder.remember(info)
     nonce = secrets.token_hex(3)
     is_elsewhere = state.is_of_another_chat(ctx, info)
     brief = await compactor.brief(info)
-    text = answers.brief(brief, nonce, state.whose.project, must_name=is_elsewhere)
+    text = answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 
-@telling(_refused)
+@errors_as(_refused)
 async def pin(
     ctx: Ctx,
     text: Annotated[str, Field(description="The rule, word for word.")],
@@ -142,6 +142,6 @@ async def pin(
     info, is_new = await state.session(ctx, None, "make")
     done = await compactor.pin(info, text, by="user", channel="prompt")
     state.own_pins.add(done.pin.number)
-    said = answers.pinned(done, state.mode(ctx, info), info.traits.pins_put_back)
+    said = answers.pin_text(done, state.mode(ctx, info), info.traits.pins_put_back)
     told = f"I have pinned a rule, please keep to it.\n{said}"
-    return f"{told}\n{await state.begun(ctx, info)}" if is_new else told
+    return f"{told}\n{await state.describe_new_session(ctx, info)}" if is_new else told

@@ -14,7 +14,7 @@ from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import SessionInfo
-from mcp_compaction.server.state import State, state_of, telling
+from mcp_compaction.server.state import State, errors_as, state_of
 
 Ctx = Context[State]
 
@@ -26,11 +26,11 @@ _MOST_SESSIONS = 50
 def register(server: MCPServer[State], state: State) -> None:
     """Publish the resources."""
 
-    @telling(ResourceNotFoundError)
+    @errors_as(ResourceNotFoundError)
     async def sessions() -> str:
         """The sessions of this project, the newest first."""
         compactor = await state.compactor()
-        found = await compactor.sessions(state.whose.project, _MOST_SESSIONS)
+        found = await compactor.sessions(state.project, _MOST_SESSIONS)
         return json.dumps([info.model_dump(mode="json") for info in found], ensure_ascii=False)
 
     for uri, title, kind, read in (
@@ -47,31 +47,31 @@ def register(server: MCPServer[State], state: State) -> None:
 async def _session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
     state = state_of(ctx)
     compactor = await state.compactor()
-    return compactor, await compactor.find(state.whose.project, name)
+    return compactor, await compactor.find(state.project, name)
 
 
-@telling(ResourceNotFoundError)
+@errors_as(ResourceNotFoundError)
 async def context(session: str, ctx: Ctx) -> str:
     """What the model should see now, in the Messages API's shape, ready to send."""
     compactor, info = await _session(ctx, session)
     return json.dumps(await compactor.context(info), ensure_ascii=False)
 
 
-@telling(ResourceNotFoundError)
+@errors_as(ResourceNotFoundError)
 async def pinned(session: str, ctx: Ctx) -> str:
     """The pinned block of a session, word for word."""
     compactor, info = await _session(ctx, session)
     return pinned_block(p for p in await compactor.pins(info) if p.kind != "note")
 
 
-@telling(ResourceNotFoundError)
+@errors_as(ResourceNotFoundError)
 async def digests(session: str, ctx: Ctx) -> str:
     """All digests ever made of a session, oldest first."""
     compactor, info = await _session(ctx, session)
     return "\n\n".join(render_digest(digest) for digest in await compactor.digests(info))
 
 
-@telling(ResourceNotFoundError)
+@errors_as(ResourceNotFoundError)
 async def message(session: str, ref: str, ctx: Ctx) -> str:
     """The original JSON of a message, byte for byte."""
     compactor, info = await _session(ctx, session)
@@ -80,7 +80,7 @@ async def message(session: str, ref: str, ctx: Ctx) -> str:
     return found[0].message.raw
 
 
-@telling(ResourceNotFoundError)
+@errors_as(ResourceNotFoundError)
 async def receipt(session: str, ref: str, ctx: Ctx) -> str:
     """What a compaction did."""
     compactor, info = await _session(ctx, session)

@@ -1,4 +1,4 @@
-"""What one server process holds: the settings, the compactor opened on first use, whose session."""
+"""The state of one server process: settings, session finder, the compactor opened on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server import answers
 from mcp_compaction.server.relieving import Relieving
-from mcp_compaction.server.whose import Host, Purpose, Whose, host_of
+from mcp_compaction.server.session_finder import Host, Purpose, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
@@ -34,12 +34,17 @@ class State:
 
     settings: Settings
     environ: Mapping[str, str]
-    whose: Whose
+    finder: SessionFinder
     own_pins: set[int] = field(default_factory=set[int])  # made through this process
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def project(self) -> str:
+        """The project this process works for."""
+        return self.finder.project
 
     async def compactor(self) -> Compactor:
         """The compactor; a store that cannot be opened fails the call, not the start."""
@@ -52,23 +57,23 @@ class State:
         self, ctx: Context[State], name: str | None, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         """The session a call means, and whether it was made just now."""
-        return await self.whose.find(await self.compactor(), self.host(ctx), name, purpose)
+        return await self.finder.find(await self.compactor(), self.host(ctx), name, purpose)
 
-    async def announced(self, info: SessionInfo | None) -> tuple[Pin, ...]:
+    async def take_new_pins(self, info: SessionInfo | None) -> tuple[Pin, ...]:
         """The pins that bind this project's sessions and are new to it, each once.
 
         Not those made through this very process: who plants a rule may not swallow its news.
         """
-        is_ours = info is not None and info.project == self.whose.project
+        is_ours = info is not None and info.project == self.project
         compactor = await self.compactor()
         session = info if is_ours else None
-        return await compactor.announce(self.whose.project, session, self.own_pins)
+        return await compactor.announce(self.project, session, self.own_pins)
 
-    async def begun(self, ctx: Context[State], info: SessionInfo) -> str:
+    async def describe_new_session(self, ctx: Context[State], info: SessionInfo) -> str:
         """That a session is new, and what it has from earlier ones of its project."""
         pins = await (await self.compactor()).project_pins(info.project)
         inherited = tuple(pin for pin in pins if pin.session != info.name)
-        return answers.begun(info, inherited, self.host(ctx).tells)
+        return answers.new_session_text(info, inherited, self.host(ctx).has_session)
 
     def host(self, ctx: Context[State]) -> Host:
         """Who is calling."""
@@ -79,7 +84,7 @@ class State:
     def is_of_another_chat(self, ctx: Context[State], info: SessionInfo) -> bool:
         """Whether the host says which chat is calling, and it is not that session's."""
         host = self.host(ctx)
-        return host.tells and info.host_session != host.session
+        return host.has_session and info.host_session != host.session
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""
@@ -89,9 +94,9 @@ class State:
 
     def check_records(self) -> None:
         """Refuse to keep what the user asked not to have kept."""
-        if not self.settings.records(self.whose.project):
+        if not self.settings.records(self.project):
             raise InputError(
-                f"recording is off for {self.whose.project} (setting `record`); nothing was kept. "
+                f"recording is off for {self.project} (setting `record`); nothing was kept. "
                 "Go on without, or ask the user to turn it on."
             )
 
@@ -106,7 +111,7 @@ class State:
 
     def _place(self, info: SessionInfo | None) -> dict[str, str]:
         """The options with which a command means this session, or this project without one."""
-        place = {"--project": self.whose.project}
+        place = {"--project": self.project}
         if info is not None:
             place = {"--project": info.project, "--session": info.name}
         unset = {name: v for name, v in self.environ.items() if name != "MCP_COMPACTION_HOME"}
@@ -128,14 +133,14 @@ def state_of(ctx: Context[State]) -> State:
     return ctx.request_context.lifespan_context
 
 
-def telling(
+def errors_as(
     as_error: Callable[[str], Exception],
 ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
-    """A handler whose expected errors reach the caller as text, in the one form the SDK lets by."""
+    """Decorate a handler: its expected errors reach the caller as this error, with their text."""
 
     def wrap(handler: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         @wraps(handler)
-        async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
+        async def handle(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return await handler(*args, **kwargs)
             except NeedsUser as error:  # its command is complete: asking_user knows the session
@@ -144,6 +149,6 @@ def telling(
                 program = typed_command(os.environ.get("PATH"))
                 raise as_error(complete(str(error), program, {})) from error
 
-        return answer
+        return handle
 
     return wrap

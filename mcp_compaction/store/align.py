@@ -130,10 +130,8 @@ def _walk(
 
 
 def _overlap(known: KnownMessages, contents: list[str]) -> int:
-    # One equal message is no overlap: people do say "continue" twice.
-    if len(contents) < 2:
-        return 0
     newest = known.newest(len(contents))
+    # One equal message is no overlap: people do say "continue" twice.
     for length in range(len(newest), 1, -1):
         if newest[-length:] == contents[:length]:
             return length

@@ -169,26 +169,3 @@ def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int])
     shown = {entry.get("seq") for entry in (*view["head"], *view["body"])}
     shown |= {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
     return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
-
-
-def window_tokens(connection: sqlite3.Connection, session: int) -> int:
-    """Our count of the window: sections, what the view names, and all that came after it."""
-    row = session_row(connection, session)
-    view = views.view(connection, session, row["view_version"])
-    shown = _shown(view)
-    sections = section_row(connection, session)
-    total = sum(entry.tokens for entry in shown.trimmed)
-    if sections is not None:
-        memory = sections["memory_tokens"] if view.memory_in is None else 0
-        total += sections["section_tokens"] + memory
-    (messages,) = connection.execute(
-        "SELECT coalesce(sum(tokens), 0) FROM message WHERE session = ?"
-        " AND (seq > ? OR seq IN (SELECT value FROM json_each(?)))",
-        (session, view.upto, str(shown.kept)),
-    ).fetchone()
-    (digests,) = connection.execute(
-        "SELECT coalesce(sum(tokens), 0) FROM digest WHERE session = ?"
-        " AND number IN (SELECT value FROM json_each(?))",
-        (session, str(shown.digests)),
-    ).fetchone()
-    return total + messages + digests

@@ -59,7 +59,7 @@ from mcp_compaction.store.connect import open_file, store_errors
 from mcp_compaction.store.connections import Connections
 from mcp_compaction.store.database import Stop, Writer, finished, read_transaction
 from mcp_compaction.store.health import health
-from mcp_compaction.store.load import count_window, load, not_shown, window_tokens
+from mcp_compaction.store.load import count_window, load, not_shown
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
 
@@ -122,15 +122,7 @@ class SqliteStore:
 
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
-
-        def work(connection: sqlite3.Connection) -> Recorded:
-            recorded = log.append(connection, session, batch, now)
-            if batch.reported is not None:
-                counted = window_tokens(connection, session)
-                sessions.calibrate(connection, session, counted, batch.reported)
-            return recorded
-
-        return await self._write(work)
+        return await self._write(lambda c: log.append(c, session, batch, now))
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:
         """Note our count of the window beside the provider's count of the same window."""

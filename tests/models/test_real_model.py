@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, Parts
+from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.identifiers import find
 from mcp_compaction.core.policy import Policy
@@ -96,14 +96,14 @@ def _session() -> list[JsonObject]:
 
 async def _compacted(summarizer: Summarizer, folder: Path) -> Result:
     store = await open_store(folder / f"{summarizer.name}.db")
-    parts = Parts(
+    collaborators = Collaborators(
         store=store,
         summarizer=summarizer,
         counter=EstimateCounter(),
         clock=_Still(),
         policy=WINDOW,
     )
-    compactor = Compactor(parts)
+    compactor = Compactor(collaborators)
     try:
         info, _ = await compactor.open(SessionKey(project="/p", name="migrations"))
         await compactor.record(info, incoming([*_session()]))

@@ -12,7 +12,7 @@ import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_compaction.errors import StoreError
-from mcp_compaction.server.state import telling
+from mcp_compaction.server.state import errors_as
 from tests.cli.conftest import Shell
 from tests.server.talking import ERAS, Era, Talk, talk
 
@@ -87,7 +87,7 @@ def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out
 def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    @telling(ToolError)
+    @errors_as(ToolError)
     async def fails() -> None:
         raise StoreError("SQLite refused: disk I/O error. Run: mcp-compaction doctor")
 

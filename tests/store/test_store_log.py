@@ -361,24 +361,18 @@ def test_unknown_sessions_are_refused(path: Path) -> None:
     with_store(path, use)
 
 
-def test_sections_and_calibration_are_loaded(path: Path) -> None:
+def test_sections_are_loaded(path: Path) -> None:
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)
         sections = Sections(system="be kind", memory="likes tea")
         given = batch(*history("12345", "123")).model_copy(
-            update={
-                "sections": sections,
-                "section_tokens": 100,
-                "memory_tokens": 50,
-                "reported": 300,
-            }
+            update={"sections": sections, "section_tokens": 100, "memory_tokens": 50}
         )
         await store.append(session, given, NOW)
         await store.append(session, given, NOW)
         loaded = await store.load(session, NOW)
         assert loaded.sections == sections
         assert (loaded.section_tokens, loaded.memory_tokens) == (100, 50)
-        assert (loaded.calibration.counted, loaded.calibration.reported) == (158, 300)
 
     with_store(path, use)
     assert rows(path, "SELECT count(*) FROM section") == [(1,)]
@@ -389,11 +383,10 @@ def test_the_window_is_counted_as_the_view_shows_it(path: Path) -> None:
         session = await new_session(store)
         await store.append(session, batch(*history(*["x" * 10] * 6)), NOW)
         await store.save(session, compaction())
-        later = batch(said("y" * 7)).model_copy(update={"reported": 99})
-        await store.append(session, later, NOW)
-        counted = (await store.load(session, NOW)).calibration.counted
-        # m1 and m6 whole, m5 cut to 4, the digest's 30, and m7 since.
-        assert counted == 10 + 10 + 4 + 30 + 7
+        await store.append(session, batch(said("y" * 7)), NOW)
+        window = await store.count_window(session, NOW)
+        # m1 and m6 whole, m5 cut to 4, and m7 since.
+        assert (window.messages, window.tokens) == (4, 10 + 10 + 4 + 7)
 
     with_store(path, use)
 

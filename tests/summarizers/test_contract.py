@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import pytest
 
-from mcp_compaction.compactor import FALLBACK, Compactor, Parts
+from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
 from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
@@ -139,7 +139,7 @@ def play(
 
     async def whole() -> None:
         store = await open_store(folder / "store.db")
-        parts = Parts(
+        collaborators = Collaborators(
             store=store,
             summarizer=asked,
             counter=COUNTER,
@@ -147,7 +147,7 @@ def play(
             policy=WINDOW,
             limits=limits or Limits(),
         )
-        compactor = Compactor(parts)
+        compactor = Compactor(collaborators)
         try:
             info, _ = await compactor.open(SessionKey(project="/p", name="one"))
             told: Any = coding_session(16, 220, seed=7)

@@ -15,14 +15,14 @@ from mcp_compaction.threads import Threads
 _MOST_KNOWN = 256  # windows a process remembers
 _OF_THE_VIEW: tuple[PartName, ...] = ("digests", "index", "promoted")
 
-Rules = Callable[[Session], Policy]
+PolicyFor = Callable[[Session], Policy]
 
 
 class Reading(NamedTuple):
-    """How full a window is, by which rules, and how many messages it shows."""
+    """How full a window is, by which policy, and how many messages it shows."""
 
     session: Session  # without its messages
-    rules: Policy
+    policy: Policy
     fill: Fill
     messages: int
 
@@ -31,7 +31,7 @@ class _Known(NamedTuple):
     """A window as it was last counted, without the texts of its view, and what those take."""
 
     window: WindowCount
-    rules: Policy
+    policy: Policy
     texts: dict[PartName, int]
 
 
@@ -44,42 +44,42 @@ class Gauge:
         self._threads = Threads()
         self._known: dict[int, _Known] = {}
 
-    async def read(self, session: int, now: datetime, rules_for: Rules) -> Reading:
+    async def read(self, session: int, now: datetime, policy_for: PolicyFor) -> Reading:
         """How full a session's window is now."""
         known = self._known.get(session)
         window = await self._store.count_window(session, now, known.window if known else None)
-        rules = rules_for(window.session)
-        if known is not None and known.rules != rules:
+        policy = policy_for(window.session)
+        if known is not None and known.policy != policy:
             known = None
             window = await self._store.count_window(session, now)
-        texts, fill = await self._threads.run(self._count, known, window, rules)
-        self._remember(session, _Known(_without_texts(window), rules, texts))
-        return Reading(window.session, rules, fill, window.messages)
+        texts, fill = await self._threads.run(self._count, known, window, policy)
+        self._remember(session, _Known(_without_texts(window), policy, texts))
+        return Reading(window.session, policy, fill, window.messages)
 
     def _count(
-        self, known: _Known | None, window: WindowCount, rules: Policy
+        self, known: _Known | None, window: WindowCount, policy: Policy
     ) -> tuple[dict[PartName, int], Fill]:
-        texts = self._texts_of(known, window, rules)
-        return texts, self._fill(window, rules, texts)
+        texts = self._texts_of(known, window, policy)
+        return texts, self._fill(window, policy, texts)
 
     def _texts_of(
-        self, known: _Known | None, window: WindowCount, rules: Policy
+        self, known: _Known | None, window: WindowCount, policy: Policy
     ) -> dict[PartName, int]:
         version = window.session.view.version
         if known is not None and known.window.session.view.version == version:
             return known.texts
-        parts = dict(self._measure(window.session, rules).parts)
+        parts = dict(self._measure(window.session, policy).parts)
         return {name: parts[name] for name in _OF_THE_VIEW}
 
-    def _fill(self, window: WindowCount, rules: Policy, texts: dict[PartName, int]) -> Fill:
-        fill = self._measure(_without_texts(window).session, rules)
-        messages = window.tokens + rules.overhead_per_message * window.messages
+    def _fill(self, window: WindowCount, policy: Policy, texts: dict[PartName, int]) -> Fill:
+        fill = self._measure(_without_texts(window).session, policy)
+        messages = window.tokens + policy.overhead_per_message * window.messages
         counted: dict[PartName, int] = {**texts, "messages": messages}
         parts = tuple((name, counted.get(name, tokens)) for name, tokens in fill.parts)
         return fill.model_copy(update={"parts": parts})
 
-    def _measure(self, session: Session, rules: Policy) -> Fill:
-        return measure(session, rules, self._counter.count, self._counter.precision)
+    def _measure(self, session: Session, policy: Policy) -> Fill:
+        return measure(session, policy, self._counter.count, self._counter.precision)
 
     def _remember(self, session: int, known: _Known) -> None:
         self._known.pop(session, None)

@@ -47,7 +47,7 @@ class Host:
     is_closed: bool = False  # known to keep its window to itself
 
     @property
-    def tells(self) -> bool:
+    def has_session(self) -> bool:
         """Whether the host says which conversation this is."""
         return self.session is not None
 
@@ -64,7 +64,7 @@ def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: 
 
 
 @dataclass(slots=True)
-class Whose:
+class SessionFinder:
     """Finds the session a call means; remembers those this process has made or gone on with."""
 
     project: str
@@ -76,20 +76,20 @@ class Whose:
     ) -> tuple[SessionInfo, bool]:
         """The session, and whether it was made just now; asks back rather than guess."""
         if name is not None:
-            return await self._named(compactor, name, purpose)
+            return await self._find_named(compactor, name, purpose)
         if self.must_name:
             raise InputError('pass session="NAME": over HTTP every call names its session.')
-        if host.tells:
-            return await self._told(compactor, host, purpose)
+        if host.has_session:
+            return await self._find_of_host(compactor, host, purpose)
         if (only := await self._only_known(compactor)) is not None:
             return only, False
         if self.known or purpose == "look":
-            raise UnknownSession(await self._which(compactor))
+            raise UnknownSession(await self._question_which(compactor))
         return self._remember(
             *await compactor.open(SessionKey(project=self.project), Traits(owns_window=False))
         )
 
-    async def _named(
+    async def _find_named(
         self, compactor: Compactor, name: str, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         tidy = name.strip()
@@ -100,13 +100,13 @@ class Whose:
             found = await compactor.find(self.project, tidy)
             return self._remember(found, False) if purpose == "make" else (found, False)
         except UnknownSession as unknown:
-            await self._offer_elsewhere(compactor, tidy)
+            await self._refuse_if_elsewhere(compactor, tidy)
             if purpose == "look":
                 raise unknown
         key = SessionKey(project=self.project, name=tidy)
         return self._remember(*await compactor.open(key, Traits(owns_window=False)))
 
-    async def _offer_elsewhere(self, compactor: Compactor, name: str) -> None:
+    async def _refuse_if_elsewhere(self, compactor: Compactor, name: str) -> None:
         """Name the session of another project that may be meant, rather than begin a second."""
         elsewhere = None if self.must_name else await compactor.find_anywhere(name)
         if elsewhere is not None:
@@ -116,26 +116,22 @@ class Whose:
                 "project pass another name."
             )
 
-    async def _told(
+    async def _find_of_host(
         self, compactor: Compactor, host: Host, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
-        key = SessionKey(project=self.project, host=host.name, host_session=host.session)
-        if purpose == "look":
-            return self._remember(await self._known_to(compactor, host), False)
-        info, is_new = await compactor.open(key, Traits(owns_window=False))
-        return self._remember(info, is_new)
-
-    async def _known_to(self, compactor: Compactor, host: Host) -> SessionInfo:
+        if purpose == "make":
+            key = SessionKey(project=self.project, host=host.name, host_session=host.session)
+            return self._remember(*await compactor.open(key, Traits(owns_window=False)))
         info = await compactor.find_of_host(self.project, host.session or "", host.name)
-        if info is not None:
-            return info
-        raise NothingRecorded(
-            "nothing of this chat is kept yet; pin_constraint or compress_context with a digest "
-            'starts it. What other chats kept: recall_archived with scope="project", or by '
-            "session=NAME."
-        )
+        if info is None:
+            raise NothingRecorded(
+                "nothing of this chat is kept yet; pin_constraint or compress_context with a "
+                'digest starts it. What other chats kept: recall_archived with scope="project", '
+                "or by session=NAME."
+            )
+        return self._remember(info, False)
 
-    async def _which(self, compactor: Compactor) -> str:
+    async def _question_which(self, compactor: Compactor) -> str:
         recent = await compactor.sessions(self.project, 5)
         if not recent:
             return (

@@ -1,0 +1,27 @@
+"""The one asynchronous shell: load, drive the flow, save; every host and command enters here."""
+
+from mcp_compaction.compactor.compressing import check_ask
+from mcp_compaction.compactor.driving import Progress
+from mcp_compaction.compactor.events import COMPLETED, FAILED, FALLBACK, REGRET, SAFETY_NET
+from mcp_compaction.compactor.facade import Compactor
+from mcp_compaction.compactor.results import Brief, Pinned, PinWish, Quote, Recalled, Regret, Stats
+from mcp_compaction.compactor.workspace import Collaborators
+
+__all__ = [
+    "COMPLETED",
+    "FAILED",
+    "FALLBACK",
+    "REGRET",
+    "SAFETY_NET",
+    "Brief",
+    "Collaborators",
+    "Compactor",
+    "PinWish",
+    "Pinned",
+    "Progress",
+    "Quote",
+    "Recalled",
+    "Regret",
+    "Stats",
+    "check_ask",
+]

@@ -1,0 +1,178 @@
+"""Compresses a session: one at a time, saved whole or not at all, whatever fails."""
+
+from __future__ import annotations
+
+import logging
+
+from mcp_compaction.compactor.driving import Drafts, Progress, drive, first_request, ignore_progress
+from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
+from mcp_compaction.compactor.gauge import Reading
+from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
+from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.window.fill import Fill, pressure
+from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownRef
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Event,
+    Failed,
+    Outcome,
+    Refusal,
+    Session,
+    SessionInfo,
+    SummaryRequest,
+)
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
+_MOST_SUGGESTED = 3  # rules to pin, on a receipt
+
+
+def check_ask(ask: Ask) -> None:
+    """Refuse what can be seen to be wrong before anything is looked at."""
+    if not ask.reason.strip():
+        raise InputError("the reason is blank; say in a few words why now.")
+    if ask.target_percent is not None and not 0 < ask.target_percent < 100:
+        raise InputError(
+            f"{ask.target_percent:g} is no target; pass a percentage above 0 and below 100."
+        )
+    if ask.digest is not None and not ask.digest.strip():
+        raise InputError("the digest is blank; leave it out, or write lines under its headings.")
+
+
+async def compress(
+    work: Workspace, info: SessionInfo, ask: Ask, progress: Progress | None
+) -> Outcome:
+    """Compact the session as asked; whatever fails, the session is as before or as after.
+
+    While another compacts it, in whatever process, that one's end is waited for.
+    """
+    check_ask(ask)
+    report = progress or ignore_progress
+    if ask.dry_run:
+        return await _compress_or_report(work, info, ask, report)
+    if work.store.is_compacting(info.id):
+        await report("waiting for another compaction of this session")
+    async with work.store.compacting(info.id, _PATIENCE) as is_ours:
+        if not is_ours:
+            return _refuse_while_another_compacts(info)
+        return await _compress_or_report(work, info, ask, report)
+
+
+async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
+    """The first digest that compressing would ask a summarizer for; none where it asks none."""
+    check_ask(ask)
+    session = await work.load(info)
+    _check_span(ask, session)
+    if not session.messages or (await work.allowance(info)).refusal:
+        return None
+    request = await first_request(work, session, _mask_if_wanted(work, ask))
+    return request if isinstance(request, SummaryRequest) else None
+
+
+async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
+    """Compress where the fill has passed the trigger: the system's, or the safety net."""
+    if not _is_due(await work.read_window(info)):
+        return None
+    async with work.store.compacting(info.id, _PATIENCE) as is_ours:
+        if not is_ours:
+            return _refuse_while_another_compacts(info)
+        window = await work.read_window(info)  # another may have done it meanwhile
+        return await _relieve_now(work, info, window) if _is_due(window) else None
+
+
+async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
+    """How full a window is that `relieve` would compress; None where it would not."""
+    window = await work.read_window(info)
+    owns_window = window.session.info.traits.owns_window
+    return window.fill if owns_window and _is_due(window) else None
+
+
+def _is_due(window: Reading) -> bool:
+    """Whether a window is so full that it is compressed without being asked."""
+    return pressure(window.fill, window.policy).level in ("act", "safety net")
+
+
+async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> Outcome | None:
+    percent = f"{window.fill.percent:.0f} %"
+    if pressure(window.fill, window.policy).level == "safety net":
+        logger.warning("%s: %s at %s", SAFETY_NET, info.name, percent)
+        await work.note(info, SAFETY_NET, percent)
+    if not window.session.info.traits.owns_window:
+        return None
+    ask = Ask(reason=f"the window is {percent} full")
+    return await _compress_or_report(work, info, ask, ignore_progress)
+
+
+def _refuse_while_another_compacts(info: SessionInfo) -> Refusal:
+    return Refusal(
+        text=f"not compressed: another compaction of {info.name} has been under way for over "
+        f"{_PATIENCE:g} s, and its view will count. Go on; context_stats tells when it is there."
+    )
+
+
+async def _compress_or_report(
+    work: Workspace, info: SessionInfo, ask: Ask, progress: Progress
+) -> Outcome:
+    """Compact a session that nobody else compacts; a failure is noted and told."""
+    try:
+        return await _compress(work, info, _mask_if_wanted(work, ask), progress)
+    except InputError:
+        raise  # what was asked for was wrong: no compaction was tried
+    except CompactionError as error:
+        await work.note(info, FAILED, str(error))
+        raise
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:  # compaction never kills its caller
+        logger.exception("a compaction of %s failed", info.name)
+        await work.note(info, FAILED, repr(error))
+        return Failed(
+            text=f"not compressed: {type(error).__name__} while planning; the session is as it "
+            "was. Go on, and report this with the log."
+        )
+
+
+async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
+    drafts: Drafts = []
+    for _ in range(MOST_TRIES):
+        await progress("reading the session")
+        session = await work.load(info)
+        if not session.messages and ask.digest is None:
+            raise NothingRecorded(
+                f"nothing is recorded in {info.name}; pass your own digest, or record messages "
+                "first."
+            )
+        _check_span(ask, session)
+        outcome = await drive(work, session, ask, progress, drafts)
+        if not isinstance(outcome, Compaction):
+            return outcome
+        offer = await suggest(work, session, _MOST_SUGGESTED)
+        receipt = outcome.receipt.model_copy(update={"offer": offer})
+        outcome = outcome.model_copy(update={"receipt": receipt})
+        await progress("saving")
+        done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
+        if await work.store.save(info.id, outcome, done):
+            return outcome
+    return Failed(
+        text=f"not compressed: the view of {info.name} changed {MOST_TRIES} times meanwhile; "
+        "the session is as it was. Call again."
+    )
+
+
+def _mask_if_wanted(work: Workspace, ask: Ask) -> Ask:
+    """The request without the secrets in its texts, where secrets are masked."""
+    if not work.mask_secrets:
+        return ask
+    texts = {"reason": ask.reason, "digest": ask.digest, "focus": ask.focus}
+    return ask.model_copy(
+        update={name: redact(text).text for name, text in texts.items() if text is not None}
+    )
+
+
+def _check_span(ask: Ask, session: Session) -> None:
+    newest = max((m.seq for m in session.messages), default=0)
+    if ask.span is not None and ask.span[1] > newest:
+        raise UnknownRef(f"m{ask.span[1]} is not recorded; the newest message is m{newest}.")

@@ -1,0 +1,153 @@
+"""Drives the compaction flow: each request it yields is answered by a summarizer or the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, assert_never
+
+from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.core.compaction.flow import Flow, flow
+from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.recall.query import terms_of
+from mcp_compaction.errors import SummarizerError
+from mcp_compaction.model import (
+    Ask,
+    Draft,
+    Found,
+    ModelCall,
+    Outcome,
+    SearchQuery,
+    SearchRequest,
+    Session,
+    SessionInfo,
+    SummaryRequest,
+)
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[str], Awaitable[None]]
+Drafts = list[tuple[SummaryRequest, Draft]]
+"""What was asked for in one compaction, and what came: nothing is paid for twice."""
+
+
+async def ignore_progress(_: str) -> None:
+    """Take a report of progress that nobody wants to read."""
+
+
+async def drive(
+    work: Workspace, session: Session, ask: Ask, progress: Progress, drafts: Drafts
+) -> Outcome:
+    """Run the flow to its end, answering what it asks for."""
+    running = _begin(work, session, ask)
+    has_fallen = False
+    request = await work.threads.run(_advance, running, None)
+    while not isinstance(request, _Ended):
+        await progress(_progress_line(request))
+        if has_fallen and isinstance(request, SummaryRequest):
+            # Who failed once in a compaction is not waited for again.
+            answer = await work.threads.run(extract, request)
+        else:
+            answer = await _answer(work, session, request, drafts)
+        if isinstance(answer, Draft) and answer.note and answer.author == "extractive":
+            has_fallen = True
+        request = await work.threads.run(_advance, running, answer)
+    return request.outcome
+
+
+async def first_request(
+    work: Workspace, session: Session, ask: Ask
+) -> SummaryRequest | SearchRequest | None:
+    """What the flow asks for first; None where it ends without asking."""
+    request = await work.threads.run(_advance, _begin(work, session, ask), None)
+    return None if isinstance(request, _Ended) else request
+
+
+def _begin(work: Workspace, session: Session, ask: Ask) -> Flow:
+    policy, counter = work.policy_for(session), work.counter
+    return flow(session, policy, ask, work.now(), counter.count, counter.precision)
+
+
+class _Ended(NamedTuple):
+    """What a flow came to; a thread cannot raise StopIteration to a coroutine."""
+
+    outcome: Outcome
+
+
+def _advance(
+    running: Flow, answer: Draft | Found | None
+) -> SummaryRequest | SearchRequest | _Ended:
+    """The next request of a flow, or what it came to."""
+    try:
+        return next(running) if answer is None else running.send(answer)
+    except StopIteration as stop:
+        return _Ended(stop.value)
+
+
+def _progress_line(request: SummaryRequest | SearchRequest) -> str:
+    if isinstance(request, SummaryRequest):
+        return f"summarizing m{request.first}..m{request.last}"
+    return "checking what recall gives back"
+
+
+async def _answer(
+    work: Workspace, session: Session, request: SummaryRequest | SearchRequest, drafts: Drafts
+) -> Draft | Found:
+    match request:
+        case SummaryRequest():
+            known = next((draft for asked, draft in drafts if asked == request), None)
+            draft = known or await _summarize(work, session.info, request)
+            if known is None:
+                drafts.append((request, draft))
+            return draft
+        case SearchRequest():
+            queries = await work.threads.run(_queries_of, request)
+            scope = scope_of(session.info)
+            return Found(hits=await work.store.search_many(scope, queries, request.limit))
+        case _:
+            assert_never(request)
+
+
+def _queries_of(request: SearchRequest) -> list[SearchQuery]:
+    return [SearchQuery(terms=terms_of(text)) for text in request.queries]
+
+
+async def _summarize(work: Workspace, info: SessionInfo, request: SummaryRequest) -> Draft:
+    left = await work.allowance(info)
+    if left.refusal:
+        note = f"no model was asked: {left.refusal}; extracted instead"
+        draft = await _extract_instead(work, request, note)
+    else:
+        limits = {"calls_left": left.calls_left, "cost_left": left.cost_left}
+        draft = await _ask_summarizer(work, request.model_copy(update=limits))
+    if draft.calls:
+        # They were paid for, whatever becomes of this compaction.
+        await work.store.add_calls(info.id, draft.calls, work.now())
+    if draft.note:
+        await work.note(info, FALLBACK, draft.note)
+    return draft
+
+
+async def _ask_summarizer(work: Workspace, request: SummaryRequest) -> Draft:
+    summarizer = work.summarizer
+    try:
+        return await summarizer.summarize(request)
+    except (MemoryError, RecursionError):
+        raise
+    except SummarizerError as error:
+        note = f"{summarizer.name} failed: {error}; extracted instead"
+        return await _extract_instead(work, request, note, error.calls)
+    except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
+        logger.warning("%s failed: %r", summarizer.name, error)
+        # The error's own words may come from anywhere: the log has them, the receipt does not.
+        note = f"{summarizer.name} failed ({type(error).__name__}); extracted instead"
+        return await _extract_instead(work, request, note)
+
+
+async def _extract_instead(
+    work: Workspace, request: SummaryRequest, note: str, calls: tuple[ModelCall, ...] = ()
+) -> Draft:
+    """A draft by rules in place of a summarizer's, with the reason."""
+    draft = await work.threads.run(extract, request)
+    return draft.model_copy(update={"note": note, "calls": calls})

@@ -1,0 +1,9 @@
+"""The names of the events that a compactor notes in a session's history."""
+
+from __future__ import annotations
+
+COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
+FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
+SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
+REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
+FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest

@@ -1,0 +1,321 @@
+"""The compactor: one class through which every host and command enters.
+
+Each method is one line; what it does is in the module that the line names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from mcp_compaction.compactor import (
+    compressing,
+    owning,
+    pinning,
+    recalling,
+    recording,
+    sessions,
+    stats,
+    viewing,
+)
+from mcp_compaction.compactor.driving import Progress
+from mcp_compaction.compactor.results import (
+    Brief,
+    Pinned,
+    PinWish,
+    Quote,
+    Recalled,
+    SearchScope,
+    Stats,
+)
+from mcp_compaction.compactor.workspace import Collaborators, Workspace
+from mcp_compaction.core.pins import Question
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.formats import Incoming
+from mcp_compaction.model import (
+    Ask,
+    Author,
+    Channel,
+    Digest,
+    JsonObject,
+    Outcome,
+    Pin,
+    PinKind,
+    PinScope,
+    Receipt,
+    Session,
+    SessionInfo,
+    Shape,
+    SummaryRequest,
+    Traits,
+    Via,
+)
+from mcp_compaction.ports import (
+    Forgotten,
+    Health,
+    Original,
+    Recorded,
+    Scope,
+    SessionKey,
+    Summarizer,
+    Twins,
+)
+
+
+class Compactor:
+    """Records, measures, compresses, pins, recalls, restores and forgets sessions."""
+
+    def __init__(self, collaborators: Collaborators) -> None:
+        self._work = Workspace(collaborators)
+        self._store = collaborators.store
+
+    def with_summarizer(self, chosen: Callable[[Summarizer], Summarizer]) -> Compactor:
+        """The same compactor on the same store, with a summarizer made from its own."""
+        known = self._work.collaborators
+        return Compactor(replace(known, summarizer=chosen(known.summarizer)))
+
+    # Sessions
+
+    async def open(self, key: SessionKey, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
+        """The session of that key, made where it is not there yet; and whether it is new."""
+        return await self._store.open_session(key, traits or Traits(), self._work.now())
+
+    async def find(self, project: str, name: str | None) -> SessionInfo:
+        """The session of that name, or the only one there is."""
+        return await sessions.find(self._work, project, name)
+
+    async def find_anywhere(self, name: str) -> SessionInfo | None:
+        """The session of that name in whatever project, for one who asks across projects."""
+        return await self._store.find_session(Scope(project=None), name)
+
+    async def find_of_host(
+        self, project: str, host_session: str, host: str | None = None
+    ) -> SessionInfo | None:
+        """The session that a host knows by this id of its own."""
+        return await self._store.find_host_session(project, host_session, host)
+
+    async def sessions(self, project: str | None, limit: int = 50) -> tuple[SessionInfo, ...]:
+        """The sessions of a project, or of all, the newest first."""
+        return await self._store.sessions(Scope(project=project), limit)
+
+    async def own_window(self, info: SessionInfo) -> SessionInfo:
+        """Note that this session's caller replaces its own window."""
+        return await sessions.own_window(self._work, info)
+
+    async def put_pins_back(self, info: SessionInfo) -> None:
+        """Note that a hook has shown this session its pins after the host's own compaction."""
+        await sessions.put_pins_back(self._work, info)
+
+    async def set_traits(self, info: SessionInfo, traits: Traits) -> None:
+        """Set the model, window, complexity or manner of one session."""
+        await self._store.set_traits(info.id, traits)
+
+    # Recording
+
+    async def record(
+        self, info: SessionInfo, came: Incoming, after: str | None = None, via: Via = "host"
+    ) -> Recorded:
+        """Append what is not yet known; answers with the number of each message, in order."""
+        return await recording.record(self._work, info, came, after, via)
+
+    # Looking
+
+    async def load(self, info: SessionInfo) -> Session:
+        """The session at this moment."""
+        return await self._work.load(info)
+
+    async def fill(self, info: SessionInfo) -> Fill:
+        """How full the window is; its messages are not read, so that it is not known by role."""
+        return (await self._work.read_window(info)).fill
+
+    async def fill_shown(self, info: SessionInfo) -> Fill | None:
+        """How full the window is; None where it shows no message."""
+        window = await self._work.read_window(info)
+        return window.fill if window.messages else None
+
+    def fill_of(self, session: Session) -> Fill:
+        """How full the window of a loaded session is."""
+        return self._work.fill_of(session)
+
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
+        return self._work.counter.count(text)
+
+    def index_terms(self, session: Session) -> tuple[int, CountTokens]:
+        """How large the index may be, and what counts it."""
+        return self._work.index_terms(session)
+
+    async def stats(self, info: SessionInfo) -> Stats:
+        """Fill, pressure, what compressing would free, pins and what happened so far."""
+        return await self.stats_of(await self.load(info))
+
+    async def stats_of(self, session: Session) -> Stats:
+        """The statistics of a loaded session; they cost a plan of its whole window."""
+        return await stats.stats_of(self._work, session)
+
+    async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
+        """What the model should see now, as the request body of a provider, ready to send."""
+        return await viewing.context(self._work, info, shape)
+
+    # Compressing
+
+    async def compress(
+        self, info: SessionInfo, ask: Ask, progress: Progress | None = None
+    ) -> Outcome:
+        """Compact the session as asked; whatever fails, the session is as before or as after."""
+        return await compressing.compress(self._work, info, ask, progress)
+
+    def is_compacting(self, info: SessionInfo) -> bool:
+        """Whether a session is being compacted now, in whatever process."""
+        return self._store.is_compacting(info.id)
+
+    async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
+        """The first digest that compressing would ask a summarizer for; none where it asks none."""
+        return await compressing.foresee(self._work, info, ask)
+
+    async def relieve(self, info: SessionInfo) -> Outcome | None:
+        """Compress where the fill has passed the trigger: the system's, or the safety net."""
+        return await compressing.relieve(self._work, info)
+
+    async def fill_to_relieve(self, info: SessionInfo) -> Fill | None:
+        """How full a window is that `relieve` would compress; None where it would not."""
+        return await compressing.fill_to_relieve(self._work, info)
+
+    async def restore(self, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
+        """Go back to the view before a compaction, with everything said since."""
+        return await viewing.restore(self._work, info, ref, force)
+
+    # Pins
+
+    async def pins(self, info: SessionInfo) -> tuple[Pin, ...]:
+        """The pins in force, notes included."""
+        return await pinning.pins_of(self._work, info)
+
+    async def project_pins(self, project: str) -> tuple[Pin, ...]:
+        """What every session of a project starts with: its rules, open tasks and facts."""
+        return await pinning.project_pins(self._work, project)
+
+    async def pin(
+        self,
+        info: SessionInfo,
+        text: str,
+        *,
+        by: Author,
+        kind: PinKind = "constraint",
+        scope: PinScope | None = None,
+        supersedes: str | None = None,
+        expires: datetime | None = None,
+        channel: Channel | None = None,
+    ) -> Pinned:
+        """Keep a text word for word; NeedsUser where an agent would change a user's pin."""
+        wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
+        return await pinning.pin(self._work, info, wish)
+
+    async def pin_question(
+        self, project: str, info: SessionInfo | None, wish: PinWish
+    ) -> Question | None:
+        """What only the user may decide of a wish; the session may still have to be made."""
+        return await pinning.question_of(self._work, project, info, wish)
+
+    async def announce(
+        self, project: str, info: SessionInfo | None = None, known: Collection[int] = ()
+    ) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that are new to it; each is given once.
+
+        `known`: the numbers of those the asker made; they stay to be told to others.
+        """
+        return await pinning.announce(self._work, project, info, known)
+
+    async def unpin(self, info: SessionInfo, ref: str, *, by: Author) -> Pin:
+        """Release a pin; its text stays findable."""
+        return await pinning.unpin(self._work, info, ref, by)
+
+    # Recall
+
+    async def recall(
+        self,
+        info: SessionInfo | None,
+        query: str,
+        *,
+        scope: SearchScope = "session",
+        project: str | None = None,
+        max_tokens: int | None = None,
+        skip: int = 0,
+    ) -> Recalled:
+        """The passages of the archive that answer a query best; across sessions none need be named.
+
+        What a caller looks up beyond its own project leaves no trace there.
+        """
+        return await recalling.recall(
+            self._work,
+            info,
+            query,
+            scope=scope,
+            project=project,
+            max_tokens=max_tokens,
+            skip=skip,
+        )
+
+    async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
+        """Messages, byte for byte: `m42`, `m42~3`, `m12..m40`, or by the id of a tool call."""
+        return await recalling.originals(self._work, info, refs)
+
+    async def quote(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
+        """What refs name, word for word: messages in order, then digests (`d1`), then pins."""
+        return await recalling.quote(self._work, info, refs)
+
+    async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
+        """What `quote` gives, as a recall: what had left the window counts as regret."""
+        return await recalling.recall_refs(self._work, info, refs)
+
+    async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
+        """Show messages again, whole, from the next request on; the next compaction prefers them.
+
+        For loops that replace their own window, by the refs of messages or ids of tool calls.
+        """
+        return await viewing.page_in(self._work, info, refs)
+
+    async def brief(self, info: SessionInfo) -> Brief:
+        """Pins, the digests of the view as they are shown, the first request, the newest words."""
+        return await recalling.brief(self._work, info)
+
+    async def digests(self, info: SessionInfo) -> tuple[Digest, ...]:
+        """All digests ever made of this session, oldest first."""
+        return await self._store.digests(info.id)
+
+    async def receipts(self, info: SessionInfo) -> tuple[Receipt, ...]:
+        """What every compaction did, oldest first."""
+        return await owning.receipts(self._work, info)
+
+    # Owning one's data
+
+    async def twins(self, info: SessionInfo, ref: str, within: Scope) -> Twins:
+        """The messages within a scope that would still hold all that a forgotten one said."""
+        return await owning.twins(self._work, info, ref, within)
+
+    async def forget(self, scope: Scope, *refs: str) -> Forgotten:
+        """Remove messages, or without any a session or a project, so that no byte is left."""
+        return await owning.forget(self._work, scope, *refs)
+
+    def export(self, info: SessionInfo) -> AsyncIterator[str]:
+        """The whole session as JSON lines: a header with all that was derived, then the log."""
+        return owning.export(self._work, info)
+
+    async def backup(self, target: Path) -> None:
+        """Write a sound copy of the whole store to a new file."""
+        await self._store.backup(target)
+
+    async def health(self) -> Health:
+        """Look the store over."""
+        return await self._store.health()
+
+    async def repair(self) -> None:
+        """Build the store's search index anew."""
+        await self._store.repair()
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._store.close()

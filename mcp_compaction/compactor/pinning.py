@@ -1,0 +1,149 @@
+"""Pins texts word for word, releases them, and suggests which rules want a pin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mcp_compaction.compactor.results import Pinned, PinWish
+from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.core import pins as rules
+from mcp_compaction.core.log.quotes import Saying, saying_of
+from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.errors import UnknownRef
+from mcp_compaction.model import Author, Channel, Offer, Pin, Session, SessionInfo
+from mcp_compaction.ports import NewPin, Scope
+
+_MOST_SOURCES = 20  # messages in which a pin's words are looked for
+
+
+async def pins_of(work: Workspace, info: SessionInfo) -> tuple[Pin, ...]:
+    """The pins in force in a session, notes included."""
+    return await work.store.pins(scope_of(info), work.now())
+
+
+async def project_pins(work: Workspace, project: str) -> tuple[Pin, ...]:
+    """What every session of a project starts with: its rules, open tasks and facts."""
+    found = await work.store.pins(Scope(project=project), work.now())
+    return tuple(pin for pin in found if pin.scope != "session" and pin.kind != "note")
+
+
+async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
+    """Keep a text word for word; the answer says who it is from and what the block costs.
+
+    An agent may not end, narrow, widen or replace a user's pin: NeedsUser, nothing is changed.
+    """
+    policy = (await work.read_window(info)).policy
+    known, plan = await _plan_pin(work, info.project, info, wish)
+    rules.check_question(plan.question)
+    draft, same, old = plan.draft, plan.same, plan.replaces
+    others = [p for p in known if p not in (old, same)]
+    tokens = rules.check_budget([*others, draft], wish.kind, policy, work.counter.count)
+    if same is not None:
+        if old is not None:
+            await work.store.release_pin(scope_of(info), old.number, draft.at)
+        return Pinned(pin=same, is_new=False, block_tokens=tokens)
+    new = NewPin(
+        text=wish.text,
+        kind=wish.kind,
+        scope=draft.scope,
+        author=draft.author,
+        source=draft.source,
+        expires=wish.expires,
+        channel=draft.channel,
+        supersedes=old.number if old else None,
+    )
+    kept = await work.store.add_pin(info.id, new, draft.at)
+    return Pinned(pin=kept, is_new=True, block_tokens=tokens)
+
+
+async def question_of(
+    work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
+) -> rules.Question | None:
+    """What only the user may decide of a wish; the session may still have to be made."""
+    return (await _plan_pin(work, project, info, wish))[1].question
+
+
+async def _plan_pin(
+    work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
+) -> tuple[tuple[Pin, ...], rules.PinPlan]:
+    """The pins in force, and what a wish for one more comes to."""
+    now = work.now()
+    rules.check_text(wish.text)
+    rules.check_expiry(wish.expires, now)
+    saying: Saying | None = None
+    if info is not None:
+        said = await work.store.requests_with(scope_of(info), wish.text, _MOST_SOURCES)
+        saying = saying_of(wish.text, [original.message for original in said])
+        known = await work.store.pins(scope_of(info), now)
+    else:
+        known = await project_pins(work, project)
+    author = rules.author_of(wish.by, saying, wish.expires)
+    old = _pin_named(wish.supersedes, known) if wish.supersedes is not None else None
+    draft = Pin(
+        number=0,
+        text=wish.text,
+        kind=wish.kind,
+        scope=wish.scope or (old.scope if old is not None else rules.default_scope(author)),
+        author=author,
+        session=info.name if info is not None else "",
+        at=now,
+        source=saying.ref if saying is not None else None,
+        expires=wish.expires,
+        channel=wish.channel or _default_channel(wish.by, author),
+    )
+    grounds = rules.Grounds(wish.by, saying, old, has_scope=wish.scope is not None)
+    return known, rules.plan_pin(draft, known, grounds)
+
+
+def _default_channel(by: Author, author: Author) -> Channel:
+    """The channel a pin came by: an agent may pin what the user said in a message."""
+    if by == "user":
+        return "program"
+    return "message" if author == "user" else "tool"
+
+
+def _pin_named(ref: str, pins: Sequence[Pin]) -> Pin:
+    number = number_of(ref, "p")
+    for pin in pins:
+        if pin.number == number:
+            return pin
+    known = ", ".join(pin.ref for pin in pins) or "none"
+    raise UnknownRef(f"no pin {ref} in force here; there are: {known}.")
+
+
+async def unpin(work: Workspace, info: SessionInfo, ref: str, by: Author) -> Pin:
+    """Release a pin; its text stays findable."""
+    now = work.now()
+    pin = _pin_named(ref, await work.store.pins(scope_of(info), now))
+    rules.check_release(pin, by)
+    await work.store.release_pin(scope_of(info), pin.number, now)
+    return pin
+
+
+async def announce(
+    work: Workspace, project: str, info: SessionInfo | None, known: Collection[int]
+) -> tuple[Pin, ...]:
+    """The pins for the project or for everywhere that are new to it; each is given once.
+
+    `known`: the numbers of those the asker made; they stay to be told to others.
+    """
+    session = info.id if info is not None else None
+    new = await work.store.unannounced(project, session, work.now())
+    found = tuple(pin for pin in new if pin.number not in known)
+    if found:
+        await work.store.mark_announced(project, [pin.number for pin in found])
+    return found
+
+
+async def suggest(work: Workspace, session: Session, most: int) -> Offer:
+    """The rules nobody has pinned; one that the user released is not missed.
+
+    A pin of an agent's that is over says nothing: with it an agent could drop a user's rule.
+    """
+    now, scope = work.now(), scope_of(session.info)
+    in_force = await work.store.pins(scope, now)
+    ended = await work.store.pins(scope, now, released=True)
+    known = [*in_force, *(pin for pin in ended if pin.author == "user")]
+    return await work.threads.run(
+        rules.suggest_pins, session.messages, session.digests, known, most
+    )

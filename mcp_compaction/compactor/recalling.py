@@ -1,0 +1,200 @@
+"""Recalls what left the window: by words, by refs, or as a brief to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.compactor.events import REGRET
+from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
+from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.recall.flow import Searched, search
+from mcp_compaction.core.recall.query import Question, read_query
+from mcp_compaction.core.recall.rank import choose
+from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
+from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.model import Digest, Find, ListAll, Message, Pin, Read, SessionInfo
+from mcp_compaction.ports import Original, Scope
+
+_NEWEST = 3  # messages of which a brief gives the words
+
+
+async def recall(
+    work: Workspace,
+    info: SessionInfo | None,
+    query: str,
+    *,
+    scope: SearchScope,
+    project: str | None,
+    max_tokens: int | None,
+    skip: int,
+) -> Recalled:
+    """The passages of the archive that answer a query best; across sessions none need be named.
+
+    What a caller looks up beyond its own project leaves no trace there.
+    """
+    question = read_query(query, work.now().astimezone())
+    if not (question.terms or question.is_narrow):
+        raise InputError("the query holds no word to look for; pass words or an identifier.")
+    searched = await _search(work, _scope_to_search(info, scope, project), question)
+    limit = max_tokens or work.policy.recall_max_tokens
+    chosen = choose(searched.hits, limit, work.counter.count, skip)
+    # Across projects another's session may have the same name.
+    if info is not None and scope != "all" and project in (None, info.project):
+        own = [hit.ref for hit in chosen.hits if hit.session == info.name]
+        await _note_regret(work, info, [int(ref[1:]) for ref in own if ref.startswith("m")])
+    return Recalled(
+        hits=chosen.hits,
+        more=chosen.more,
+        scope=scope,
+        messages=searched.messages,
+        too_common=searched.too_common,
+        nowhere=searched.nowhere,
+        is_full=searched.is_full,
+        suggestion=searched.suggestion,
+    )
+
+
+def _scope_to_search(info: SessionInfo | None, scope: SearchScope, project: str | None) -> Scope:
+    match scope:
+        case "all":
+            return Scope(project=None)
+        case "project" if project is not None or info is not None:
+            return Scope(project=project or (info.project if info else None))
+        case "session" if info is not None:
+            return scope_of(info)
+        case _:
+            raise InputError("name the session to look in, or the project.")
+
+
+async def _search(work: Workspace, scope: Scope, question: Question) -> Searched:
+    """Drive a recall: the store answers what it asks."""
+    steps = search(question)
+    request = next(steps)
+    while True:
+        match request:
+            case Find():
+                answer = await work.store.find(scope, request.query)
+            case Read():
+                answer = await work.store.read(scope, request.query, request.passages)
+            case ListAll():
+                answer = await work.store.listed(scope, request.query, request.limit)
+        try:
+            request = steps.send(answer)
+        except StopIteration as done:
+            return done.value
+
+
+async def _note_regret(work: Workspace, info: SessionInfo, seqs: Sequence[int]) -> None:
+    """Note which of the messages that were recalled had left the window."""
+    gone = await work.store.not_shown(info.id, seqs) if seqs else ()
+    if gone:
+        await work.note(info, REGRET, " ".join(f"m{seq}" for seq in gone))
+
+
+async def originals(work: Workspace, info: SessionInfo, refs: str) -> tuple[Original, ...]:
+    """Messages, byte for byte: `m42`, `m42~3`, `m12..m40`, or by the id of a tool call."""
+    asked = parse_refs(refs)
+    if asked.digests or asked.pins:
+        raise InputError(f"{refs!r} names more than messages; write m42 or m12..m40.")
+    return await _find_originals(work, info, asked)
+
+
+async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
+    """What refs name, word for word: messages in order, then digests (`d1`), then pins."""
+    asked = parse_refs(refs)
+    has_messages = asked.messages or asked.calls
+    messages = await _find_originals(work, info, asked) if has_messages else ()
+    digests = await _find_digests(work, info, asked.digests) if asked.digests else ()
+    pins = await _quote_pins(work, info, asked.pins) if asked.pins else ()
+    return (*map(_quote_message, messages), *map(_quote_digest, digests), *pins)
+
+
+async def recall_refs(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
+    """What `quote` gives, as a recall: what had left the window counts as regret."""
+    found = await quote(work, info, refs)
+    sources = [one.source for one in found]
+    seqs = [source.message.seq for source in sources if isinstance(source, Original)]
+    await _note_regret(work, info, seqs)
+    return found
+
+
+async def _find_originals(work: Workspace, info: SessionInfo, asked: Refs) -> tuple[Original, ...]:
+    scope = scope_of(info)
+    of_calls = await work.store.messages_of_calls(scope, asked.calls) if asked.calls else ()
+    unknown = [call for call, seqs in zip(asked.calls, of_calls, strict=True) if not seqs]
+    if unknown:
+        raise UnknownRef(f"no ref or tool call {', '.join(unknown)} in {info.name}; {HOW}")
+    seqs = sorted({*asked.seqs, *(seq for seqs in of_calls for seq in seqs)})
+    found = await work.store.originals(scope, seqs)
+    missing = _missing_refs(asked.messages, found)
+    if missing:
+        raise UnknownRef(
+            f"no message {', '.join(missing)} in {info.name}, which has {info.messages}; "
+            "search by words instead."
+        )
+    return found
+
+
+def _missing_refs(asked: Iterable[Ref], found: Iterable[Original]) -> list[str]:
+    there = {original.message.seq for original in found}
+    return [ref.text for ref in asked if not there.intersection(range(ref.first, ref.last + 1))]
+
+
+async def _find_digests(
+    work: Workspace, info: SessionInfo, numbers: Sequence[int]
+) -> tuple[Digest, ...]:
+    known = {digest.number: digest for digest in await work.store.digests(info.id)}
+    unknown = ", ".join(f"d{number}" for number in numbers if number not in known)
+    if unknown:
+        names = ", ".join(digest.ref for digest in known.values()) or "none yet"
+        raise UnknownRef(f"no digest {unknown} in {info.name}; there are: {names}.")
+    return tuple(known[number] for number in numbers)
+
+
+async def _quote_pins(
+    work: Workspace, info: SessionInfo, numbers: Sequence[int]
+) -> tuple[Quote, ...]:
+    """Pins that hold or once held in this session: a release leaves the text findable."""
+    now = work.now()
+    in_force = await work.store.pins(scope_of(info), now)
+    ever = await work.store.pins(scope_of(info), now, released=True)
+    known = {pin.number: pin for pin in ever}
+    unknown = ", ".join(f"p{number}" for number in numbers if number not in known)
+    if unknown:
+        names = ", ".join(pin.ref for pin in in_force) or "none"
+        raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {names}.")
+    return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
+
+
+def _quote_message(original: Original) -> Quote:
+    message = original.message
+    text, of = whole_text(message), _speaker_of(message)
+    return Quote(ref=message.ref, of=of, at=message.at, text=text, source=original)
+
+
+def _quote_digest(digest: Digest) -> Quote:
+    text = render_digest(digest)
+    return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
+
+
+def _quote_pin(pin: Pin, is_in_force: bool) -> Quote:
+    what = f"{pin.kind.replace('_', ' ')}, {pin.scope}, by {pin.author}"
+    of = what if is_in_force else f"{what}, no longer in force"
+    return Quote(ref=pin.ref, of=of, at=pin.at, text=pin.text, source=pin)
+
+
+def _speaker_of(message: Message) -> str:
+    is_hearsay = message.role == "user" and message.via == "tool"
+    return "user, as the agent told it" if is_hearsay else message.role
+
+
+async def brief(work: Workspace, info: SessionInfo) -> Brief:
+    """Pins, the digests of the view as they are shown, the first request and the newest words."""
+    session = await work.load(info)
+    digests = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
+    spoken = [m for m in session.messages if m.text.strip()]
+    ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
+    said = tuple((f"{m.ref} {_speaker_of(m)}", m.text) for m in ends.values())
+    return Brief(info=session.info, pins=session.pins, digests=digests, said=said)

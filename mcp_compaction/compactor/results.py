@@ -1,0 +1,104 @@
+"""The values that a compactor takes and gives back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from mcp_compaction.core.window.fill import Fill, Pressure
+from mcp_compaction.model import (
+    Author,
+    Channel,
+    Digest,
+    Hit,
+    Offer,
+    Outcome,
+    Pin,
+    PinKind,
+    PinScope,
+    Receipt,
+    SessionInfo,
+    Spent,
+    Value,
+)
+from mcp_compaction.ports import Original
+
+SearchScope = Literal["session", "project", "all"]
+
+
+class Regret(Value):
+    """How much of what left the window had to be recalled."""
+
+    recalls: int = 0  # how often something of it was given back
+    recalled: int = 0  # how many of the messages outside the window that were
+    dropped: int = 0  # how many messages are outside the window
+
+
+class Stats(Value):
+    """What there is to know about a session's window."""
+
+    info: SessionInfo
+    fill: Fill
+    pressure: Pressure
+    would_free: Outcome
+    pins: tuple[Pin, ...]
+    digests: int
+    events: tuple[tuple[str, int], ...]
+    last: Receipt | None
+    offer: Offer
+    regret: Regret
+    system: Spent = Spent()  # what summarizers took for it
+    last_fall: str = ""  # why a digest was last written by another than was to write it
+    is_pressed: bool = False  # a limit on model calls is near: budget pressure
+
+
+class PinWish(NamedTuple):
+    """What somebody wants to have pinned."""
+
+    text: str
+    by: Author
+    kind: PinKind = "constraint"
+    scope: PinScope | None = None  # None: as the author's words hold by default
+    supersedes: str | None = None
+    expires: datetime | None = None
+    channel: Channel | None = None
+
+
+class Pinned(Value):
+    """A pin, and what the pinned block costs with it."""
+
+    pin: Pin
+    is_new: bool
+    block_tokens: int
+
+
+class Brief(Value):
+    """What a fresh window needs to go on with a session."""
+
+    info: SessionInfo
+    pins: tuple[Pin, ...]
+    digests: tuple[tuple[str, str], ...]  # name and text, oldest first
+    said: tuple[tuple[str, str], ...]  # the first request and the newest words, by ref
+
+
+class Recalled(Value):
+    """Passages of the archive, and how many more there are."""
+
+    hits: tuple[Hit, ...]
+    more: int
+    scope: SearchScope
+    messages: int  # among which it was looked for
+    too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
+    nowhere: tuple[str, ...] = ()  # words that stand nowhere there
+    is_full: bool = False  # there are more than were ranked
+    suggestion: str | None = None  # a query that would find something, where this one did not
+
+
+class Quote(Value):
+    """What a ref gives, word for word: a message, a digest or a pin."""
+
+    ref: str
+    of: str  # whose words, or what it is
+    at: datetime | None
+    text: str
+    source: Original | Digest | Pin

@@ -1,0 +1,53 @@
+"""Statistics of a session: its fill, what compressing would free, and what happened so far."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from mcp_compaction.compactor.driving import drive, ignore_progress
+from mcp_compaction.compactor.events import FALLBACK, REGRET
+from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.results import Regret, Stats
+from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.excerpts.paging import wanted_in
+from mcp_compaction.core.window.fill import pressure
+from mcp_compaction.model import Ask, Event, Session
+
+_MOST_SUGGESTED = 5  # rules to pin
+
+
+async def stats_of(work: Workspace, session: Session) -> Stats:
+    """The statistics of a loaded session; they cost a plan of its whole window."""
+    fill = await work.threads.run(work.fill_of, session)
+    events = await work.store.events(session.info.id)
+    counts = Counter(event.name for event in events if event.name != REGRET)
+    dry_run = Ask(reason="stats", dry_run=True)
+    return Stats(
+        info=session.info,
+        fill=fill,
+        pressure=pressure(fill, work.policy_for(session)),
+        would_free=await drive(work, session, dry_run, ignore_progress, []),
+        pins=session.pins,
+        digests=len(session.digests),
+        events=tuple(sorted(counts.items())),
+        last=session.last_compaction,
+        offer=await suggest(work, session, _MOST_SUGGESTED),
+        regret=_regret_of(session, events),
+        system=await work.store.spent(session.info.id),
+        last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
+        is_pressed=session.is_pressed,
+    )
+
+
+def _regret_of(session: Session, events: Iterable[Event]) -> Regret:
+    details = [event.detail for event in events if event.name == REGRET]
+    seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
+    shown = {message.seq for message in session.messages}
+    shown |= {one.seq for one in wanted_in(session.view.promoted)}
+    return Regret(
+        recalls=len(details),
+        recalled=len(seqs - shown),
+        dropped=session.info.messages - len(shown),
+    )

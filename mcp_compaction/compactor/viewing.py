@@ -1,0 +1,114 @@
+"""Views of a session: as a request body, as before a compaction, with messages shown again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcp_compaction.compactor.events import REGRET
+from mcp_compaction.compactor.recalling import originals
+from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
+from mcp_compaction.core.compaction.outcomes import paging_in, restoration
+from mcp_compaction.core.excerpts.paging import show_again, whole_in
+from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.core.wording import kilo
+from mcp_compaction.errors import UnknownRef
+from mcp_compaction.formats import render
+from mcp_compaction.formats.body import request_body
+from mcp_compaction.model import (
+    Compaction,
+    Event,
+    Failed,
+    JsonObject,
+    Message,
+    NothingToDo,
+    Outcome,
+    Refusal,
+    Session,
+    SessionInfo,
+    Shape,
+)
+
+
+async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
+    """What the model should see now, as the request body of a provider, ready to send."""
+    session = await work.load(info)
+
+    def body() -> JsonObject:
+        shown = lay_out(session, *work.index_terms(session))
+        return request_body(session.sections.system, render(shown, shape), shape)
+
+    return await work.threads.run(body)
+
+
+async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> Outcome:
+    """Go back to the view before a compaction, with everything said since."""
+    number = number_of(ref, "c")
+    receipts = await work.store.receipts(info.id)
+    found = next((known for known in receipts if known[0].compaction == number), None)
+    if found is None:
+        known = ", ".join(receipt.ref for receipt, _ in receipts[-5:]) or "none yet"
+        raise UnknownRef(f"no compaction {ref} in {info.name}; the newest are: {known}.")
+    receipt, base = found
+    if receipt.kind == "digest":
+        return NothingToDo(
+            text=f"nothing to restore: {ref} only kept your digest and changed no window. "
+            "Write a better one with compress_context; where they disagree the later stands."
+        )
+    now = work.now()
+    session = await work.store.load(info.id, now)
+    view = await work.store.view(info.id, base)
+    back = await work.store.load(info.id, now, view)
+    undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
+    before = await work.threads.run(work.fill_of, session)
+    after = await work.threads.run(work.fill_of, back)
+    if after.tokens > after.window and not force:
+        return Refusal(
+            text=f"not restored: the window would hold {kilo(after.tokens)} of "
+            f"{kilo(after.window)} tokens. Pass force=true if the host has room for it."
+        )
+    compaction = restoration(session, view, undone, (before, after), now)
+    if not await work.store.save(info.id, compaction):
+        return Failed(text="not restored: the view changed meanwhile. Call again.")
+    return compaction
+
+
+async def page_in(work: Workspace, info: SessionInfo, refs: str) -> Outcome:
+    """Show messages again, whole, from the next request on; the next compaction prefers them.
+
+    For loops that replace their own window, by the refs of messages or ids of tool calls.
+    """
+    found = [original.message for original in await originals(work, info, refs)]
+    for _ in range(MOST_TRIES):
+        session = await work.load(info)
+        outcome = await work.threads.run(_plan_page_in, work, session, found)
+        if not isinstance(outcome, Compaction):
+            return outcome
+        gone = await work.store.not_shown(info.id, [message.seq for message in found])
+        named = " ".join(f"m{seq}" for seq in gone)
+        event = Event(name=REGRET, at=outcome.receipt.at, detail=named) if gone else None
+        if await work.store.save(info.id, outcome, event):
+            return outcome
+    return Failed(text="not paged in: the view changed meanwhile. Call again.")
+
+
+def _plan_page_in(work: Workspace, session: Session, messages: Sequence[Message]) -> Outcome:
+    if not session.info.traits.owns_window:
+        return Refusal(
+            text="not paged in: this window is the host's, and only the host can show more in "
+            "it. Read the messages with recall_archived instead."
+        )
+    there = whole_in(session)
+    missing = [message for message in messages if message.seq not in there]
+    if not missing:
+        return NothingToDo(text="nothing to do: the window shows all of that whole. Go on.")
+    view = show_again(session, missing)
+    seen = session.model_copy(update={"view": view})
+    before, after = work.fill_of(session), work.fill_of(seen)
+    refs = ", ".join(message.ref for message in missing)
+    if after.tokens > after.window:
+        return Refusal(
+            text=f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
+            f"{kilo(after.window)} tokens. Compress first, or ask for less."
+        )
+    return paging_in(session, view, refs, (before, after), work.now())

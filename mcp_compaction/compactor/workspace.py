@@ -1,0 +1,109 @@
+"""The workspace that a compactor's modules share: its collaborators, and how to read a session.
+
+The modules are functions over it, so that each can be read without the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from mcp_compaction.compactor.gauge import Gauge, Reading
+from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
+from mcp_compaction.core.policy import Policy, for_session, under_pressure
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.fill import Fill, measure
+from mcp_compaction.errors import StoreError
+from mcp_compaction.model import Event, Session, SessionInfo
+from mcp_compaction.ports import Clock, Scope, Store, Summarizer, TokenCounter
+from mcp_compaction.threads import Threads
+
+logger = logging.getLogger(__name__)
+
+MOST_ROWS = 1_000  # a longer transaction would make other processes wait
+MOST_TRIES = 3  # to save a view that others change meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborators:
+    """What a compactor is put together from."""
+
+    store: Store
+    summarizer: Summarizer
+    counter: TokenCounter
+    clock: Clock
+    policy: Policy
+    mask_secrets: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+
+class Workspace:
+    """The collaborators of one compactor, and the readings that several of its modules need."""
+
+    def __init__(self, collaborators: Collaborators) -> None:
+        self.collaborators = collaborators
+        self.store = collaborators.store
+        self.summarizer = collaborators.summarizer
+        self.counter = collaborators.counter
+        self.policy = collaborators.policy
+        self.mask_secrets = collaborators.mask_secrets
+        self.threads = Threads()
+        self._gauge = Gauge(collaborators.store, collaborators.counter)
+
+    def now(self) -> datetime:
+        """The present moment, in UTC."""
+        return self.collaborators.clock.now()
+
+    async def load(self, info: SessionInfo) -> Session:
+        """The session at this moment."""
+        session = await self.store.load(info.id, self.now())
+        left = await self.allowance(info)
+        return session.model_copy(update={"is_pressed": True}) if left.is_near else session
+
+    async def read_window(self, info: SessionInfo) -> Reading:
+        """How full the window is, measured without loading the session."""
+        is_pressed = (await self.allowance(info)).is_near
+
+        def policy_for(session: Session) -> Policy:
+            return self.policy_for(session.model_copy(update={"is_pressed": is_pressed}))
+
+        return await self._gauge.read(info.id, self.now(), policy_for)
+
+    def policy_for(self, session: Session) -> Policy:
+        """The policy as the session's own traits and the budget for model calls change it."""
+        policy = for_session(self.policy, session.info.traits)
+        if session.is_pressed:
+            policy = policy.model_copy(update={"budget_pressure": True})
+        return under_pressure(policy)
+
+    async def allowance(self, info: SessionInfo) -> Allowance:
+        """What may still be asked of models for this session."""
+        limits = self.collaborators.limits
+        if limits == Limits():
+            return Allowance()
+        hour_ago = self.now() - timedelta(hours=1)
+        session = await self.store.spent(info.id)
+        return allowance(session, await self.store.spent(None, hour_ago), limits)
+
+    def fill_of(self, session: Session) -> Fill:
+        """How full the window of a loaded session is."""
+        policy = self.policy_for(session)
+        return measure(session, policy, self.counter.count, self.counter.precision)
+
+    def index_terms(self, session: Session) -> tuple[int, CountTokens]:
+        """How large the index may be, and what counts it."""
+        return self.policy_for(session).index_limit, self.counter.count
+
+    async def note(self, info: SessionInfo, name: str, detail: str) -> None:
+        """Note an event; a store that cannot keep it does not stop what is going on."""
+        event = Event(name=name, at=self.now(), detail=detail)
+        try:
+            await self.store.add_event(info.id, event)
+        except StoreError as error:
+            logger.warning("%s could not be noted: %s", name, error)
+
+
+def scope_of(info: SessionInfo) -> Scope:
+    """The scope that holds one session only."""
+    return Scope(project=info.project, session=info.id)

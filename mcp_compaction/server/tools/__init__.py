@@ -1,0 +1,73 @@
+"""The seven tools; each checks by its annotations, calls the compactor and answers with text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+
+from mcp_compaction.server.state import State
+from mcp_compaction.server.tools.compressing import compress_context, restore_context
+from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
+from mcp_compaction.server.tools.recalling import recall_archived
+from mcp_compaction.server.tools.recording import record_messages
+from mcp_compaction.server.tools.stats import context_stats
+
+
+class Tool(NamedTuple):
+    """A tool as it is published."""
+
+    function: Callable[..., Awaitable[Any]]
+    title: str
+    is_core: bool = False
+    is_read_only: bool = False
+    is_destructive: bool = False
+    is_idempotent: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which a client calls it."""
+        return self.function.__name__
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The names of the arguments that a caller may pass."""
+        return frozenset(inspect.signature(self.function).parameters) - {"ctx", "allowed"}
+
+
+_ALL = (
+    Tool(compress_context, "Compress context", is_core=True),
+    Tool(pin_constraint, "Pin a constraint", is_core=True),
+    Tool(recall_archived, "Recall from the archive", is_core=True, is_read_only=True),
+    Tool(context_stats, "Context statistics", is_core=True, is_read_only=True),
+    Tool(unpin_constraint, "Release a pin", is_destructive=True),
+    Tool(restore_context, "Undo a compaction"),
+    Tool(record_messages, "Record messages", is_idempotent=True),
+)
+
+
+def list_tools(only_core: bool = False) -> tuple[Tool, ...]:
+    """The tools: the four core ones, or all seven."""
+    return tuple(tool for tool in _ALL if tool.is_core or not only_core)
+
+
+def register(server: MCPServer[State], only_core: bool = False) -> None:
+    """Publish the tools: the four core ones, or all seven."""
+    for tool in list_tools(only_core):
+        annotations = ToolAnnotations(
+            read_only_hint=tool.is_read_only,
+            destructive_hint=tool.is_destructive,
+            idempotent_hint=tool.is_idempotent or tool.is_read_only,
+            open_world_hint=False,
+        )
+        server.add_tool(
+            tool.function,
+            title=tool.title,
+            description=inspect.getdoc(tool.function),
+            annotations=annotations,
+            meta={"anthropic/alwaysLoad": True} if tool.is_core else None,
+            structured_output=False,
+        )

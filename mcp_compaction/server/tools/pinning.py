@@ -1,0 +1,136 @@
+"""The tools that pin and release; where only the user may decide, the user is asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
+from pydantic import BaseModel, Field
+
+from mcp_compaction.compactor import PinWish
+from mcp_compaction.core.pins import check_question
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.model import Author, PinKind, PinScope
+from mcp_compaction.server import answers
+from mcp_compaction.server.state import errors_as, state_of
+from mcp_compaction.server.tools.replying import Ctx, Name, reply, session_if_any
+
+
+class Sure(BaseModel):
+    """A user's yes or no."""
+
+    sure: bool = Field(default=True, description="Really do this?")  # to accept is to agree
+
+
+async def _ask_for_pin(
+    ctx: Ctx,
+    text: str,
+    kind: PinKind,
+    scope: PinScope | None,
+    supersedes: str | None,
+    expires: str | None,
+    session: str | None,
+) -> Elicit[Sure] | Sure:
+    """Asks only where the answer matters: to bind other sessions, or to change a user's pin."""
+    if not _can_ask(ctx):
+        return Sure(sure=False)
+    state = state_of(ctx)
+    try:
+        wish = PinWish(text, "agent", kind, scope, supersedes, _parse_time(expires))
+        info = await session_if_any(ctx, session)
+        compactor = await state.compactor()
+        question = await compactor.pin_question(state.project, info, wish)
+    except CompactionError:  # the tool itself will say what is wrong
+        return Sure(sure=False)
+    return Elicit(question.text, Sure) if question is not None else Sure(sure=False)
+
+
+@errors_as(ToolError)
+async def pin_constraint(
+    ctx: Ctx,
+    allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_pin)],
+    text: Annotated[str, Field(description="Word for word, as the user said it.")],
+    kind: Annotated[PinKind, Field(description="note: searchable, not shown.")] = "constraint",
+    scope: Annotated[
+        PinScope | None, Field(description="Default: project for a user's words, else session.")
+    ] = None,
+    supersedes: Annotated[
+        str | None, Field(description="Pin this replaces or finishes, e.g. p2.")
+    ] = None,
+    expires: Annotated[str | None, Field(description="ISO time.")] = None,
+    session: Name = None,
+) -> CallToolResult:
+    """Keep a rule, task or fact word for word; these tools show it until released."""
+    state = state_of(ctx)
+    state.check_records()
+    by, until = _author_of(allowed), _parse_time(expires)
+    compactor = await state.compactor()
+    wish = PinWish(text, by, kind, scope, supersedes, until)
+    if by == "agent" and await session_if_any(ctx, session) is None:
+        with state.asking_user(None):  # what is refused begins no session
+            check_question(await compactor.pin_question(state.project, None, wish))
+    info, is_new = await state.session(ctx, session, "make")
+    with state.asking_user(info):
+        done = await compactor.pin(
+            info,
+            text,
+            by=by,
+            kind=kind,
+            scope=scope,
+            supersedes=supersedes,
+            expires=until,
+            channel="dialog" if by == "user" else None,
+        )
+    state.own_pins.add(done.pin.number)
+    said = answers.pin_text(done, state.mode(ctx, info), info.traits.pins_put_back)
+    if is_new:
+        said = f"{said}\n{await state.describe_new_session(ctx, info)}"
+    return await reply(ctx, info, said, asked=info.name if is_new else session)
+
+
+async def _ask_for_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Sure] | Sure:
+    info = await session_if_any(ctx, session) if _can_ask(ctx) else None
+    pins = await (await state_of(ctx).compactor()).pins(info) if info is not None else ()
+    pin = next((pin for pin in pins if pin.ref == ref), None)
+    if pin is None or pin.author != "user":
+        return Sure(sure=False)
+    return Elicit(f"The agent wants to release your pin {pin.ref}: {pin.text}", Sure)
+
+
+@errors_as(ToolError)
+async def unpin_constraint(
+    ctx: Ctx,
+    allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_release)],
+    ref: Annotated[str, Field(description="The pin, e.g. p2.")],
+    session: Name = None,
+) -> CallToolResult:
+    """Release a pin; a user's pin needs the user."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    info, _ = await state.session(ctx, session, "look")
+    with state.asking_user(info):
+        pin = await compactor.unpin(info, ref, by=_author_of(allowed))
+    return await reply(ctx, info, answers.release_text(pin), asked=session)
+
+
+def _can_ask(ctx: Ctx) -> bool:
+    capabilities = ctx.client_capabilities
+    return capabilities is not None and capabilities.elicitation is not None
+
+
+def _author_of(answer: ElicitationResult[Sure]) -> Author:
+    said_yes = isinstance(answer, AcceptedElicitation) and answer.data.sure
+    return "user" if said_yes else "agent"
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError):  # the year 1 has no local time
+        raise InputError(f"{text!r} is no time; write it as 2026-11-30T18:00.") from None

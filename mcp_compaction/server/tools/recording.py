@@ -1,0 +1,65 @@
+"""The tool for loops without hooks: record_messages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from mcp_compaction.core.text.secrets import masked_line
+from mcp_compaction.formats import incoming
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.server import answers, apart
+from mcp_compaction.server.state import State, errors_as, state_of
+from mcp_compaction.server.tools.replying import Ctx, Name, reply
+
+
+@errors_as(ToolError)
+async def record_messages(
+    ctx: Ctx,
+    messages: Annotated[
+        list[Any] | dict[str, Any],
+        Field(description="Messages, or a whole request body {system, tools, messages}."),
+    ],
+    after: Annotated[str | None, Field(description="Ref they follow.")] = None,
+    session: Name = None,
+) -> CallToolResult:
+    """Append messages to the log, for loops without hooks; returns their refs in order."""
+    state = state_of(ctx)
+    state.check_records()
+    came = await state.threads.run(incoming, messages)
+    compactor = await state.compactor()
+    info, is_new = await state.session(ctx, session, "make")
+    if not info.traits.owns_window and not state.host(ctx).is_closed:
+        info = await compactor.own_window(info)
+    done = await compactor.record(info, came, after, via="tool")
+    refs = answers.refs_text(done.seqs) or "none"
+    lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
+    if done.diverged is not None:
+        lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
+    if done.masked:
+        lines.append(masked_line(done.masked))
+    if is_new:
+        lines.append(await state.describe_new_session(ctx, info))
+        session = info.name
+    if state.mode(ctx, info) == "own":
+        lines += await _relieve(state, info)
+    return await reply(ctx, info, "\n".join(lines), asked=session)
+
+
+async def _relieve(state: State, info: SessionInfo) -> list[str]:
+    """Have a window that is too full compacted beside the calls, and say so."""
+    compactor = await state.compactor()
+    fill = await compactor.fill_to_relieve(info)
+    if fill is None:
+        return []
+    if not state.relieving.is_running(info):
+        if compactor.is_compacting(info):
+            return [answers.compacting_elsewhere_line(fill)]
+        if not state.relieving.is_wanted(info, fill):
+            return []
+        work = apart.relieve(state.settings, compactor, info)
+        state.relieving.begin(info, fill, work)
+    return [answers.compacting_line(fill)]

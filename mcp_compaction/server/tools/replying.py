@@ -1,0 +1,95 @@
+"""What the tools share: which session a call means, and what belongs around an answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult, TextContent
+from pydantic import Field
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Compaction, JsonObject, SessionInfo
+from mcp_compaction.server import answers
+from mcp_compaction.server.directive import directive
+from mcp_compaction.server.state import State, state_of
+
+Ctx = Context[State]
+Name = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
+
+
+async def session_if_any(ctx: Ctx, name: str | None) -> SessionInfo | None:
+    """The session a call means, if it is there already."""
+    try:
+        return (await state_of(ctx).session(ctx, name, "look"))[0]
+    except InputError:
+        return None
+
+
+async def reply(
+    ctx: Ctx,
+    info: SessionInfo | None,
+    text: str,
+    meta: dict[str, Any] | None = None,
+    *,
+    asked: str | None,
+    shows_pins: bool = False,
+    has_fill: bool = False,
+) -> CallToolResult:
+    """A text with what belongs around it; its last line the fill where that is known.
+
+    What came of relieving the session meanwhile is told in the first answer after its end.
+
+    `asked`: the session as it was named. `shows_pins`: where the window is not the caller's own,
+    the pins come first. `has_fill`: the text says it already.
+    """
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    lines: list[str] = []
+    if shows_pins and (info is None or state.mode(ctx, info) != "own"):
+        lines += await _pins_first(state, compactor, info)
+    lines.append(text)
+    relief = state.relieving.take(info) if info is not None else None
+    if info is not None and relief is not None:
+        lines.append(answers.relief_text(relief, info.name))
+        if meta is None and isinstance(relief, Compaction):
+            meta = await directive_of(state, info, relief)
+    lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))
+    if asked is None and info is not None and not state.host(ctx).has_session:
+        lines.append(answers.only_session_line(info))
+    if not has_fill and info is not None and state.mode(ctx, info) == "own":
+        fill = await compactor.fill_shown(info)
+        if fill is not None:
+            lines.append(answers.fill_line(fill))
+    return CallToolResult(content=[TextContent(type="text", text="\n".join(lines))], _meta=meta)
+
+
+async def _pins_first(state: State, compactor: Compactor, info: SessionInfo | None) -> list[str]:
+    if info is None or info.project != state.project:
+        pins = await compactor.project_pins(state.project)
+    else:
+        pins = await compactor.pins(info)
+    block = pinned_block(pin for pin in pins if pin.kind != "note")
+    return [block] if block else []
+
+
+async def reply_without_session(ctx: Ctx, text: str) -> CallToolResult:
+    """A text where no session is meant yet, with what the project's earlier ones left."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    left = await compactor.project_pins(state.project)
+    told = f"{pinned_block(left)}\n{text}" if left else text
+    news = answers.new_pin_lines(await state.take_new_pins(None), told)
+    return CallToolResult(content=[TextContent(type="text", text="\n".join([told, *news]))])
+
+
+async def directive_of(
+    state: State, info: SessionInfo, compaction: Compaction, preserve_markers: bool = True
+) -> JsonObject:
+    """What a program needs of a compaction, with all that was said since."""
+    compactor = await state.compactor()
+    now = await compactor.load(info)
+    terms = compactor.index_terms(now)
+    return await state.threads.run(directive, now, compaction.receipt, preserve_markers, *terms)

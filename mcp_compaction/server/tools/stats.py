@@ -1,0 +1,38 @@
+"""The tool that tells how full the window is: context_stats."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from mcp_compaction.core.log.outline import boundary_cues, outline
+from mcp_compaction.errors import NothingRecorded, UnknownSession
+from mcp_compaction.server import answers
+from mcp_compaction.server.state import errors_as, state_of
+from mcp_compaction.server.tools.replying import Ctx, Name, reply, reply_without_session
+
+
+@errors_as(ToolError)
+async def context_stats(
+    ctx: Ctx,
+    detail: Annotated[Literal["brief", "full"], Field(description="full: with outline.")] = "brief",
+    session: Name = None,
+) -> CallToolResult:
+    """Fill of the window, room left, what compressing would free, pins, good moments."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    try:
+        info, _ = await state.session(ctx, session, "look")
+    except (NothingRecorded, UnknownSession) as nothing:
+        if session is not None:
+            raise
+        return await reply_without_session(ctx, str(nothing))
+    loaded = await compactor.load(info)
+    found = await compactor.stats_of(loaded)
+    passages = await state.threads.run(outline, loaded.messages) if detail == "full" else ()
+    cues = await state.threads.run(boundary_cues, loaded.messages)
+    text = answers.stats_text(found, state.mode(ctx, info), cues, passages)
+    return await reply(ctx, info, text, asked=session, has_fill=True)
