@@ -27,13 +27,8 @@ from mcp_compaction.core.compaction.verify import (
     search_for,
     tallies,
 )
-from mcp_compaction.core.digest.check.draft import (
-    check_draft,
-    is_planted,
-    known_beside,
-    rules_in_force,
-    strip_unsupported,
-)
+from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.source import known_beside, rules_in_force
 from mcp_compaction.core.digest.extract import (
     extract,
     must_keep,
@@ -59,6 +54,7 @@ from mcp_compaction.core.excerpts.paging import wanted_in
 from mcp_compaction.core.log.identifiers import Finding, findings, index
 from mcp_compaction.core.log.tasks.closing import unfinished
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens, measure

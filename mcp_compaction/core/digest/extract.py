@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.text import ASKED, TOLD, DigestSections, as_sections
 from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.log.decisions import decided, newest_first, settle
+from mcp_compaction.core.log.decisions.statement import decided
+from mcp_compaction.core.log.decisions.supersede import newest_first, settle
 from mcp_compaction.core.log.failures import causes, ending, is_failure
 from mcp_compaction.core.log.identifiers import find
 from mcp_compaction.core.log.tasks.jobs import left_running

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from math import ceil
 from typing import cast
 
-from mcp_compaction.core.digest.check.draft import is_excuse
+from mcp_compaction.core.digest.check.refuse import is_excuse
 from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.steps import steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from mcp_compaction.core.log.decisions import newest_first, settle
+from mcp_compaction.core.log.decisions.supersede import newest_first, settle
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens

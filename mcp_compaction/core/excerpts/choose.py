@@ -10,13 +10,13 @@ from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from math import log
 
-from mcp_compaction.core.digest.check.draft import is_planted
 from mcp_compaction.core.digest.text import ASKED, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, pieces
 from mcp_compaction.core.excerpts.render import LABEL, promoted_block
-from mcp_compaction.core.log.decisions import settle
+from mcp_compaction.core.log.decisions.supersede import settle
 from mcp_compaction.core.text.haystack import Haystack
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
-from mcp_compaction.core.log.decisions import decides
+from mcp_compaction.core.log.decisions.statement import decides
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups

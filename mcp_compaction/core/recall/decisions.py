@@ -9,14 +9,8 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.text import parse_digest
-from mcp_compaction.core.log.decisions import (
-    Decision,
-    choice_of,
-    decisions,
-    is_acceptance,
-    subject,
-    superseded_by,
-)
+from mcp_compaction.core.log.decisions.statement import decisions, is_acceptance
+from mcp_compaction.core.log.decisions.supersede import Decision, choice_of, subject, superseded_by
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import speech
 from mcp_compaction.core.text.words import fold

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.check.draft import (
-    Judged,
-    check_draft,
-    is_planted,
-    known_beside,
-    rules_in_force,
-    strip_unsupported,
-)
+from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.source import known_beside, rules_in_force
+from mcp_compaction.core.digest.check.strip import Judged
 from mcp_compaction.core.digest.extract import extract, must_keep
 from mcp_compaction.core.digest.text import parse_digest
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
     Digest,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.decisions import decides, decisions, newest_first, settle
+from mcp_compaction.core.log.decisions.statement import decides, decisions
+from mcp_compaction.core.log.decisions.supersede import newest_first, settle
 from mcp_compaction.model import Item
 
 SETTLED = [

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.log.decisions import decided, is_acceptance, subject
+from mcp_compaction.core.log.decisions.statement import decided, is_acceptance
+from mcp_compaction.core.log.decisions.supersede import subject
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_doubt, speech
