@@ -15,15 +15,15 @@ from typing import Literal, NamedTuple, assert_never
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
-from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
+from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.excerpts.paging import show_again, wanted_in, whole_in
+from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again, wanted_excerpts
 from mcp_compaction.core.log.content import compact_json, whole_text
 from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
-from mcp_compaction.core.recall.flow import Searched, search
+from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query, terms_of
 from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, number_of, parse_refs
@@ -823,7 +823,7 @@ class Compactor:
                 text="not paged in: this window is the host's, and only the host can show more in "
                 "it. Read the messages with recall_archived instead."
             )
-        there = whole_in(session)
+        there = messages_shown_whole(session)
         missing = [message for message in messages if message.seq not in there]
         if not missing:
             return NothingToDo(text="nothing to do: the window shows all of that whole. Go on.")
@@ -859,7 +859,7 @@ class Compactor:
             return Allowance()
         hour_ago = self._clock.now() - timedelta(hours=1)
         session = await self._store.spent(info.id)
-        return allowance(session, await self._store.spent(None, hour_ago), self._limits)
+        return allowance_of(session, await self._store.spent(None, hour_ago), self._limits)
 
     async def _compress(self, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
         drafts: Drafts = []
@@ -1020,7 +1020,7 @@ class Compactor:
         found = await self._store.requests_with(_scope(info), text, _MOST_SOURCES)
         return saying_of(text, [original.message for original in found])
 
-    async def _search(self, scope: Scope, question: Question) -> Searched:
+    async def _search(self, scope: Scope, question: Question) -> SearchResult:
         """Drive a recall: the store answers what it asks."""
         steps = search(question)
         request = next(steps)
@@ -1107,7 +1107,7 @@ def _regret(session: Session, events: Iterable[Event]) -> Regret:
     details = [event.detail for event in events if event.name == REGRET]
     seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
     shown = {message.seq for message in session.messages}
-    shown |= {one.seq for one in wanted_in(session.view.promoted)}
+    shown |= {one.seq for one in wanted_excerpts(session.view.promoted)}
     return Regret(
         recalls=len(details),
         recalled=len(seqs - shown),

@@ -23,9 +23,9 @@ from pydantic import BaseModel, Field
 from mcp_compaction.compactor import Compactor, PinWish, Quote, check_ask
 from mcp_compaction.core import pins as pinning
 from mcp_compaction.core.compaction.receipt import outcome_text
-from mcp_compaction.core.log.outline import boundary_cues, outline
+from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.recall.pages import page
+from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownSession
@@ -287,8 +287,8 @@ async def context_stats(
         return await _without_session(ctx, str(nothing))
     loaded = await compactor.load(info)
     found = await compactor.stats_of(loaded)
-    passages = await state.threads.run(outline, loaded.messages) if detail == "full" else ()
-    cues = await state.threads.run(boundary_cues, loaded.messages)
+    passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
+    cues = await state.threads.run(find_boundary_cues, loaded.messages)
     text = answers.stats(found, state.mode(ctx, info), cues, passages)
     return await _answer(ctx, info, text, asked=session, has_fill=True)
 
@@ -531,7 +531,7 @@ def _page(compactor: Compactor, found: Sequence[Quote], max_tokens: int, skip: i
     room = max(_LEAST_TOKENS, max_tokens - _PER_PAGE)
     most = room * _CHARS_PER_TOKEN
     while True:
-        pieces = page(texts, skip, most).pieces
+        pieces = cut_page(texts, skip, most).pieces
         tokens = sum(compactor.count(text) + _PER_QUOTE for _, text in pieces)
         if tokens <= room or most <= _LEAST_CHARS:
             return most

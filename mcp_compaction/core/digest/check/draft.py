@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcp_compaction.core.digest.check.refuse import refusal_reason, texts_of
-from mcp_compaction.core.digest.check.source import NOTHING_BESIDE, Beside, Source
-from mcp_compaction.core.digest.check.strip import Judged, author_of, strip_faults
+from mcp_compaction.core.digest.check.source import NO_KNOWLEDGE, AuthorKnowledge, Source
+from mcp_compaction.core.digest.check.strip import Verdict, author_of, strip_faults
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Draft,
@@ -19,11 +19,11 @@ def check_draft(
     request: SummaryRequest,
     count: CountTokens,
     rules: Sequence[str] = (),
-    beside: Beside = NOTHING_BESIDE,
-) -> Judged:
+    beside: AuthorKnowledge = NO_KNOWLEDGE,
+) -> Verdict:
     """The draft without what cannot be believed, or none where it is no digest of this span."""
     if draft.author == "archive":  # it has no prose on purpose
-        return Judged(draft, ())
+        return Verdict(draft, ())
     source = Source(request, rules, beside)
     reason = refusal_reason(draft, request, source, count)
     notes: tuple[str, ...] = ()
@@ -33,11 +33,11 @@ def check_draft(
             return judged
         reason, notes = "nothing in it could be believed", judged.notes
     if draft.author == "extractive":  # a short span is its own best digest: no fault of anyone's
-        return Judged(None, ())
+        return Verdict(None, ())
     refused = f"the draft of {author_of(draft)} was refused: {reason}; extracted instead"
-    return Judged(None, (refused, *notes))
+    return Verdict(None, (refused, *notes))
 
 
-def strip_unsupported(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Judged:
+def strip_unsupported(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Verdict:
     """The same strips without a refusal, for our own draft: tools may have planted what it took."""
     return strip_faults(draft, Source(request, rules))

@@ -28,7 +28,7 @@ OUR_PREFIX = re.compile(
 """What a digest writes before the words it quotes."""
 
 
-class Beside(NamedTuple):
+class AuthorKnowledge(NamedTuple):
     """What the author of a draft may know beside the span."""
 
     texts: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Beside(NamedTuple):
     messages: tuple[Message, ...] = ()
 
 
-NOTHING_BESIDE = Beside()
+NO_KNOWLEDGE = AuthorKnowledge()
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
@@ -47,11 +47,13 @@ def rules_in_force(session: Session) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*pinned, *kept, *said)))
 
 
-def known_beside(session: Session, messages: tuple[Message, ...], author: str) -> Beside:
+def knowledge_of_author(
+    session: Session, messages: tuple[Message, ...], author: str
+) -> AuthorKnowledge:
     """What an author may know beside a span: a model the pins, the agent all it has in sight."""
     pinned = tuple(pin.text for pin in session.pins)
     if author != "agent":
-        return Beside(pinned, pinned)
+        return AuthorKnowledge(pinned, pinned)
     sections, digests, promoted = session.sections, session.digests, session.view.promoted
     fixed = (sections.task, sections.memory, compact_json(sections.system))
     told = (
@@ -64,7 +66,7 @@ def known_beside(session: Session, messages: tuple[Message, ...], author: str) -
         *(item.text for digest in digests for item in digest.items("DECISIONS")),
         *(piece for one in promoted if one.by in ("user", "decision") for piece in one.pieces),
     )
-    return Beside((*pinned, *told), (*pinned, *settled), messages)
+    return AuthorKnowledge((*pinned, *told), (*pinned, *settled), messages)
 
 
 @dataclass(frozen=True)
@@ -73,23 +75,25 @@ class Source:
 
     request: SummaryRequest
     in_force: Sequence[str]  # rules stated elsewhere: pinned, or said outside of the span
-    beside: Beside = NOTHING_BESIDE
+    beside: AuthorKnowledge = NO_KNOWLEDGE
 
     @cached_property
     def everything(self) -> str:
         memory = [self.request.memory or ""]
-        return _joined([*(_words_of(m) for m in self.request.messages), *memory, *self._kept()])
+        return _join_folded(
+            [*(_words_of(m) for m in self.request.messages), *memory, *self._kept()]
+        )
 
     @cached_property
     def spoken(self) -> str:
         """All but what tools answered: open tasks are named by the user or the assistant."""
         said = [_words_of(m, with_results=False) for m in self.request.messages]
-        return _joined([*said, *self._kept()])
+        return _join_folded([*said, *self._kept()])
 
     @cached_property
     def user(self) -> str:
         said = [m.text for m in self.request.messages if m.role in ("user", "system")]
-        return _joined([*said, *self.in_force])
+        return _join_folded([*said, *self.in_force])
 
     @cached_property
     def rules(self) -> Rules:
@@ -133,7 +137,7 @@ def _words_of(message: Message, with_results: bool = True) -> str:
     return "\n".join(words_of(part) for part in parts)
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join_folded(texts: Iterable[str]) -> str:
     return "\x00".join(one_line(text) for text in texts)
 
 

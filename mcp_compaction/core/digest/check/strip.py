@@ -39,7 +39,7 @@ _BARE_NAME = re.compile(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z
 _LEAST_QUOTE = 4
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """A draft that may be used, or none; with what the receipt has to say about it."""
 
     draft: Draft | None
@@ -55,7 +55,7 @@ _OF_THE_USER = re.compile(
 _REF = re.compile(r"[mdp]\d{1,9}")
 
 
-def strip_faults(draft: Draft, source: Source) -> Judged:
+def strip_faults(draft: Draft, source: Source) -> Verdict:
     """The draft without the lines at fault; rules and tasks nobody stated become uncertain."""
     kept: dict[SectionName, list[Item]] = {}
     faults: Counter[_Fault] = Counter()
@@ -63,11 +63,11 @@ def strip_faults(draft: Draft, source: Source) -> Judged:
     is_ours = draft.author == "extractive"
     for name, items in draft.sections:
         for item in items:
-            readable = _readable(item, source.request, is_ours)
+            readable = _make_readable(item, source.request, is_ours)
             faults["unreadable"] += bool(UNSEEN.search(item.text))
             if not readable.text:
                 continue
-            fault = _fault(name, readable, source, is_ours)
+            fault = _fault_of(name, readable, source, is_ours)
             if fault is not None:
                 faults[fault] += 1
             if fault == "invented":
@@ -77,10 +77,10 @@ def strip_faults(draft: Draft, source: Source) -> Judged:
             elif fault is None:
                 kept.setdefault(name, []).append(readable)
     clean = draft.model_copy(update={"author": author_of(draft), "sections": as_sections(kept)})
-    return Judged(clean, _notes(faults, invented))
+    return Verdict(clean, _notes_of(faults, invented))
 
 
-def _readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
+def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
     """The item on one line, without what cannot be shown, with refs that lead somewhere."""
     refs = tuple(ref for ref in item.refs if _REF.fullmatch(ref) and _leads(ref, request))
     changed = {"text": one_line(UNSEEN.sub("", item.text)), "refs": refs}
@@ -92,7 +92,7 @@ def _leads(ref: str, request: SummaryRequest) -> bool:
     return ref[0] != "m" or int(ref[1:]) <= request.last
 
 
-def _fault(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Fault | None:
+def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Fault | None:
     bare = unicodedata.normalize("NFKC", item.text)
     if is_forged(item.text):
         return "forged"
@@ -103,7 +103,7 @@ def _fault(section: SectionName, item: Item, source: Source, is_ours: bool) -> _
     if _is_unsaid(item, source):
         return "unsaid"
     # Our own lines are quoted from the span.
-    unfounded = None if is_ours else _unfounded(section, item, source)
+    unfounded = None if is_ours else _fault_by_evidence(section, item, source)
     if unfounded is not None:
         return unfounded
     return "unquoted" if _is_unquoted(section, item, source) else None
@@ -113,7 +113,7 @@ def _negates(section: SectionName, text: str, source: Source) -> bool:
     return lifts_rules(text) or source.rules.are_opposed_by(section, OUR_PREFIX.sub("", text))
 
 
-def _unfounded(section: SectionName, item: Item, source: Source) -> _Fault | None:
+def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> _Fault | None:
     missing = source.evidence.missing(item.text)
     if missing:
         return "unsaid" if missing[0].startswith('"') else "invented"
@@ -133,34 +133,34 @@ def _is_unsaid(item: Item, source: Source) -> bool:
 def _quotes_of_user(text: str) -> list[str]:
     if not _OF_THE_USER.search(text):
         return []
-    return [_unmarked(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
+    return [_strip_marks(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
 
 
 def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
     if section not in ("CONSTRAINTS", "OPEN"):
         return False
-    words = _unmarked(item.text)
+    words = _strip_marks(item.text)
     # A tool's words bind nobody.
     return len(words) < _LEAST_QUOTE or words not in (
         source.user if section == "CONSTRAINTS" else source.spoken
     )
 
 
-def _unmarked(text: str) -> str:
+def _strip_marks(text: str) -> str:
     return text.strip(" .!。！\"'“”…")
 
 
-def _notes(faults: Counter[_Fault], invented: Sequence[str]) -> tuple[str, ...]:
+def _notes_of(faults: Counter[_Fault], invented: Sequence[str]) -> tuple[str, ...]:
     found = [
         f"{number} line{'s' if number > 1 else ''} of the draft {what}"
-        + (_shown(invented) if fault == "invented" else "")
+        + (_list_names(invented) if fault == "invented" else "")
         for fault, what in _FAULTS.items()
         if (number := faults[fault])
     ]
     return tuple(found[:_MOST_NOTES])
 
 
-def _shown(invented: Sequence[str]) -> str:
+def _list_names(invented: Sequence[str]) -> str:
     """A few of the invented names; a reader could take more than a bare word for an order."""
     bare = [name for name in dict.fromkeys(invented) if _BARE_NAME.fullmatch(name)]
     return f" ({', '.join(bare[:_MOST_NAMES])})" if bare else ""

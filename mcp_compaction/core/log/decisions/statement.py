@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from mcp_compaction.core.text.patterns import any_of, word_set
-from mcp_compaction.core.text.sentences import Sentence, speech
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 
 
-def decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
+def find_decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
     """The sentences of a text that settle something, each with the reason given next to it."""
-    return decided(text, speech(text), by_user)
+    return decisions_among(text, spoken_sentences(text), by_user)
 
 
-def decided(text: str, sentences: Sequence[Sentence], by_user: bool) -> tuple[str, ...]:
+def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> tuple[str, ...]:
     """The same, of a text whose sentences are known."""
     found: list[str] = []
     taken = -1  # the sentence that the last decision ended with
@@ -24,15 +24,15 @@ def decided(text: str, sentences: Sequence[Sentence], by_user: bool) -> tuple[st
             continue
         taken = place
         following = sentences[place + 1] if place + 1 < len(sentences) else None
-        if following is not None and _belongs(text, sentence, following):
+        if following is not None and _completes(text, sentence, following):
             taken = place + 1
         found.append(" ".join(text[sentence.start : sentences[taken].end].split()))
     return tuple(found)
 
 
-def decides(sentence: str) -> bool:
+def states_decision(sentence: str) -> bool:
     """Whether a sentence settles something in this session."""
-    return any(_settles(part.bare, by_user=True) for part in speech(sentence))
+    return any(_settles(part.bare, by_user=True) for part in spoken_sentences(sentence))
 
 
 # Most sentences decide nothing: a look at their words spares them the patterns.
@@ -268,7 +268,7 @@ BARE_REVERSAL = re.compile(
 )
 
 
-def _belongs(text: str, sentence: Sentence, following: Sentence) -> bool:
+def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
     """Whether the next sentence gives the reason, or what comes instead."""
     if text[sentence.end : following.start].strip() or "\n\n" in text[sentence.end : following.end]:
         return False

@@ -14,7 +14,7 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Item
 
 
-def settle(items: Sequence[Item]) -> tuple[Item, ...]:
+def mark_superseded(items: Sequence[Item]) -> tuple[Item, ...]:
     """Decisions from the oldest to the newest, those that a later one overtakes marked so."""
     # Marks that were set before are kept but not looked at: settled twice is settled once.
     overtaken = superseded_by([item.text for item in items])
@@ -26,7 +26,7 @@ def settle(items: Sequence[Item]) -> tuple[Item, ...]:
 
 def superseded_by(texts: Sequence[str]) -> dict[int, int]:
     """Of decisions from the oldest to the newest: which are overtaken, each by which, by place."""
-    choices = [choice_of(text) for text in texts]
+    choices = [read_decision(text) for text in texts]
     said = [fold(text) for text in texts]
     standing: dict[int, None] = {}
     places: dict[str, set[int]] = {}  # where decisions that stand say a word
@@ -35,7 +35,7 @@ def superseded_by(texts: Sequence[str]) -> dict[int, int]:
         if newer.turns_back and not newer.words:  # "scrap that" means the one before
             overtaken = list(islice(reversed(standing), 1))
         else:
-            overtaken = _overtaken(place, choices, said, places)
+            overtaken = _decisions_superseded_at(place, choices, said, places)
         for older in overtaken:
             found[older] = place
             del standing[older]
@@ -160,7 +160,7 @@ adopted migrate migrated migrating reason instead other whole cancel canceled ca
 
 
 @lru_cache(maxsize=8_192)
-def choice_of(text: str) -> Decision:
+def read_decision(text: str) -> Decision:
     """What a decision takes and turns down, and what for."""
     said = text.replace("’", "'").replace("`", "")
     is_reversal = turns_back(said) or bool(BARE_REVERSAL.match(said))
@@ -171,27 +171,33 @@ def choice_of(text: str) -> Decision:
     matter = _REASON.split(said, maxsplit=1)[0]
     named = [match[1] for match in _REFUSED.finditer(matter)]
     before = _REFUSED_BEFORE.match(matter)
-    refused = frozenset(w for part in (*named, before[1] if before else "") for w in subject(part))
-    about = frozenset(w for match in _ABOUT.finditer(matter) for w in subject(match[1])) - refused
-    taken = subject(matter) - refused
+    refused = frozenset(
+        w for part in (*named, before[1] if before else "") for w in subject_words(part)
+    )
+    about = (
+        frozenset(w for match in _ABOUT.finditer(matter) for w in subject_words(match[1])) - refused
+    )
+    taken = subject_words(matter) - refused
     return Decision(
         taken,
         refused,
         is_reversal,
         is_choice=bool(_CHOOSES.search(matter)),
         about=about,
-        chosen=_chosen(matter) & taken - about or taken - about,
+        chosen=_chosen_words(matter) & taken - about or taken - about,
         frame=tuple(_MEASURE.sub("", word) for word in _WORD.findall(matter.lower())[:-1]),
     )
 
 
-def _chosen(matter: str) -> frozenset[str]:
-    named = frozenset(word for match in _CHOSEN.finditer(matter) for word in subject(match[1]))
+def _chosen_words(matter: str) -> frozenset[str]:
+    named = frozenset(
+        word for match in _CHOSEN.finditer(matter) for word in subject_words(match[1])
+    )
     put = None if named else _PUT.match(_ABOUT.sub("", matter))
-    return subject(put[1]) if put else named
+    return subject_words(put[1]) if put else named
 
 
-def subject(text: str) -> frozenset[str]:
+def subject_words(text: str) -> frozenset[str]:
     """The words a text is about, without their endings and without those that only decide."""
     return frozenset(
         _ENDING.sub("", word) if len(word) > 4 else word
@@ -203,7 +209,7 @@ def subject(text: str) -> frozenset[str]:
 _COMMON = 50  # a word that so many decisions say tells none of them apart
 
 
-def _overtaken(
+def _decisions_superseded_at(
     place: int, choices: Sequence[Decision], said: Sequence[str], places: dict[str, set[int]]
 ) -> list[int]:
     newer = choices[place]
@@ -214,7 +220,7 @@ def _overtaken(
         for older in sorted(set[int]().union(*telling))
         if not _is_elsewhere(newer, choices[older]) and said[older] != said[place]
     ]
-    found = [older for older in related if _overtakes(newer, choices[older])]
+    found = [older for older in related if _supersedes(newer, choices[older])]
     if found or not newer.turns_back or len(related) != 1 or len(telling) != len(said_at):
         return found
     # Who turns back on something means one decision: the only one it shares a word with.
@@ -233,7 +239,7 @@ def _is_elsewhere(newer: Decision, older: Decision) -> bool:
     return not (newer.about <= older.about or older.about <= newer.about)
 
 
-def _overtakes(newer: Decision, older: Decision) -> bool:
+def _supersedes(newer: Decision, older: Decision) -> bool:
     """Whether two decisions cannot both stand; a missed one costs far less than a false one."""
     if newer.refused and newer.refused <= older.taken - older.about:
         return not newer.refused.isdisjoint(older.chosen)
