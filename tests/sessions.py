@@ -9,7 +9,7 @@ from typing import Any
 from mcp_compaction.core.compaction.flow import flow
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.log.content import tokens_of
-from mcp_compaction.core.log.identifiers import find
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
@@ -86,7 +86,7 @@ class Outside:
         holds = (
             m.seq
             for m in self.archive
-            if query in m.raw or any(f.text == query for f in find(m.raw))
+            if query in m.raw or any(f.text == query for f in find_identifiers(m.raw))
         )
         return tuple(seq for seq, _ in zip(holds, range(limit), strict=False))
 

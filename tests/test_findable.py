@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks.windows import GENERATED, joined, window_of
 from mcp_compaction.compactor import Collaborators, Compactor
-from mcp_compaction.core.log.identifiers import Finding, findings
+from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
-from mcp_compaction.core.recall.terms import ways
+from mcp_compaction.core.recall.terms import ways_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -73,7 +73,7 @@ def recorded(
         compactor, info = await open_compactor(path)
         try:
             await compactor.record(info, incoming(list(islice(joined(), MESSAGES))))
-            return findings((await compactor.load(info)).messages)
+            return identifiers_by_message((await compactor.load(info)).messages)
         finally:
             await compactor.close()
 
@@ -86,7 +86,7 @@ def queries_of(wanted: Sequence[Finding]) -> list[SearchQuery]:
 
 def ask_index(connection: sqlite3.Connection, query: SearchQuery) -> list[int]:
     """What the store's own full-text index ranks first for one query."""
-    asked = (way for term in query.terms for way in ways(term) if any(map(str.isalnum, term)))
+    asked = (way for term in query.terms for way in ways_of(term) if any(map(str.isalnum, term)))
     phrases = " OR ".join(f'"{way.phrase}"' + " *" * way.is_start for way in asked)
     rows = connection.execute(BEST_OF_ONE, (f"{{text keys}} : ({phrases})", 1))
     return [number for (number,) in rows]

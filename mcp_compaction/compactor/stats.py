@@ -11,7 +11,7 @@ from mcp_compaction.compactor.events import FALLBACK, REGRET
 from mcp_compaction.compactor.pinning import suggest
 from mcp_compaction.compactor.results import Regret, Stats
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.excerpts.paging import wanted_in
+from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session
 
@@ -45,7 +45,7 @@ def _regret_of(session: Session, events: Iterable[Event]) -> Regret:
     details = [event.detail for event in events if event.name == REGRET]
     seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
     shown = {message.seq for message in session.messages}
-    shown |= {one.seq for one in wanted_in(session.view.promoted)}
+    shown |= {one.seq for one in wanted_excerpts(session.view.promoted)}
     return Regret(
         recalls=len(details),
         recalled=len(seqs - shown),

@@ -8,7 +8,7 @@ from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.recalling import originals
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
-from mcp_compaction.core.excerpts.paging import show_again, whole_in
+from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.core.wording import kilo
@@ -98,7 +98,7 @@ def _plan_page_in(work: Workspace, session: Session, messages: Sequence[Message]
             text="not paged in: this window is the host's, and only the host can show more in "
             "it. Read the messages with recall_archived instead."
         )
-    there = whole_in(session)
+    there = messages_shown_whole(session)
     missing = [message for message in messages if message.seq not in there]
     if not missing:
         return NothingToDo(text="nothing to do: the window shows all of that whole. Go on.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mcp_compaction.compactor.gauge import Gauge, Reading
-from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
+from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -84,7 +84,7 @@ class Workspace:
             return Allowance()
         hour_ago = self.now() - timedelta(hours=1)
         session = await self.store.spent(info.id)
-        return allowance(session, await self.store.spent(None, hour_ago), limits)
+        return allowance_of(session, await self.store.spent(None, hour_ago), limits)
 
     def fill_of(self, session: Session) -> Fill:
         """How full the window of a loaded session is."""

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 from mcp_compaction.compactor import Collaborators, Compactor
-from mcp_compaction.core.digest.extract import must_keep, standing_plan
+from mcp_compaction.core.digest.extract import must_keep, ref_of_standing_plan
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.policy import Policy
@@ -132,7 +132,7 @@ class Subject:
     async def noticed(self) -> Noticed:
         """What the product itself takes for a rule or an open task."""
         session = await self.compactor.load(self.info)
-        held = must_keep(session.messages, standing_plan(session.messages))
+        held = must_keep(session.messages, ref_of_standing_plan(session.messages))
         offered = unpinned_rules(session.messages, ())
         places = {f"m{seq}": place for place, seq in enumerate(self.seqs)}
         return Noticed(

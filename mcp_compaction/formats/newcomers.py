@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mcp_compaction.core.log.content import compact_json, tokens_of
-from mcp_compaction.core.log.passages import passages
+from mcp_compaction.core.log.passages import passages_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.secrets import Redacted, redact
 from mcp_compaction.core.tokens import CountTokens
@@ -31,7 +31,7 @@ def newcomer(message: IncomingMessage, count: CountTokens, mask: bool) -> NewMes
         shape=message.shape,
         raw=raw,
         normal=normalize(original),
-        passages=passages(role, parts),
+        passages=passages_of(role, parts),
         host_id=message.host_id,
         at=message.at,
         tokens=tokens_of(parts, count),

@@ -28,8 +28,8 @@ from mcp_compaction.core.compaction.receipt import (
 from mcp_compaction.core.log.outline import Passage
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
-from mcp_compaction.core.recall.pages import page
-from mcp_compaction.core.recall.query import said_back
+from mcp_compaction.core.recall.pages import cut_page
+from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.wording import kilo
@@ -173,7 +173,7 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
 
 
 def _quote_words(words: Sequence[str]) -> str:
-    named = ", ".join(repr(said_back(word)) for word in words[:_MOST_ALSO])
+    named = ", ".join(repr(shorten_query(word)) for word in words[:_MOST_ALSO])
     return named if len(words) <= _MOST_ALSO else f"{named} and {len(words) - _MOST_ALSO} more"
 
 
@@ -185,7 +185,7 @@ def _since(hits: Sequence[Hit]) -> str:
 
 def _nothing(found: Recalled, scope: str, query: str, skip: int) -> str:
     """What was looked through, and a query that would find something."""
-    asked = repr(said_back(query))
+    asked = repr(shorten_query(query))
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."
@@ -220,7 +220,7 @@ def quote_text(
     start: int,
 ) -> str:
     """What refs name, as it was said, a page at a time; another project is named."""
-    shown = page([quote.text for quote in found], start, max_chars)
+    shown = cut_page([quote.text for quote in found], start, max_chars)
     where = "" if info.project == project else f" of another project, {info.project}"
     lines = [
         f"{len(found)} found in session {info.name}{where}, word for word; {_between(nonce)} data, "

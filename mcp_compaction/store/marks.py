@@ -6,7 +6,7 @@ import re
 import sqlite3
 from functools import lru_cache
 
-from mcp_compaction.core.recall.terms import keys
+from mcp_compaction.core.recall.terms import keys_of
 
 
 @lru_cache(maxsize=256)
@@ -42,7 +42,7 @@ def mark_all(connection: sqlite3.Connection) -> None:
     def marks_of(session: int | None, role: str, tools: str) -> str:
         return marks(session, role, tuple(filter(None, tools.split("\n"))))
 
-    connection.create_function("keys_of", 1, keys, deterministic=True)
+    connection.create_function("keys_of", 1, keys_of, deterministic=True)
     connection.create_function("marks_of", 3, marks_of, deterministic=True)
     connection.execute(
         "UPDATE passage SET keys = keys_of(text), marks = marks_of(session, role, tools)"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.passages import MOST_CHARS
-from mcp_compaction.core.recall.terms import keys
+from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.marks import marks
@@ -32,7 +32,7 @@ def insert(connection: sqlite3.Connection, passage: Passage) -> None:
     """Make a text findable."""
     text = encodable(passage.text)
     tools = "".join(f"\n{encodable(tool).lower()}\n" for tool in passage.tools)
-    found_by = (text, keys(text), marks(passage.session, passage.role, passage.tools))
+    found_by = (text, keys_of(text), marks(passage.session, passage.role, passage.tools))
     cursor = connection.execute(
         "INSERT INTO passage"
         " (session, project, kind, number, ordinal, role, at, tools, text, keys, marks)"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mcp_compaction.core.recall.holders import Passage, find_holders
 from mcp_compaction.core.recall.query import MOST_TERMS
-from mcp_compaction.core.recall.terms import Way, ways
+from mcp_compaction.core.recall.terms import Way, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp
@@ -159,7 +159,7 @@ def _stems(words: Collection[str]) -> dict[str, str]:
 
 def _any_way(term: str, is_start: bool = False) -> str:
     """A term as an expression of FTS5, in which no sign of it is an operator."""
-    return " OR ".join(phrase for way in ways(term) if (phrase := _phrase(way, is_start)))
+    return " OR ".join(phrase for way in ways_of(term) if (phrase := _phrase(way, is_start)))
 
 
 def _phrase(way: Way, is_start: bool) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import compress, windows
-from mcp_compaction.core.log.identifiers import find
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.tokens import estimate
 
 
@@ -31,7 +31,7 @@ def test_a_window_holds_the_tokens_asked_for_and_is_the_same_each_time(kind: str
 
 def test_joined_sessions_name_thousands_of_things() -> None:
     messages = islice(windows.joined(), 2_000)
-    found = {finding for text in windows.texts_of(messages) for finding in find(text)}
+    found = {finding for text in windows.texts_of(messages) for finding in find_identifiers(text)}
     assert len(found) > 2_000
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.log.identifiers import find
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import incoming
@@ -140,7 +140,7 @@ def _items(digest: str) -> set[str]:
 
 
 def _identifiers(text: str) -> set[str]:
-    return {finding.text for finding in find(text)}
+    return {finding.text for finding in find_identifiers(text)}
 
 
 def _check_nothing_is_lost(alone: Result, asked: Result) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from given_store import NOW, batch, compaction, here, history, new_session, said, with_store
 
-from mcp_compaction.core.log.passages import passages
+from mcp_compaction.core.log.passages import passages_of
 from mcp_compaction.model import NewMessage
 from mcp_compaction.ports import WindowCount
 from mcp_compaction.store.connect import connect
@@ -94,7 +94,7 @@ def test_a_count_of_an_older_view_is_not_gone_on_from(tmp_path: Path) -> None:
 def long_request(text: str) -> NewMessage:
     """A request cut into passages as recording cuts it."""
     plain = said(text)
-    return plain.model_copy(update={"passages": passages("user", plain.parts)})
+    return plain.model_copy(update={"passages": passages_of("user", plain.parts)})
 
 
 @pytest.mark.parametrize("before", range(400, 600, 20))

@@ -14,7 +14,7 @@ from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import counted, moment
 from mcp_compaction.compactor import Quote, Recalled
 from mcp_compaction.core.log.content import whole_text
-from mcp_compaction.core.recall.query import read_query, said_back
+from mcp_compaction.core.recall.query import read_query, shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
 from mcp_compaction.core.text.refs import parse_refs
 from mcp_compaction.errors import InputError
@@ -133,11 +133,11 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         (found.too_common, "too common, only the newest places were ranked"),
     ):
         if words and found.hits:
-            screen.say(screen.dim(f"{', '.join(map(repr, map(said_back, words)))}: {why}"))
+            screen.say(screen.dim(f"{', '.join(map(repr, map(shorten_query, words)))}: {why}"))
 
 
 def _nothing(found: Recalled, query: str, skip: int) -> str:
-    asked = repr(said_back(query))
+    asked = repr(shorten_query(query))
     if skip:
         return f"no more passages for {asked}; leave out --skip to see the first."
     line = f"nothing found for {asked} among {counted(found.messages, 'message')}"

@@ -17,7 +17,7 @@ from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import columns, counted, extent, ranges
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
@@ -207,7 +207,7 @@ def _boundary(session: Session) -> str:
 def _say_records(session: Session, index: str, screen: Screen) -> None:
     texts = [pinned_block(pins_shown(session))]
     texts += [render_digest(digest, False) for digest in session.digests]
-    texts += [index, promoted_block(session.view.promoted)]
+    texts += [index, excerpts_block(session.view.promoted)]
     for text in filter(None, texts):
         screen.say()
         screen.say(text)

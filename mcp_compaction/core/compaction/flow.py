@@ -27,38 +27,34 @@ from mcp_compaction.core.compaction.verify import (
     search_for,
     tallies,
 )
-from mcp_compaction.core.digest.check.draft import (
-    check_draft,
-    is_planted,
-    known_beside,
-    rules_in_force,
-    strip_unsupported,
-)
+from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.extract import (
     extract,
+    memory_lines,
     must_keep,
     open_tasks,
-    remembered,
-    standing_plan,
+    ref_of_standing_plan,
     stated_rules,
 )
 from mcp_compaction.core.digest.text import (
+    add_prose,
     as_sections,
+    drop_settled_plans,
     fit,
     join,
-    label,
+    keep_open_tasks,
+    label_of,
+    measure_digest,
     merge,
-    of_plan,
     parse_digest,
-    sized,
-    with_open,
-    with_prose,
 )
-from mcp_compaction.core.excerpts.choose import of_digests, promote
-from mcp_compaction.core.excerpts.paging import wanted_in
-from mcp_compaction.core.log.identifiers import Finding, findings, index
-from mcp_compaction.core.log.tasks.closing import unfinished
+from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.paging import wanted_excerpts
+from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message, index_of
+from mcp_compaction.core.log.tasks.closing import unfinished_tasks
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens, measure
@@ -161,7 +157,10 @@ def flow(
         return Refusal(text=too_little(plan, fill, counted))
     if ask.dry_run:
         return projection(plan, fill)
-    found, standing = findings(session.messages), standing_plan(session.messages)
+    found, standing = (
+        identifiers_by_message(session.messages),
+        ref_of_standing_plan(session.messages),
+    )
     terms = _Terms(counted, policy, ask, now, fill, count, session.messages, found, standing)
     work = _with_prose((yield from _passes(_Work(session, plan), terms)), terms)
     return (yield from _settle(session, work, terms))
@@ -193,7 +192,7 @@ def _carry_out(work: _Work, terms: _Terms) -> Generator[Request, Answer, _Work]:
     newest = max((n for n, b in enumerate(blocks) if isinstance(b, SpanBlock)), default=None)
     for position, block in enumerate(blocks):
         if isinstance(block, DigestBlock) and (fresh := _fresh(block.digest, terms)):
-            made[position] = sized(
+            made[position] = measure_digest(
                 fresh.model_copy(update={"number": number + len(made)}), terms.count
             )
         elif isinstance(block, MergeBlock):
@@ -254,7 +253,9 @@ def _clad(work: _Work, dressed: Digest) -> _Work:
 def _fresh(digest: Digest, terms: _Terms) -> Digest | None:
     """A digest without the open tasks that were settled since; None: as it is."""
     later = [message for message in terms.messages if message.seq > digest.last]
-    return with_open(digest, unfinished(of_plan(digest.items("OPEN"), terms.plan), later))
+    return keep_open_tasks(
+        digest, unfinished_tasks(drop_settled_plans(digest.items("OPEN"), terms.plan), later)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +276,7 @@ def _believed(draft: Draft, request: SummaryRequest, session: Session, terms: _T
     floor = cleaned.draft or Draft(author="extractive")
     if draft.author == "extractive":
         return _Believed(floor, floor, cleaned.notes)
-    beside = known_beside(session, terms.messages, draft.author)
+    beside = knowledge_of_author(session, terms.messages, draft.author)
     judged = check_draft(draft, request, terms.count, rules, beside)
     if judged.draft is not None:
         return _Believed(judged.draft, floor, judged.notes)
@@ -289,8 +290,8 @@ def _request(block: SpanBlock, memory: str | None, terms: _Terms) -> SummaryRequ
         first=messages[0].seq,
         last=messages[-1].seq,
         messages=messages,
-        must_keep=join(must_keep(messages, terms.plan), remembered(memory)),
-        index=index(messages, terms.found),
+        must_keep=join(must_keep(messages, terms.plan), memory_lines(memory)),
+        index=index_of(messages, terms.found),
         max_tokens=block.limit,
         focus=terms.ask.focus,
         memory=memory,
@@ -326,7 +327,7 @@ def _dressed(
 ) -> Digest:
     """The same digest with a model's prose laid onto it."""
     room = max(request.max_tokens - digest.tokens, request.max_tokens // _PROSE_SHARE)
-    return with_prose(digest, believed.draft, room, count)
+    return add_prose(digest, believed.draft, room, count)
 
 
 def _added(request: SummaryRequest, draft: Draft) -> tuple[str, ...]:
@@ -362,8 +363,8 @@ def _framed(request: SummaryRequest, draft: Draft, number: int, count: CountToke
         ended=times[-1] if times else None,
     )
     sections = join(request.must_keep, draft.sections)
-    room = request.max_tokens - count(label(digest))
-    return sized(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
+    room = request.max_tokens - count(label_of(digest))
+    return measure_digest(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
 
 
 def _settle(before: Session, work: _Work, terms: _Terms) -> Generator[Request, Answer, Outcome]:
@@ -405,7 +406,7 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     session = work.session
     room = _room(work, terms)
     if work.plan.goal is None:  # only a span gives way: what was asked for again stays
-        return _promoting(work, wanted_in(before.view.promoted))
+        return _promoting(work, wanted_excerpts(before.view.promoted))
     if room <= 0:
         return work
     kept = {message.seq for message in session.messages}
@@ -414,9 +415,9 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
         piece.text if isinstance(piece, ShownRecord) else piece.message.text
         for piece in lay_out(session, terms.own.index_limit, terms.count)
     )
-    earlier = (*of_digests(before.digests), *before.view.promoted)
+    earlier = (*excerpts_of_digests(before.digests), *before.view.promoted)
     markers = terms.own.marker_threshold if terms.ask.preserve_markers else None
-    return _promoting(work, promote(gone, earlier, shown, room, terms.count, markers))
+    return _promoting(work, choose_excerpts(gone, earlier, shown, room, terms.count, markers))
 
 
 def _promoting(work: _Work, promoted: tuple[Promoted, ...]) -> _Work:
@@ -576,7 +577,7 @@ def _digest_alone(
     for name, items in draft.sections:
         found[name] = [item for item in items if not is_planted(item.text)]
     number = session.next_digest
-    digest = sized(
+    digest = measure_digest(
         Digest(
             number=number,
             first=0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_compaction.core.compaction.verify import Findings
-from mcp_compaction.core.digest.text import as_sections, join, sized
+from mcp_compaction.core.digest.text import as_sections, join, measure_digest
 from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.words import fold
@@ -80,7 +80,7 @@ def _with_lines(digest: Digest, lines: Lines, count: CountTokens) -> Digest:
     if not added:
         return digest
     sections = join(digest.sections, as_sections(added))
-    return sized(digest.model_copy(update={"sections": sections}), count)
+    return measure_digest(digest.model_copy(update={"sections": sections}), count)
 
 
 def _with_said(

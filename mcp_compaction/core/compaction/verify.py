@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_compaction.core.log.content import shown_parts, words_of
-from mcp_compaction.core.log.identifiers import Finding, find, of_parts
+from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.words import fold
@@ -117,11 +117,11 @@ def _in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:
     for piece in shown:
         match piece:
             case ShownRecord():
-                seen.update(find(piece.text))
+                seen.update(find_identifiers(piece.text))
             case ShownMessage(cuts=()):
                 seen.update(found[piece.message.seq])
             case ShownMessage():
-                seen.update(of_parts(shown_parts(piece.message, piece.cuts)))
+                seen.update(identifiers_of_parts(shown_parts(piece.message, piece.cuts)))
     return seen
 
 

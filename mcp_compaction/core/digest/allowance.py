@@ -35,9 +35,9 @@ class _Limit(NamedTuple):
     said: str
 
 
-def allowance(session: Spent, hour: Spent, limits: Limits) -> Allowance:
+def allowance_of(session: Spent, hour: Spent, limits: Limits) -> Allowance:
     """What is left, given what this session took so far and what all took in the last hour."""
-    known = list(_limits(session, hour, limits))
+    known = list(_limits_of(session, hour, limits))
     gone = next((limit for limit in known if limit.used >= limit.most), None)
     calls = [int(limit.most - limit.used) for limit in known if "calls" in limit.setting]
     costs = [max(0.0, limit.most - limit.used) for limit in known if "cost" in limit.setting]
@@ -49,7 +49,7 @@ def allowance(session: Spent, hour: Spent, limits: Limits) -> Allowance:
     )
 
 
-def _limits(session: Spent, hour: Spent, limits: Limits) -> Iterator[_Limit]:
+def _limits_of(session: Spent, hour: Spent, limits: Limits) -> Iterator[_Limit]:
     for span, spent, most in (
         ("session", session, limits.calls_per_session),
         ("hour", hour, limits.calls_per_hour),

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.text import ASKED, TOLD, DigestSections, as_sections
 from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.log.decisions import decided, newest_first, settle
-from mcp_compaction.core.log.failures import causes, ending, is_failure
-from mcp_compaction.core.log.identifiers import find
-from mcp_compaction.core.log.tasks.jobs import left_running
+from mcp_compaction.core.log.decisions.statement import decisions_among
+from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
+from mcp_compaction.core.log.failures import causes_of, ending_of, is_failure
+from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
 from mcp_compaction.core.log.tool_calls import Task, action_of, answered_calls
@@ -29,7 +30,7 @@ _FEWEST_TELLING = 2  # words that say something, in what is told as asked for
 _MOST_REQUESTS = 12
 
 
-def standing_plan(messages: Sequence[Message]) -> str:
+def ref_of_standing_plan(messages: Sequence[Message]) -> str:
     """The ref of the newest plan, which stands; the tasks of older ones are settled by it."""
     return read_tasks(messages).plan
 
@@ -69,19 +70,19 @@ def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
 def _still_open(ledger: TaskList, plan: str) -> Iterable[Item]:
     for entry in ledger.entries:
         if (entry.is_single or entry.ref == plan) and not entry.task.is_closed:
-            yield Item(text=f"{_named(entry.task)}{_state(entry.task)}", refs=(entry.ref,))
+            yield Item(text=f"{_name_of(entry.task)}{_state_note(entry.task)}", refs=(entry.ref,))
 
 
-def remembered(memory: str | None) -> DigestSections:
+def memory_lines(memory: str | None) -> DigestSections:
     """The lines of a memory, which is shown nowhere else once it is folded into a digest."""
     lines = [
         Item(text=line, provenance="verbatim", must_stay=True)
-        for line in markers.sentences(memory or "")
+        for line in markers.split_sentences(memory or "")
     ]
     return as_sections({"FACTS": lines})
 
 
-class _Said(NamedTuple):
+class _Speech(NamedTuple):
     """A message and the sentences spoken in it."""
 
     message: Message
@@ -93,31 +94,31 @@ def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, none of them reworded."""
     messages = request.messages
     said = [
-        _Said(message, text, markers.speech(text))
+        _Speech(message, text, markers.spoken_sentences(text))
         for message in messages
         if (text := message.text) and not message.results
     ]
-    decisions = _decisions(said)
+    decisions = _decision_items(said)
     # In plain talk everything is a doubt or a plan of somebody's; passages tell it better, and
     # they tell what users said anyway.
     spoken = [] if is_talk(messages) else [s for s in said if s.message.role == "assistant"]
     found: dict[SectionName, list[Item]] = {
-        "PROGRESS": list(_progress(messages, said)),
+        "PROGRESS": list(_progress_items(messages, said)),
         "DECISIONS": list(decisions),
-        "FACTS": list(_facts(messages, said, decisions)),
-        "ERRORS": list(_errors(messages)),
-        "ARTIFACTS": list(_artifacts(request)),
+        "FACTS": list(_fact_items(messages, said, decisions)),
+        "ERRORS": list(_error_items(messages)),
+        "ARTIFACTS": list(_artifact_items(request)),
         "NEXT": [
-            *left_running(messages),
-            *_last_question(messages, said),
-            *reversed(list(_spoken(spoken, markers.is_next_step))),
+            *running_jobs(messages),
+            *_question_items(messages, said),
+            *reversed(list(_sentence_items(spoken, markers.is_next_step))),
         ],
-        "UNCERTAIN": list(_spoken(spoken, markers.is_doubt)),
+        "UNCERTAIN": list(_sentence_items(spoken, markers.is_doubt)),
     }
-    return Draft(author="extractive", sections=as_sections(_unsaid(found, request)))
+    return Draft(author="extractive", sections=as_sections(_without_kept(found, request)))
 
 
-def _unsaid(
+def _without_kept(
     found: dict[SectionName, list[Item]], request: SummaryRequest
 ) -> dict[SectionName, list[Item]]:
     """What was found without what must be kept: that has its own line, which no size leaves out."""
@@ -134,20 +135,20 @@ def _unsaid(
     }
 
 
-def _progress(messages: Sequence[Message], said: Sequence[_Said]) -> Iterable[Item]:
+def _progress_items(messages: Sequence[Message], said: Sequence[_Speech]) -> Iterable[Item]:
     for entry in read_tasks(messages).entries:
         if entry.task.state == "done":
             yield Item(text=f"done: {entry.task.text}", refs=(entry.ref,))
     for one in said if _is_work(messages) else ():
-        if first := _asked(one.text) if one.message.is_request else "":
+        if first := _main_sentence(one.text) if one.message.is_request else "":
             by = ASKED if one.message.via == "host" else TOLD
-            yield Item(text=f"{by}{_short(first)}", refs=(one.message.ref,))
-    yield from _results_of_commands(messages)
+            yield Item(text=f"{by}{_shorten(first)}", refs=(one.message.ref,))
+    yield from _command_items(messages)
 
 
-def _asked(text: str) -> str:
+def _main_sentence(text: str) -> str:
     """The first sentence of a request that says something; the whole of it where it is the only."""
-    sentences = [said for said in markers.sentences(text) if not markers.is_pleasantry(said)]
+    sentences = [said for said in markers.split_sentences(text) if not markers.is_pleasantry(said)]
     if len(sentences) == 1:
         return sentences[0]
     return next((said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING), "")
@@ -159,34 +160,34 @@ def _is_work(messages: Sequence[Message]) -> bool:
     return requests <= _MOST_REQUESTS or any(message.calls for message in messages)
 
 
-def _results_of_commands(messages: Sequence[Message]) -> Iterable[Item]:
+def _command_items(messages: Sequence[Message]) -> Iterable[Item]:
     last: dict[str, Item] = {}
     for message, call, result in answered_calls(messages):
-        if action_of(call).kind == "run" and (how := ending(result)):
-            command = _command(action_of(call).target)
+        if action_of(call).kind == "run" and (how := ending_of(result)):
+            command = _command_line(action_of(call).target)
             last.pop(command, None)
             last[command] = Item(text=f"ran {command}: {how}", refs=(message.ref,))
     yield from reversed(last.values())
 
 
-def _decisions(said: Sequence[_Said]) -> tuple[Item, ...]:
+def _decision_items(said: Sequence[_Speech]) -> tuple[Item, ...]:
     made = [
-        Item(text=_short(decision), refs=(one.message.ref,))
+        Item(text=_shorten(decision), refs=(one.message.ref,))
         for one in said
         if one.message.role in ("user", "assistant")
-        for decision in decided(one.text, one.sentences, one.message.role == "user")
+        for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
     ]
-    return newest_first(settle(made))
+    return newest_first(mark_superseded(made))
 
 
-def _spoken(said: Sequence[_Said], pick: _Pick) -> Iterable[Item]:
+def _sentence_items(said: Sequence[_Speech], pick: _Pick) -> Iterable[Item]:
     for one in said:
         for sentence in one.sentences:
             if pick(sentence):
-                yield Item(text=_short(sentence.text), refs=(one.message.ref,))
+                yield Item(text=_shorten(sentence.text), refs=(one.message.ref,))
 
 
-def _last_question(messages: Sequence[Message], said: Sequence[_Said]) -> Iterable[Item]:
+def _question_items(messages: Sequence[Message], said: Sequence[_Speech]) -> Iterable[Item]:
     """The question a span ends with; only what follows can tell whether it was answered."""
     if not said or not said[-1].text.rstrip().endswith(("?", "？")):
         return
@@ -196,7 +197,7 @@ def _last_question(messages: Sequence[Message], said: Sequence[_Said]) -> Iterab
     else:  # a request of one sentence is told as progress
         is_left = message.role == "user" and (len(sentences) > 1 or not _is_work(messages))
     if is_left and sentences:
-        yield Item(text=f"last question: {_short(sentences[-1].text)}", refs=(message.ref,))
+        yield Item(text=f"last question: {_shorten(sentences[-1].text)}", refs=(message.ref,))
 
 
 class _Failure(NamedTuple):
@@ -207,33 +208,33 @@ class _Failure(NamedTuple):
     command: str
 
 
-def _errors(messages: Sequence[Message]) -> Iterable[Item]:
+def _error_items(messages: Sequence[Message]) -> Iterable[Item]:
     seen: dict[str, _Failure] = {}
     mended: set[str] = set()
     for message, call, result in answered_calls(messages):
         act = action_of(call)
-        command = _command(act.target) if act.kind == "run" else ""
+        command = _command_line(act.target) if act.kind == "run" else ""
         mended.discard(command)
-        found = () if act.kind == "recall" else causes(result)
-        for why in map(_short, reversed(found)):
+        found = () if act.kind == "recall" else causes_of(result)
+        for why in map(_shorten, reversed(found)):
             old = seen.pop(why, None)
             item = Item(text=why, refs=(message.ref,))
             seen[why] = _Failure(item, old.times + 1 if old else 1, command)
         if command and not found and not is_failure(result):
             mended.add(command)
-    failures = [_told(one, one.command in mended) for one in reversed(seen.values())]
+    failures = [_failure_item(one, one.command in mended) for one in reversed(seen.values())]
     yield from (item for item, is_fixed in failures if not is_fixed)
     yield from (item for item, is_fixed in failures if is_fixed)
 
 
-def _told(failure: _Failure, is_fixed: bool) -> tuple[Item, bool]:
+def _failure_item(failure: _Failure, is_fixed: bool) -> tuple[Item, bool]:
     notes = [f"{failure.times} times"] if failure.times > 1 else []
     notes += ["fixed later"] if is_fixed else []
     text = f"{failure.item.text} ({', '.join(notes)})" if notes else failure.item.text
     return failure.item.model_copy(update={"text": text}), is_fixed
 
 
-def _artifacts(request: SummaryRequest) -> Iterable[Item]:
+def _artifact_items(request: SummaryRequest) -> Iterable[Item]:
     for item in request.index:
         if item.kind == "file" and item.note in ("edited", "created"):
             yield Item(text=f"{item.text} {item.note}", refs=item.refs)
@@ -248,8 +249,8 @@ _INTENT = re.compile(
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
 
-def _facts(
-    messages: Sequence[Message], said: Sequence[_Said], decisions: Sequence[Item]
+def _fact_items(
+    messages: Sequence[Message], said: Sequence[_Speech], decisions: Sequence[Item]
 ) -> Iterable[Item]:
     """Sentences of the assistant that name something exact: of closing words, then the newest."""
     told = {fold(item.text) for item in decisions}
@@ -261,7 +262,7 @@ def _facts(
         found = ranked[bool(one.message.calls)]
         if one.message.role == "assistant" and len(found) < _MOST_FACTS:
             found.extend(
-                Item(text=_short(sentence.text), refs=(one.message.ref,))
+                Item(text=_shorten(sentence.text), refs=(one.message.ref,))
                 for sentence in one.sentences
                 if fold(sentence.text) not in told and _is_fact(sentence, is_work)
             )
@@ -274,22 +275,22 @@ def _is_fact(sentence: Sentence, is_work: bool) -> bool:
         return False
     if is_work and _NUMBER.search(said):
         return True
-    return any(is_work or finding.kind != "number" for finding in find(said))
+    return any(is_work or finding.kind != "number" for finding in find_identifiers(said))
 
 
-def _named(task: Task) -> str:
+def _name_of(task: Task) -> str:
     return f"#{task.id} {task.text}" if task.id else task.text
 
 
-def _state(task: Task) -> str:
+def _state_note(task: Task) -> str:
     return "" if task.state == "open" else f" [{task.state}]"
 
 
-def _command(target: str) -> str:
-    return _short(target.strip().split("\n", 1)[0], 100)
+def _command_line(target: str) -> str:
+    return _shorten(target.strip().split("\n", 1)[0], 100)
 
 
-def _short(text: str, most: int = _MOST_CHARS) -> str:
+def _shorten(text: str, most: int = _MOST_CHARS) -> str:
     """A text cut at a word's end."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from math import ceil
 from typing import cast
 
-from mcp_compaction.core.digest.check.draft import is_excuse
+from mcp_compaction.core.digest.check.refuse import is_excuse
 from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.steps import steps
@@ -95,16 +95,18 @@ def prompts_for(request: SummaryRequest, window: int, count: CountTokens) -> tup
 
     There are none where the window is too small for any of it.
     """
-    whole = _prompt(request, "\n\n".join(_told(request.messages)), (1, 1), window, count)
+    whole = _make_prompt(
+        request, "\n\n".join(_messages_as_text(request.messages)), (1, 1), window, count
+    )
     if whole.tokens + answer_room(whole.limit) + _MARGIN <= window:
         return (whole,)
-    empty = _prompt(request, "", (99, 99), window, count)
+    empty = _make_prompt(request, "", (99, 99), window, count)
     room = window - empty.tokens - answer_room(empty.limit) - _MARGIN
     if room < _LEAST_SPAN:
         return ()
-    parts = tuple(_packed(request.messages, room, count))
+    parts = tuple(_pack(request.messages, room, count))
     return tuple(
-        _prompt(request, text, (number, len(parts)), window, count)
+        _make_prompt(request, text, (number, len(parts)), window, count)
         for number, text in enumerate(parts, start=1)
     )
 
@@ -136,7 +138,7 @@ def _nothing_must_stay(_: SectionName, __: Item) -> bool:
 # What is sent
 
 
-def _prompt(
+def _make_prompt(
     request: SummaryRequest, span: str, part: tuple[int, int], window: int, count: CountTokens
 ) -> Prompt:
     number, parts = part
@@ -146,7 +148,7 @@ def _prompt(
     headings = "\n".join(f"{name}: {what}" for name, what in _WHAT.items())
     system = _SYSTEM.format(headings=headings, limit=limit)
     mark = sha256(span.encode(errors="backslashreplace")).hexdigest()[:16]
-    lines = [*_beside(request, window // _LINES_SHARE, count)]
+    lines = [*_preface_of(request, window // _LINES_SHARE, count)]
     if parts > 1:
         lines.append(
             f"This is part {number} of {parts} of the span; the others are told by others."
@@ -156,18 +158,22 @@ def _prompt(
     return Prompt(system=system, user=user, limit=limit, tokens=count(system) + count(user))
 
 
-def _beside(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
+def _preface_of(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
     """What stands before the span: the focus, what a first draft left out, what is kept anyway."""
     if request.focus:
-        yield from _bounded("FOCUS: what matters most now", [request.focus], room, count)
+        yield from _list_while_it_fits("FOCUS: what matters most now", [request.focus], room, count)
     if request.lost:
-        yield from _bounded("LEFT OUT BEFORE, must be named now", request.lost, room, count)
+        yield from _list_while_it_fits(
+            "LEFT OUT BEFORE, must be named now", request.lost, room, count
+        )
     kept = [render_item(item) for _, items in request.must_keep for item in items]
     if kept:
-        yield from _bounded("MUST KEEP", kept, room, count)
+        yield from _list_while_it_fits("MUST KEEP", kept, room, count)
 
 
-def _bounded(title: str, lines: Iterable[str], room: int, count: CountTokens) -> Iterator[str]:
+def _list_while_it_fits(
+    title: str, lines: Iterable[str], room: int, count: CountTokens
+) -> Iterator[str]:
     """Lines under a title while they fit; what does not fit is counted, not hidden."""
     yield title
     left = room
@@ -184,15 +190,15 @@ def _bounded(title: str, lines: Iterable[str], room: int, count: CountTokens) ->
     yield ""
 
 
-def _told(messages: Iterable[Message]) -> Iterator[str]:
-    return (f"[{message.ref} {message.role}]\n{_said(message)}" for message in messages)
+def _messages_as_text(messages: Iterable[Message]) -> Iterator[str]:
+    return (f"[{message.ref} {message.role}]\n{_text_of_message(message)}" for message in messages)
 
 
-def _said(message: Message) -> str:
-    return "\n".join(filter(None, map(_part, message.parts)))
+def _text_of_message(message: Message) -> str:
+    return "\n".join(filter(None, map(_text_of_part, message.parts)))
 
 
-def _part(part: Part) -> str:
+def _text_of_part(part: Part) -> str:
     match part:
         case ToolCall():
             return f"call: {text_of(part)}"
@@ -207,7 +213,7 @@ def _part(part: Part) -> str:
 # Cutting
 
 
-def _packed(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
+def _pack(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
     """Texts that fill the room one after another, cut where steps meet if at all possible."""
     held: list[str] = []
     used = 0
@@ -223,18 +229,18 @@ def _packed(messages: Sequence[Message], room: int, count: CountTokens) -> Itera
 
 def _pieces(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
     for step in steps(messages):
-        together = "\n\n".join(_told(step.messages))
+        together = "\n\n".join(_messages_as_text(step.messages))
         if count(together) + 2 <= room:
             yield together
             continue
         for message in step.messages:
-            yield from _halved(message, room, count)
+            yield from _cut_message(message, room, count)
 
 
-def _halved(message: Message, room: int, count: CountTokens) -> Iterator[str]:
+def _cut_message(message: Message, room: int, count: CountTokens) -> Iterator[str]:
     """One message, whole or in numbered pieces that together are all of it."""
     head = f"[{message.ref} {message.role}, piece 9999 of 9999]\n"
-    texts = list(_split(_said(message), room - count(head) - 2, count))
+    texts = list(_split(_text_of_message(message), room - count(head) - 2, count))
     for number, text in enumerate(texts, start=1):
         piece = f", piece {number} of {len(texts)}" if len(texts) > 1 else ""
         yield f"[{message.ref} {message.role}{piece}]\n{text}"
@@ -244,12 +250,12 @@ def _split(text: str, room: int, count: CountTokens) -> Iterator[str]:
     if len(text) < 2 or count(text) <= room:
         yield text
         return
-    at = _joint(text)
+    at = _find_joint(text)
     yield from _split(text[:at], room, count)
     yield from _split(text[at:], room, count)
 
 
-def _joint(text: str) -> int:
+def _find_joint(text: str) -> int:
     """Where a text is best cut in two: after a line or a word in the middle of it."""
     quarter, half = len(text) // 4, len(text) // 2
     for sign in ("\n", " "):
@@ -299,7 +305,7 @@ def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft
     if tokens > _TIMES_TOO_LONG * limit:
         times = ceil(tokens / limit)
         return Unusable(reason=f"the answer was {times} times as long as asked for")
-    lines = list(_under_headings(_FENCE.sub("", said).splitlines()))
+    lines = list(_lines_under_headings(_FENCE.sub("", said).splitlines()))
     if not lines or said.startswith(("{", "```")):
         lines = _from_json(said) or lines
     draft = parse_digest("\n".join(lines), author)
@@ -316,7 +322,7 @@ def author_name(model: str) -> str:
     return f"model {name}" if name in OWN_AUTHORS else name
 
 
-def _under_headings(lines: Iterable[str]) -> Iterator[str]:
+def _lines_under_headings(lines: Iterable[str]) -> Iterator[str]:
     """The lines from the first heading on, with every heading spelled as a digest spells it."""
     is_begun = False
     for line in lines:
@@ -347,7 +353,7 @@ def _from_json(text: str) -> list[str]:
     lines: list[str] = []
     for name, items in _named_values(value):
         lines.append(name)
-        lines += [line for line in map(_line, _listed(items)) if not _NOTHING.match(line)]
+        lines += [line for line in map(_as_line, _as_list(items)) if not _NOTHING.match(line)]
     return lines
 
 
@@ -360,11 +366,11 @@ def _named_values(fields: dict[str, object]) -> Iterator[tuple[SectionName, obje
             yield from _named_values(cast(dict[str, object], inside))
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return cast(list[object], value) if isinstance(value, list) else [value]
 
 
-def _line(value: object) -> str:
+def _as_line(value: object) -> str:
     text = value
     if isinstance(value, dict):
         fields = cast(dict[str, object], value)

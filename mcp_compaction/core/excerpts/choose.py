@@ -10,13 +10,13 @@ from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from math import log
 
-from mcp_compaction.core.digest.check.draft import is_planted
 from mcp_compaction.core.digest.text import ASKED, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
-from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, pieces
-from mcp_compaction.core.excerpts.render import LABEL, promoted_block
-from mcp_compaction.core.log.decisions import settle
+from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
+from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
+from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
@@ -66,7 +66,7 @@ _ONCE = 0.8  # a word of only one message is more often a slip than a subject
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _Candidate:
     """A piece, and what it is worth before anything is covered."""
 
     piece: Piece
@@ -75,7 +75,7 @@ class _Choice:
     cost: float
 
 
-def promote(
+def choose_excerpts(
     gone: Sequence[Message],
     earlier: Sequence[Promoted],
     shown: str,
@@ -94,41 +94,45 @@ def promote(
         return wanted
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
     earlier = [one for one in earlier if one.by != "wanted"]
-    found, is_talk = pieces(gone, earlier, markers)
+    found, is_talk = cut_pieces(gone, earlier, markers)
     said = Haystack(fold(shown))
-    overtaken = _overtaken(found)
-    found = [p for p in found if id(p) not in overtaken and not said.holds(fold(_told(p)))]
-    of_user = [] if is_talk else _by(found, *OF_USER)
-    chosen, used = _newest(of_user, room * _USER_SHARE // 100, count)
-    doubts, cost = _unsure(_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
+    overtaken = _superseded_decisions(found)
+    found = [p for p in found if id(p) not in overtaken and not said.holds(fold(_telling_part(p)))]
+    of_user = [] if is_talk else _pieces_by(found, *OF_USER)
+    chosen, used = _choose_newest(of_user, room * _USER_SHARE // 100, count)
+    doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    decided, cost = _newest(_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count)
+    decided, cost = _choose_newest(
+        _pieces_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count
+    )
     chosen, used = [*chosen, *decided], used + cost
-    answers, cost = _newest(_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count)
+    answers, cost = _choose_newest(
+        _pieces_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count
+    )
     chosen, used = [*chosen, *answers], used + cost
     taken = {id(piece) for piece in chosen}
     covered = Counter(telling_words(shown))
     for piece in chosen:
-        covered.update(_features(piece))
+        covered.update(_features_of(piece))
     rest = [piece for piece in found if id(piece) not in taken and piece.by != "doubt"]
-    chosen += _cover(rest, covered, room - used, count)
-    chosen = _grown(chosen, room, count)
-    return (*wanted, *_in_order(_fitting(chosen, room + count(LABEL), count)))
+    chosen += _choose_by_cover(rest, covered, room - used, count)
+    chosen = _restore_ends(chosen, room, count)
+    return (*wanted, *_excerpts_in_order(_drop_until_it_fits(chosen, room + count(LABEL), count)))
 
 
-def of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
+def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
     """The lines of digests as passages: what a merge leaves out may still find room."""
     found: list[Promoted] = []
     for digest in digests:
         for name, items in digest.sections:
             for item in filter(_is_whole, items):
-                by, text = _of_item(name, item.text)
+                by, text = _speaker_of_line(name, item.text)
                 if by is not None:
                     found.append(Promoted(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
     return tuple(found)
 
 
-def _of_item(section: SectionName, text: str) -> tuple[By | None, str]:
+def _speaker_of_line(section: SectionName, text: str) -> tuple[By | None, str]:
     """Whose words a line is, without the words of ours; None where it is ours altogether."""
     if section == "DECISIONS":
         return "decision", text
@@ -139,7 +143,7 @@ def _of_item(section: SectionName, text: str) -> tuple[By | None, str]:
     return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)
 
 
-def _told(piece: Piece) -> str:
+def _telling_part(piece: Piece) -> str:
     """What must stand in a view for the piece to be told there: of a field its value."""
     return piece.text.partition(": ")[2] or piece.text if piece.by == "field" else piece.text
 
@@ -150,7 +154,7 @@ def _is_whole(item: Item) -> bool:
     return from_span and not item.superseded and not item.text.endswith("…")
 
 
-def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
+def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
     """By message and place; what one hand wrote in a row is one entry."""
     ordered = sorted(chosen, key=lambda p: (p.seq, p.place))
     return tuple(
@@ -159,11 +163,13 @@ def _in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
     )
 
 
-def _by(found: Iterable[Piece], *by: By) -> list[Piece]:
+def _pieces_by(found: Iterable[Piece], *by: By) -> list[Piece]:
     return sorted((p for p in found if p.by in by), key=lambda p: (p.seq, p.place))
 
 
-def _unsure(found: Sequence[Piece], room: int, count: CountTokens) -> tuple[list[Piece], int]:
+def _choose_doubts(
+    found: Sequence[Piece], room: int, count: CountTokens
+) -> tuple[list[Piece], int]:
     """What was doubted most, whole; of what the room forbids, only the phrases are named.
 
     With what it costs, as for the newest.
@@ -174,26 +180,28 @@ def _unsure(found: Sequence[Piece], room: int, count: CountTokens) -> tuple[list
     for piece in sorted(found, key=lambda p: (-len(groups[id(p)]), -p.seq)):
         named = ", ".join(f'"{phrase}"' for phrase in groups[id(piece)].values())
         for shorter in (piece, replace(piece, text=named or piece.text)):
-            if (cost := _cost(shorter, count)) <= left and _is_harmless(shorter):
+            if (cost := _cost_of(shorter, count)) <= left and _is_harmless(shorter):
                 chosen.append(shorter)
                 left -= cost
                 break
     return chosen, room - left
 
 
-def _overtaken(found: Iterable[Piece]) -> set[int]:
+def _superseded_decisions(found: Iterable[Piece]) -> set[int]:
     """The decisions that a later one has taken back."""
-    made = _by(found, "decision")
-    settled = settle([Item(text=piece.text) for piece in made])
+    made = _pieces_by(found, "decision")
+    settled = mark_superseded([Item(text=piece.text) for piece in made])
     return {id(piece) for piece, item in zip(made, settled, strict=True) if item.superseded}
 
 
-def _newest(found: Sequence[Piece], room: int, count: CountTokens) -> tuple[list[Piece], int]:
+def _choose_newest(
+    found: Sequence[Piece], room: int, count: CountTokens
+) -> tuple[list[Piece], int]:
     """The newest that fit, and what they cost."""
     chosen: list[Piece] = []
     left = room
     for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
-        if (cost := _cost(piece, count)) <= left and _is_harmless(piece):
+        if (cost := _cost_of(piece, count)) <= left and _is_harmless(piece):
             chosen.append(piece)
             left -= cost
     return chosen, room - left
@@ -204,19 +212,19 @@ def _is_harmless(piece: Piece) -> bool:
     return piece.by == "user" or not is_planted(piece.text)
 
 
-def _fitting(chosen: list[Piece], room: int, count: CountTokens) -> list[Piece]:
+def _drop_until_it_fits(chosen: list[Piece], room: int, count: CountTokens) -> list[Piece]:
     """Tokens of joined pieces are not quite their sum: the last chosen give way."""
-    while chosen and (over := count(promoted_block(_in_order(chosen))) - room) > 0:
+    while chosen and (over := count(excerpts_block(_excerpts_in_order(chosen))) - room) > 0:
         while chosen and over > 0:
             over -= max(1, count(chosen.pop().text))
     return chosen
 
 
-def _grown(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
+def _restore_ends(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
     """The pieces with the ends they were stripped of, where all are in and room is left."""
     if not any(piece.whole for piece in chosen):
         return list(chosen)
-    left = room - count(promoted_block(_in_order(chosen)))
+    left = room - count(excerpts_block(_excerpts_in_order(chosen)))
     grown: dict[int, Piece] = {}
     longer = ((count(p.whole) - count(p.text), n, p) for n, p in enumerate(chosen) if p.whole)
     for cost, number, piece in sorted(longer, key=lambda one: one[:2]):
@@ -227,18 +235,18 @@ def _grown(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece
     return [grown.get(number, piece) for number, piece in enumerate(chosen)]
 
 
-def _cost(piece: Piece, count: CountTokens) -> int:
+def _cost_of(piece: Piece, count: CountTokens) -> int:
     return count(piece.text) + _REF_TOKENS
 
 
-def _cover(
+def _choose_by_cover(
     found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
 ) -> list[Piece]:
-    choices = [_choice(piece) for piece in found]
-    rarity = _rarity(choices)
+    choices = [_weigh(piece) for piece in found]
+    rarity = _rarity_of_words(choices)
     gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
 
-    def worth(choice: _Choice) -> float:
+    def worth(choice: _Candidate) -> float:
         return sum(map(gains.__getitem__, choice.features)) * choice.weight
 
     queue = [(-worth(choice), number) for number, choice in enumerate(choices)]
@@ -258,7 +266,7 @@ def _cover(
             continue
         if used > _FULL * room:
             break
-        cost = _cost(choice.piece, count) if used + choice.cost * _ROUGHLY <= room else room + 1
+        cost = _cost_of(choice.piece, count) if used + choice.cost * _ROUGHLY <= room else room + 1
         is_line = choice.piece.by == "line"
         if used + cost <= room and not (is_line and cost > lines) and _is_harmless(choice.piece):
             chosen.append(choice.piece)
@@ -269,7 +277,7 @@ def _cover(
     return chosen
 
 
-def _rarity(choices: Sequence[_Choice]) -> dict[str, float]:
+def _rarity_of_words(choices: Sequence[_Candidate]) -> dict[str, float]:
     """How telling a word is: the fewer messages say it, the more."""
     said_by: dict[int, set[str]] = {}
     for choice in choices:
@@ -287,7 +295,7 @@ def _worth_of(said_in: int, messages: int) -> float:
     return worth * _ONCE if said_in == 1 else worth
 
 
-def _choice(piece: Piece) -> _Choice:
+def _weigh(piece: Piece) -> _Candidate:
     text = piece.text
     cost = len(text) / 4 + 1
     names = 0 if text.islower() else len(_NAME.findall(text))  # most lines name nobody
@@ -300,10 +308,10 @@ def _choice(piece: Piece) -> _Choice:
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH
-    return _Choice(piece, _features(piece), weight, cost)
+    return _Candidate(piece, _features_of(piece), weight, cost)
 
 
-def _features(piece: Piece) -> tuple[str, ...]:
+def _features_of(piece: Piece) -> tuple[str, ...]:
     """The words of a piece, and those that stand side by side."""
     telling = set(piece.words)
     said = piece.text.lower().split()

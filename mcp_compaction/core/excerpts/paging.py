@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Kept, Message, Promoted, Session, Trimmed, View
 
 
-def wanted_in(promoted: Iterable[Promoted]) -> tuple[Promoted, ...]:
+def wanted_excerpts(promoted: Iterable[Promoted]) -> tuple[Promoted, ...]:
     """Of what is promoted, the messages that were asked for."""
     return tuple(one for one in promoted if one.by == "wanted")
 
 
-def whole_in(session: Session) -> set[int]:
+def messages_shown_whole(session: Session) -> set[int]:
     """The messages that a session's view shows whole, in their place or again."""
     view = session.view
     cut = {entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Trimmed)}
-    again = {one.seq for one in wanted_in(view.promoted)}
+    again = {one.seq for one in wanted_excerpts(view.promoted)}
     return ({message.seq for message in session.messages} - cut) | again
 
 
@@ -32,7 +32,7 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
     view = session.view
     asked = {message.seq for message in messages}
     in_place = {message.seq for message in session.messages}
-    again = [_quotation(message) for message in messages if message.seq not in in_place]
+    again = [_quote_message(message) for message in messages if message.seq not in in_place]
     others = [one for one in view.promoted if one.seq not in asked]
     return view.model_copy(
         update={
@@ -52,13 +52,13 @@ def keep_wanted(
     """The newest messages asked for that the room holds, and what they cost."""
     kept: tuple[Promoted, ...] = ()
     used = 0
-    for one in sorted(wanted_in(promoted), key=lambda one: -one.seq):
-        cost = count(promoted_block((one, *kept)))
+    for one in sorted(wanted_excerpts(promoted), key=lambda one: -one.seq):
+        cost = count(excerpts_block((one, *kept)))
         if cost <= room:
             kept, used = (one, *kept), cost
     return kept, used
 
 
-def _quotation(message: Message) -> Promoted:
+def _quote_message(message: Message) -> Promoted:
     role = "tool" if message.results else message.role
     return Promoted(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))

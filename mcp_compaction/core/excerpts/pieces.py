@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
-from mcp_compaction.core.log.decisions import decides
+from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
@@ -59,7 +59,7 @@ class Piece:
     whole: str = ""  # with the ends that tell nothing, where they were left out
 
 
-class _Asked:
+class _Requests:
     """What users asked for, to tell what answers it."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class _Asked:
         return any(number >= _TO_THE_POINT for number in shared.values())
 
 
-def pieces(
+def cut_pieces(
     gone: Sequence[Message], earlier: Sequence[Promoted], markers: int | None = None
 ) -> tuple[list[Piece], bool]:
     """All pieces, each text once, where it was said last; and whether they are of plain talk.
@@ -90,7 +90,7 @@ def pieces(
     """
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
-    asked = _Asked()
+    asked = _Requests()
     for promoted in sorted(earlier, key=lambda one: one.seq):
         for place, text in enumerate(promoted.pieces):
             places[text] = (promoted.seq, place, promoted.by)
@@ -102,7 +102,7 @@ def pieces(
         texts = (
             found
             for part in message.parts
-            for found in _without_series(_texts(part, message, talk, asked))
+            for found in _without_series(_texts_of(part, message, talk, asked))
         )
         if markers is not None and _is_unsure(message, markers):
             texts = iter([_unsure(message)])
@@ -113,7 +113,7 @@ def pieces(
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
     found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
-    return (_without_ends(found) if talk else found), talk
+    return (_trim_ends(found) if talk else found), talk
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
@@ -127,7 +127,7 @@ def _unsure(message: Message) -> tuple[By, str]:
     return "doubt", message.text
 
 
-def _without_ends(found: Sequence[Piece]) -> list[Piece]:
+def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
     said_by: dict[int, set[str]] = {}
     for piece in found:
         said_by.setdefault(piece.seq, set()).update(piece.words)
@@ -136,7 +136,7 @@ def _without_ends(found: Sequence[Piece]) -> list[Piece]:
     common = {word for word, messages in said_in.items() if messages > most}
     trimmed: list[Piece] = []
     for piece in found:
-        text = _trimmed(piece.text, common) if piece.by == "talk" else piece.text
+        text = _trim(piece.text, common) if piece.by == "talk" else piece.text
         if text == piece.text:
             trimmed.append(piece)
         elif text:
@@ -145,7 +145,7 @@ def _without_ends(found: Sequence[Piece]) -> list[Piece]:
     return trimmed
 
 
-def _trimmed(text: str, common: Collection[str]) -> str:
+def _trim(text: str, common: Collection[str]) -> str:
     """A text without the words at both ends that tell nothing; what negates always stays."""
     words = text.split()
     first, last = 0, len(words)
@@ -163,12 +163,12 @@ def _trimmed(text: str, common: Collection[str]) -> str:
 
 
 def _tells_nothing(word: str, common: Collection[str]) -> bool:
-    told = _told_in(word)
+    told = _meanings_in(word)
     return told is not None and all(part in common for part in told)
 
 
 @lru_cache(maxsize=65_536)
-def _told_in(word: str) -> tuple[str, ...] | None:
+def _meanings_in(word: str) -> tuple[str, ...] | None:
     """What the parts of a joined word stand for where they say something; None: it negates."""
     if _NEGATION.search(word):
         return None
@@ -176,12 +176,14 @@ def _told_in(word: str) -> tuple[str, ...] | None:
     return tuple(told for part in parts if not part.endswith("ly") and (told := meaning_of(part)))
 
 
-def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterator[tuple[By, str]]:
+def _texts_of(
+    part: object, message: Message, talk: bool, asked: _Requests
+) -> Iterator[tuple[By, str]]:
     match part:
         case Text(text=text):
             wanted = None if message.calls else asked  # closing words answer; others lead on
             role = "reported" if message.role == "user" and message.via == "tool" else message.role
-            for by, said in _spoken(text, "talk" if talk else role, wanted):
+            for by, said in _cut_speech(text, "talk" if talk else role, wanted):
                 if not is_pleasantry(said):
                     yield by, said
         case ToolResult(text=text):
@@ -192,7 +194,7 @@ def _texts(part: object, message: Message, talk: bool, asked: _Asked) -> Iterato
                 if done.line:
                     yield "command", done.line
             elif done.kind not in ("plan", "task"):  # a digest tells those whole
-                for field in _fields(arguments, ""):
+                for field in _fields_of(arguments, ""):
                     yield "field", field
         case _:
             return
@@ -204,29 +206,29 @@ def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]
     return ((by, text) for by, text in found if by != "line" or not series.has_enough_like(text))
 
 
-def _spoken(text: str, by: str, asked: _Asked | None) -> Iterator[tuple[By, str]]:
+def _cut_speech(text: str, by: str, asked: _Requests | None) -> Iterator[tuple[By, str]]:
     """Clauses; but what a user says, and an agent decides or answers, in whole sentences."""
     if by == "talk":
-        for clause in _clauses(text, _CLAUSE):
+        for clause in _cut_clauses(text, _CLAUSE):
             yield "talk", clause
         return
-    for sentence in _clauses(text, _SENTENCE):
+    for sentence in _cut_clauses(text, _SENTENCE):
         if by == "user" or by == "reported":
             yield by, sentence
-        elif decides(sentence):
+        elif states_decision(sentence):
             yield "decision", sentence
         elif asked is not None and asked.is_answered_by(sentence):
             yield "answer", sentence
         else:
-            for clause in _clauses(sentence, _CLAUSE):
+            for clause in _cut_clauses(sentence, _CLAUSE):
                 yield "agent", clause
 
 
-def _clauses(text: str, cut: Cuts) -> Iterator[str]:
+def _cut_clauses(text: str, cut: Cuts) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
     text = text[: 4 * _MOST_CHARS]
     start = end = 0  # of what is held back
-    for first, last in _between(text, cut):
+    for first, last in _stretches_between(text, cut):
         held = text[start:end]
         if held.rstrip().endswith(_ENDS) or len(text[first:last].split()) >= _FEWEST_WORDS:
             if held.strip():
@@ -237,7 +239,7 @@ def _clauses(text: str, cut: Cuts) -> Iterator[str]:
         yield text[start:end].strip()
 
 
-def _between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
+def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
     """Where the parts between the cuts begin and end, without blank ones."""
     start = 0
     for match in cut.in_text(text).finditer(text):
@@ -256,7 +258,7 @@ def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
         except (ValueError, RecursionError):
             pass  # cut short, or no JSON after all: its lines will do
         else:
-            for field in islice(_fields(parsed, ""), _MOST_FIELDS):
+            for field in islice(_fields_of(parsed, ""), _MOST_FIELDS):
                 yield "field", field
             return
     for line in text[:_MOST_CHARS].splitlines():
@@ -265,14 +267,14 @@ def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
             yield "line", stripped[:_LONGEST]
 
 
-def _fields(value: object, key: str) -> Iterator[str]:
+def _fields_of(value: object, key: str) -> Iterator[str]:
     """The scalar fields of a JSON value, each with its key."""
     if isinstance(value, dict):
         for name, inner in cast("dict[str, object]", value).items():
-            yield from _fields(inner, name)
+            yield from _fields_of(inner, name)
     elif isinstance(value, list):
         for inner in cast("list[object]", value):
-            yield from _fields(inner, key)
+            yield from _fields_of(inner, key)
     elif value is not None:
         text = " ".join((value if isinstance(value, str) else json.dumps(value)).split())
         if text:

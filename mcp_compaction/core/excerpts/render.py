@@ -20,7 +20,7 @@ _WHOLE = "shown again as it was said, each line after a bar:"
 _LINE_REACH = 8  # messages this near to each other share a line and its ref
 
 
-def promoted_block(promoted: Iterable[Promoted]) -> str:
+def excerpts_block(promoted: Iterable[Promoted]) -> str:
     """The pieces as one record, the user's apart; empty without any."""
     said = tuple(promoted)
     parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
@@ -28,11 +28,11 @@ def promoted_block(promoted: Iterable[Promoted]) -> str:
     if all(one.by in ("talk", "wanted") for one in said):
         filled = [("", found) for _, found in filled]  # who speaks is told in the talk itself
     lines = [line for title, found in filled for line in (title, *found) if line]
-    lines += _whole([one for one in said if one.by == "wanted"])
+    lines += _whole_messages([one for one in said if one.by == "wanted"])
     return "\n".join([LABEL, *lines]) if lines else ""
 
 
-def _whole(wanted: Sequence[Promoted]) -> list[str]:
+def _whole_messages(wanted: Sequence[Promoted]) -> list[str]:
     """Messages line by line; without the bar a line of theirs could pass for one of ours."""
     lines = [_WHOLE] if wanted else []
     for one in wanted:
@@ -48,10 +48,10 @@ def _lines(promoted: Iterable[Promoted]) -> list[str]:
         if not runs or one.seq - runs[-1][0].seq > _LINE_REACH:
             runs.append([])
         runs[-1].append(one)
-    return [_line(run) for run in runs]
+    return [_line_of(run) for run in runs]
 
 
-def _line(run: Sequence[Promoted]) -> str:
+def _line_of(run: Sequence[Promoted]) -> str:
     first, last = run[0].seq, run[-1].seq
     ref = f"m{first}" if first == last else f"m{first}..m{last}"
     return f"{ref} {' … '.join(defuse(text) for one in run for text in one.pieces)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mcp_compaction.core.log.identifiers import error_lines, exit_code, outcome
+from mcp_compaction.core.log.identifiers import error_lines, exit_code, outcome_of
 from mcp_compaction.model import ToolResult
 
 _MOST_CHARS = 4_000  # at either end of an answer; what sums it up stands there
@@ -36,10 +36,10 @@ _IS_CODE = re.compile(
 _EXIT_LINE = re.compile(r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b", re.I)
 
 
-def causes(result: ToolResult) -> tuple[str, ...]:
+def causes_of(result: ToolResult) -> tuple[str, ...]:
     """The lines that say why a tool's answer is a failure: most often one, or none."""
     text = result.text
-    traced = _traced(text)
+    traced = _cause_in_trace(text)
     if traced:
         return (traced,)
     lines = [line for line in error_lines(text) if not _IS_CODE.search(line)]
@@ -51,10 +51,10 @@ def causes(result: ToolResult) -> tuple[str, ...]:
     return (told,) if told else ()
 
 
-def _traced(text: str) -> str:
+def _cause_in_trace(text: str) -> str:
     """What a stack trace or a compiler names as the cause."""
     if _TRACEBACK in text:
-        found = _of_python(text)
+        found = _cause_in_python_trace(text)
         if found:
             return found
     chain = _CAUSED_BY.findall(text) if "Caused by: " in text else ()
@@ -68,7 +68,7 @@ def _traced(text: str) -> str:
     return found[0].strip() if found else ""
 
 
-def _of_python(text: str) -> str:
+def _cause_in_python_trace(text: str) -> str:
     """The line after the last frame of the last trace: earlier ones led to it."""
     for line in text[text.rfind(_TRACEBACK) :].split("\n")[1:]:
         if line.strip() and not line[0].isspace():
@@ -105,9 +105,9 @@ _COUNTED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b")
 _MOST_SUMMARY = 100
 
 
-def ending(result: ToolResult) -> str:
+def ending_of(result: ToolResult) -> str:
     """How a command ended: its exit code, and the line that sums up a test run or a build."""
-    how = outcome(result)
+    how = outcome_of(result)
     if _COUNTED.search(how):
         return how
     found = [match[0].strip(" \t=") for match in _SUMMARY.finditer(result.text[-_MOST_CHARS:])]
@@ -117,7 +117,7 @@ def ending(result: ToolResult) -> str:
 
 def is_failure(result: ToolResult) -> bool:
     """Whether a command plainly failed."""
-    return result.is_error or bool(exit_code(result)) or bool(_FAILED.search(ending(result)))
+    return result.is_error or bool(exit_code(result)) or bool(_FAILED.search(ending_of(result)))
 
 
 _FAILED = re.compile(

@@ -64,7 +64,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def find(text: str) -> tuple[Finding, ...]:
+def find_identifiers(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
     found: dict[Finding, None] = {}
     for word in dict.fromkeys(text.translate(_JOINTS).split()):
@@ -114,18 +114,18 @@ def error_lines(text: str) -> Iterable[str]:
         yield text[start:done].strip()[:300]
 
 
-def findings(messages: Iterable[Message]) -> dict[int, tuple[Finding, ...]]:
+def identifiers_by_message(messages: Iterable[Message]) -> dict[int, tuple[Finding, ...]]:
     """The identifiers of each message, by its number."""
-    return {message.seq: of_parts(message.parts) for message in messages}
+    return {message.seq: identifiers_of_parts(message.parts) for message in messages}
 
 
-def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
+def identifiers_of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
     """The identifiers in some parts; commands are taken from the calls that run them."""
     found = dict.fromkeys(
         finding
         for part in parts
         if isinstance(part, Text | ToolCall | ToolResult)
-        for finding in find(words_of(part))
+        for finding in find_identifiers(words_of(part))
     )
     for part in parts:
         if isinstance(part, ToolCall) and action_of(part).kind == "run" and action_of(part).target:
@@ -133,7 +133,7 @@ def of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def index(
+def index_of(
     messages: Sequence[Message], found: dict[int, tuple[Finding, ...]]
 ) -> tuple[IndexItem, ...]:
     """The mechanical list of a span: each thing once, with what was done to it and where."""
@@ -147,13 +147,14 @@ def index(
         if not message.results:
             said.update(of_message)
     items = (
-        IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_few(where))
+        IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_first_refs(where))
         for (kind, text), where in refs.items()
     )
     # What was named and passed on is wanted again sooner than what a result merely listed.
     return tuple(
         sorted(
-            items, key=lambda i: (usefulness(i), -said[i.kind, i.text], -len(refs[i.kind, i.text]))
+            items,
+            key=lambda i: (usefulness_of(i), -said[i.kind, i.text], -len(refs[i.kind, i.text])),
         )
     )
 
@@ -166,7 +167,7 @@ def exit_code(result: ToolResult) -> int | None:
     return None
 
 
-def outcome(result: ToolResult) -> str:
+def outcome_of(result: ToolResult) -> str:
     """How a command ended, in a word or two."""
     code = exit_code(result)
     tests = _PASSED_FAILED.search(result.text[-600:])
@@ -187,11 +188,11 @@ def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
         for result in message.results:
             call = calls.get(result.call)
             if call is not None and action_of(call).kind == "run":
-                notes["command", action_of(call).line] = outcome(result)
+                notes["command", action_of(call).line] = outcome_of(result)
     return notes
 
 
-def usefulness(item: IndexItem) -> int:
+def usefulness_of(item: IndexItem) -> int:
     """The rank of an item, most useful first: what was changed, what failed, then by kind."""
     changed = item.note in ("edited", "created")
     failed = "exit 0" not in item.note and ("exit" in item.note or "failed" in item.note)
@@ -199,6 +200,6 @@ def usefulness(item: IndexItem) -> int:
     return 0 if changed else 1 if failed else rank
 
 
-def _few(refs: Sequence[str]) -> tuple[str, ...]:
+def _first_refs(refs: Sequence[str]) -> tuple[str, ...]:
     # The newest says most; the first shows where it began.
     return tuple(dict.fromkeys((refs[0], *refs[-2:])))

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from mcp_compaction.core.log.content import calls_by_id
 from mcp_compaction.core.log.identifiers import exit_code
 from mcp_compaction.core.log.steps import steps
-from mcp_compaction.core.log.tool_calls import action_of, tasks
+from mcp_compaction.core.log.tool_calls import action_of, tasks_of
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.text.sentences import sentences
+from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.model import Message, Value
 
 _MOST_CHARS = 60
@@ -29,12 +29,12 @@ class Passage(Value):
     tokens: int
 
 
-def outline(messages: Sequence[Message]) -> tuple[Passage, ...]:
+def outline_of(messages: Sequence[Message]) -> tuple[Passage, ...]:
     """The conversation as passages, one for each thing the user asked for."""
     found: list[Passage] = []
     for message in messages:
         if message.is_request or not found:
-            about = _about(message) if message.is_request else "before the first request"
+            about = _subject_of(message) if message.is_request else "before the first request"
             found.append(
                 Passage(first=message.seq, last=message.seq, about=about, tokens=message.tokens)
             )
@@ -46,7 +46,7 @@ def outline(messages: Sequence[Message]) -> tuple[Passage, ...]:
     return tuple(found)
 
 
-def boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
+def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
     """What the last steps say about this being a good moment to compress."""
     cues: dict[str, None] = {}
     for step in steps(messages)[-_RECENT:]:
@@ -61,14 +61,14 @@ def boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
                         cues["tests green"] = None
                     if _COMMIT.search(action_of(call).target) and exit_code(result) in (None, 0):
                         cues["commit made"] = None
-                plan = tasks(call) if action_of(call).kind == "plan" else ()
+                plan = tasks_of(call) if action_of(call).kind == "plan" else ()
                 if plan and all(task.is_closed for task in plan):
                     cues["todo closed"] = None
     return tuple(cues)
 
 
-def _about(message: Message) -> str:
-    first = next(iter(sentences(message.text)), "")
+def _subject_of(message: Message) -> str:
+    first = next(iter(split_sentences(message.text)), "")
     line = " ".join(first.split())
     short = line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
     return defuse(short)

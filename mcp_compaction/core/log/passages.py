@@ -20,7 +20,7 @@ _ANSWER = re.compile(
 )
 
 
-def passages(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
+def passages_of(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
     """What a search finds a message by: its words in pieces of about eighty, and whose they are.
 
     What recall itself once answered stands elsewhere in the archive, and is not found twice.
@@ -29,14 +29,14 @@ def passages(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
         Spoken("tool" if isinstance(part, ToolResult) else role, piece)
         for part in parts
         if not (isinstance(part, ToolResult) and _ANSWER.match(part.text))
-        for piece in _pieces(words_of(part))
+        for piece in _cut_pieces(words_of(part))
     )
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _cut_pieces(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > MOST_CHARS:
-        end = _joint(text, start, start + MOST_CHARS)
+        end = _find_joint(text, start, start + MOST_CHARS)
         if text[start:end].strip():
             yield text[start:end].strip()
         start = end
@@ -44,7 +44,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def _joint(text: str, start: int, end: int) -> int:
+def _find_joint(text: str, start: int, end: int) -> int:
     """Where to cut, in the second half of the piece: as far out as the text's own joints allow."""
     middle = (start + end) // 2
     lines = list(_LINE.finditer(text, middle, end))

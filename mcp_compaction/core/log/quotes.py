@@ -82,7 +82,7 @@ def saying_of(text: str, messages: Iterable[Message]) -> Saying | None:
 
 def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
     """How a text holds these words as whole sentences or lines; None: it does not."""
-    flat = _flatten(text)
+    flat = _fold_text(text)
     spans = passed_on_spans(text)
     standing: Literal["said", "passed on"] | None = None
     start = flat.text.find(wanted)
@@ -165,7 +165,7 @@ def _said_lines(text: str) -> list[_SaidLine]:
     return lines
 
 
-def _flatten(text: str) -> _Flat:
+def _fold_text(text: str) -> _Flat:
     lines = _said_lines(text)
     starts, ends = set[int](), set[int]()
     barred: list[Span] = []

@@ -118,20 +118,20 @@ def action_of(call: ToolCall) -> Action:
         case "recall" | "plan" | "task":
             return Action(kind)
         case "agent":
-            return Action(kind, _argument(call, _AGENT_KEYS))
+            return Action(kind, _argument_of(call, _AGENT_KEYS))
         case "run":
-            return Action(kind, _argument(call, _COMMAND_KEYS))
+            return Action(kind, _argument_of(call, _COMMAND_KEYS))
         case "edit":
             kind = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), kind)
         case _:
             pass
-    path = _argument(call, _PATH_KEYS)
-    return Action(kind, path, _range(call)) if kind == "read" else Action(kind, path)
+    path = _argument_of(call, _PATH_KEYS)
+    return Action(kind, path, _range_of(call)) if kind == "read" else Action(kind, path)
 
 
 @lru_cache(maxsize=1_024)
 def _kind_of(tool: str) -> ActionKind:
-    return _KINDS.get(_plain_name(tool), "other")
+    return _KINDS.get(_fold_name(tool), "other")
 
 
 def is_plan(call: ToolCall) -> bool:
@@ -144,20 +144,20 @@ def is_task(call: ToolCall) -> bool:
     return _kind_of(call.name) == "task"
 
 
-def tasks(call: ToolCall) -> tuple[Task, ...]:
+def tasks_of(call: ToolCall) -> tuple[Task, ...]:
     """The entries of a plan call, with their state."""
     for value in call.arguments.values():
         found: tuple[Task, ...] = ()
         if isinstance(value, list):
-            found = tuple(task for entry in value if (task := _task(entry)) is not None)
+            found = tuple(task for entry in value if (task := _read_task(entry)) is not None)
         elif isinstance(value, str):
-            found = checklist(value)
+            found = checklist_of(value)
         if found:
             return found
     return ()
 
 
-def checklist(text: str) -> tuple[Task, ...]:
+def checklist_of(text: str) -> tuple[Task, ...]:
     """The entries of a list with boxes to tick, as Markdown writes it."""
     return tuple(
         Task(text=match[2].strip(), state=_BOXES.get(match[1].lower(), "open"))
@@ -165,14 +165,14 @@ def checklist(text: str) -> tuple[Task, ...]:
     )
 
 
-def task_change(call: ToolCall) -> TaskChange:
+def task_change_of(call: ToolCall) -> TaskChange:
     """What a call that handles one task says of it."""
     arguments = call.arguments
-    state = _state(arguments)
-    if state is None and _plain_name(call.name) in _CLOSES:
+    state = _state_of(arguments)
+    if state is None and _fold_name(call.name) in _CLOSES:
         state = "done"
     number = next((arguments[key] for key in _ID_KEYS if key in arguments), "")
-    return TaskChange(id=str(number), text=_task_text(arguments), state=state)
+    return TaskChange(id=str(number), text=_text_of_task(arguments), state=state)
 
 
 def is_background(call: ToolCall) -> bool:
@@ -187,21 +187,21 @@ _BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach"
 _BACKGROUND = re.compile(r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^(?:nohup|setsid)\s")
 
 
-def _task(entry: JsonValue) -> Task | None:
+def _read_task(entry: JsonValue) -> Task | None:
     if isinstance(entry, str) and entry.strip():
-        boxed = checklist(entry)
+        boxed = checklist_of(entry)
         return boxed[0] if boxed else Task(text=entry.strip(), state="open")
-    if not isinstance(entry, dict) or not (text := _task_text(entry)):
+    if not isinstance(entry, dict) or not (text := _text_of_task(entry)):
         return None
-    return Task(text=text, state=_state(entry) or "open")
+    return Task(text=text, state=_state_of(entry) or "open")
 
 
-def _task_text(entry: JsonObject) -> str:
+def _text_of_task(entry: JsonObject) -> str:
     text = next((entry[key] for key in _TASK_KEYS if key in entry), "")
     return text.strip() if isinstance(text, str) else ""
 
 
-def _state(entry: JsonObject) -> TaskState | None:
+def _state_of(entry: JsonObject) -> TaskState | None:
     for key in ("completed", "done"):
         if entry.get(key) is True:
             return "done"
@@ -211,12 +211,12 @@ def _state(entry: JsonObject) -> TaskState | None:
     return _STATES.get(re.sub(r"[ -]", "_", said.strip().lower()), "open")
 
 
-def _plain_name(name: str) -> str:
+def _fold_name(name: str) -> str:
     last = re.split(r"__|\.|/", name)[-1]
     return re.sub(r"[^a-z0-9]", "", last.lower()).removeprefix("mcp")
 
 
-def _argument(call: ToolCall, keys: tuple[str, ...]) -> str:
+def _argument_of(call: ToolCall, keys: tuple[str, ...]) -> str:
     for key in keys:
         value = call.arguments.get(key)
         if isinstance(value, str):
@@ -229,7 +229,7 @@ def _argument(call: ToolCall, keys: tuple[str, ...]) -> str:
 _RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start", "end", "pages")
 
 
-def _range(call: ToolCall) -> str:
+def _range_of(call: ToolCall) -> str:
     given = {k: call.arguments[k] for k in _RANGE_KEYS if call.arguments.get(k) is not None}
     return compact_json(given) if given else ""
 

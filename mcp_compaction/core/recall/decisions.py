@@ -9,16 +9,15 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.text import parse_digest
-from mcp_compaction.core.log.decisions import (
+from mcp_compaction.core.log.decisions.statement import find_decisions, is_acceptance
+from mcp_compaction.core.log.decisions.supersede import (
     Decision,
-    choice_of,
-    decisions,
-    is_acceptance,
-    subject,
+    read_decision,
+    subject_words,
     superseded_by,
 )
 from mcp_compaction.core.text.patterns import any_of
-from mcp_compaction.core.text.sentences import speech
+from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Hit
 
@@ -50,15 +49,15 @@ def asks_for_decision(query: str) -> bool:
 def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...]:
     """Decisions on a subject before the other hits: what stands, the newest on top, then what a
     later one took back or replaced, with a note that says which."""
-    wanted = _words(" ".join(about))
-    said = _without_overreach(list(_said(hits)), wanted)
-    overtaken = _overtaken(said, wanted)
-    covers = _covers(said, overtaken, wanted, hits)
+    wanted = _words_of(" ".join(about))
+    said = _without_overreach(list(_decisions_of_hits(hits)), wanted)
+    overtaken = _superseded(said, wanted)
+    covers = _coverage(said, overtaken, wanted, hits)
     standing: dict[int, tuple[float, float]] = {}
     replaced: dict[int, int] = {}  # the newest of its decisions
     for number, one in enumerate(said):
         if covers[number] and number not in overtaken:
-            weight = (covers[number], _since(number, said, overtaken))
+            weight = (covers[number], _rank_in_time(number, said, overtaken))
             standing[one.hit] = max(weight, standing.get(one.hit, weight))
         elif covers[number]:
             replaced[one.hit] = number
@@ -67,18 +66,21 @@ def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...
     then = sorted(replaced.keys() - standing.keys(), key=lambda hit: replaced[hit], reverse=True)
     return (
         *(hits[place] for place in first),
-        *(_noted(hits[place], hits[said[overtaken[replaced[place]]].hit]) for place in then),
+        *(
+            _note_superseded(hits[place], hits[said[overtaken[replaced[place]]].hit])
+            for place in then
+        ),
         *(hit for place, hit in enumerate(hits) if place not in found),
     )
 
 
-def chosen(hits: Sequence[Hit]) -> tuple[str, ...]:
+def chosen_words(hits: Sequence[Hit]) -> tuple[str, ...]:
     """The words of what was chosen: whatever took it back may name nothing else."""
-    words = (word for one in _said(hits) for word in sorted(one.choice.chosen))
+    words = (word for one in _decisions_of_hits(hits) for word in sorted(one.choice.chosen))
     return tuple(dict.fromkeys(words))
 
 
-def _noted(hit: Hit, by: Hit) -> Hit:
+def _note_superseded(hit: Hit, by: Hit) -> Hit:
     where = "" if by.session == hit.session else f" in session {by.session}"
     return hit.model_copy(update={"note": f"superseded by {by.ref}{where}"})
 
@@ -125,60 +127,60 @@ _MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many,
 _NEAR = 6  # messages; "scrap that" means what was just said
 
 
-def _said(hits: Sequence[Hit]) -> Iterator[_Stated]:
+def _decisions_of_hits(hits: Sequence[Hit]) -> Iterator[_Stated]:
     """All that the hits decide, from the oldest to the newest."""
     accepted = {
-        (hit.session, hit.role, _number(hit) - back)
+        (hit.session, hit.role, _number_of(hit) - back)
         for hit in hits
         if is_acceptance(hit.text)
         for back in (1, 2)
     }
     last: Hit | None = None
-    for place in _in_time(hits)[-_MOST_HITS:]:
+    for place in _places_in_time(hits)[-_MOST_HITS:]:
         hit = hits[place]
         other = "user" if hit.role == "assistant" else "assistant"
-        stated = _stated(hit, (hit.session, other, _number(hit)) in accepted)
+        stated = _statements_of(hit, (hit.session, other, _number_of(hit)) in accepted)
         for by, text in islice(stated, _MOST_STATED):
-            choice = choice_of(text)
+            choice = read_decision(text)
             if choice.turns_back and not choice.words and not _follows(hit, last):
                 continue
             last = hit
             yield _Stated(place, by, text, choice)
 
 
-def _in_time(hits: Sequence[Hit]) -> list[int]:
+def _places_in_time(hits: Sequence[Hit]) -> list[int]:
     if all(hit.at is not None for hit in hits):
-        return sorted(range(len(hits)), key=lambda n: (_at(hits[n]), _number(hits[n])))
+        return sorted(range(len(hits)), key=lambda n: (_time_of(hits[n]), _number_of(hits[n])))
     return sorted(
         range(len(hits)),
-        key=lambda n: (hits[n].session, hits[n].role == "digest", _number(hits[n])),
+        key=lambda n: (hits[n].session, hits[n].role == "digest", _number_of(hits[n])),
     )
 
 
-def _at(hit: Hit) -> datetime:
+def _time_of(hit: Hit) -> datetime:
     at = hit.at or datetime.min.replace(tzinfo=UTC)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _number(hit: Hit) -> int:
+def _number_of(hit: Hit) -> int:
     return int(hit.ref[1:]) if hit.ref[1:].isdecimal() else 0
 
 
 def _follows(hit: Hit, last: Hit | None) -> bool:
     if last is None or last.session != hit.session or last.role == "digest":
         return False
-    return _number(hit) - _number(last) <= _NEAR
+    return _number_of(hit) - _number_of(last) <= _NEAR
 
 
-def _stated(
+def _statements_of(
     hit: Hit, is_accepted: bool
 ) -> Iterator[tuple[Literal["user", "assistant", "digest"], str]]:
     match hit.role:
         case "digest":
-            for text in _lines(hit.text):
+            for text in _decisions_of_digest(hit.text):
                 yield "digest", text
         case "user" | "assistant" as role:
-            for text in _sentences(hit.text, role == "user"):
+            for text in _decisions_and_proposals(hit.text, role == "user"):
                 if not _is_proposal(text, role == "user"):
                     yield role, text
                 elif is_accepted:
@@ -187,16 +189,16 @@ def _stated(
             return
 
 
-def _lines(text: str) -> tuple[str, ...]:
+def _decisions_of_digest(text: str) -> tuple[str, ...]:
     """The decisions of a digest from the oldest on: it lists the newest first."""
     draft = parse_digest(re.sub(r"^DECISIONS: ", "DECISIONS\n", text), "archive")
     return tuple(item.text for item in draft.items("DECISIONS"))[::-1]
 
 
-def _sentences(text: str, by_user: bool) -> list[str]:
+def _decisions_and_proposals(text: str, by_user: bool) -> list[str]:
     """Decisions and proposals, in the order they were said."""
-    found = list(decisions(text, by_user))
-    for sentence in speech(text):
+    found = list(find_decisions(text, by_user))
+    for sentence in spoken_sentences(text):
         bare = sentence.bare
         is_plan = (_PLANS if by_user else _REPORTS).search(bare) and not _OPEN.search(bare)
         if (is_plan or _is_proposal(bare, by_user)) and not any(sentence.text in f for f in found):
@@ -224,7 +226,7 @@ _MANY = re.compile(r"\b\w+[^\Ws]s\b")
 
 def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stated]:
     """The same without what an assistant only meant to do against the user's choice."""
-    overtaken = _overtaken(said, about)
+    overtaken = _superseded(said, about)
     beyond = {
         newer
         for older, newer in overtaken.items()
@@ -234,23 +236,23 @@ def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stat
     return [one for number, one in enumerate(said) if number not in beyond]
 
 
-def _overtaken(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]:
+def _superseded(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]:
     """Which are overtaken, and by which."""
     # When the decisions of a digest were made is not known, only that it was before its writing:
     # none of them overtakes a message, but a later message may overtake them.
     spoken = [number for number, one in enumerate(said) if one.by != "digest"]
-    overtaken = _among(said, spoken, about)
-    for older, newer in _among(said, range(len(said)), about).items():
+    overtaken = _superseded_among(said, spoken, about)
+    for older, newer in _superseded_among(said, range(len(said)), about).items():
         if said[older].by == "digest":
             overtaken[older] = newer
     for number, one in enumerate(said):
-        twin = _twin(one, said) if one.by == "digest" else None
+        twin = _repeated_decision(one, said) if one.by == "digest" else None
         if twin in overtaken:
             overtaken[number] = overtaken[twin]
     return overtaken
 
 
-def _twin(one: _Stated, said: Sequence[_Stated]) -> int | None:
+def _repeated_decision(one: _Stated, said: Sequence[_Stated]) -> int | None:
     """The message's decision that a line of a digest repeats."""
     text = fold(one.text)
     return next(
@@ -259,7 +261,7 @@ def _twin(one: _Stated, said: Sequence[_Stated]) -> int | None:
     )
 
 
-def _among(
+def _superseded_among(
     said: Sequence[_Stated], numbers: Sequence[int], about: frozenset[str]
 ) -> dict[int, int]:
     found = superseded_by([said[number].text for number in numbers])
@@ -312,7 +314,7 @@ def _is_rival(newer: _Stated, older: _Stated) -> bool:
         new.about and new.about == old.about and new.is_choice and old.is_choice
     ):
         return False
-    many = subject(" ".join(_MANY.findall(newer.text.lower())))
+    many = subject_words(" ".join(_MANY.findall(newer.text.lower())))
     has_room = _ADDS.search(newer.text) or not new.about.isdisjoint(many)
     return not has_room and bool(new.chosen and old.chosen) and new.chosen.isdisjoint(old.chosen)
 
@@ -322,7 +324,7 @@ def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
     new, old = newer.choice, older.choice
     if not _CHANGES.search(newer.text) or _ADDS.search(newer.text):
         return False
-    if not about or not about <= _words(newer.text) & _words(older.text):
+    if not about or not about <= _words_of(newer.text) & _words_of(older.text):
         return False
     is_elsewhere = new.about and old.about and new.about != old.about
     return not (is_elsewhere or _means_another(new, old) or _agrees(new, old))
@@ -336,18 +338,18 @@ def _means_another(newer: Decision, older: Decision) -> bool:
 # What of it is on the subject
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word.rstrip("e") for word in subject(text))  # "date" as "dates"
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(word.rstrip("e") for word in subject_words(text))  # "date" as "dates"
 
 
-def _covers(
+def _coverage(
     said: Sequence[_Stated],
     overtaken: Mapping[int, int],
     about: frozenset[str],
     hits: Sequence[Hit],
 ) -> list[float]:
     """How much of the subject each decision speaks of; 0 for what is beside it."""
-    covers = [_cover(one, about, hits) for one in said]
+    covers = [_coverage_of(one, about, hits) for one in said]
     # Who replaces a decision speaks of its subject, and so does what was replaced.
     for older, newer in sorted(overtaken.items()):
         covers[newer] = max(covers[newer], covers[older])
@@ -357,28 +359,28 @@ def _covers(
     return [cover if cover >= enough else 0 for cover in covers]
 
 
-def _cover(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> float:
-    named = len(about & _words(one.text))
+def _coverage_of(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> float:
+    named = len(about & _words_of(one.text))
     if named or not about:
         return named or 1
     if one.by == "digest" or one.choice.about:  # "for the cache" is not about the store
         return 0
-    return 0.5 if about & _words(_context(hits[one.hit], hits)) else 0
+    return 0.5 if about & _words_of(_context_of(hits[one.hit], hits)) else 0
 
 
-def _context(hit: Hit, hits: Sequence[Hit]) -> str:
+def _context_of(hit: Hit, hits: Sequence[Hit]) -> str:
     """What was said with a decision: its passage, and what it answers."""
-    before = f"m{_number(hit) - 1}"
+    before = f"m{_number_of(hit) - 1}"
     asked = [h.text for h in hits if (h.session, h.ref) == (hit.session, before)]
     return "\n".join((*asked, hit.text))
 
 
-def _since(number: int, said: Sequence[_Stated], overtaken: Mapping[int, int]) -> float:
+def _rank_in_time(number: int, said: Sequence[_Stated], overtaken: Mapping[int, int]) -> float:
     """Its place in time; who repeats the user's choice stands right below it."""
     one = said[number]
     if one.by == "user":
         return number
-    if one.by == "digest" and (twin := _twin(one, said)) is not None:
+    if one.by == "digest" and (twin := _repeated_decision(one, said)) is not None:
         return twin - 0.5
     first = next(
         (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from mcp_compaction.core.recall.decisions import asks_for_decision, chosen
+from mcp_compaction.core.recall.decisions import asks_for_decision, chosen_words
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.rank import (
     MOST_READ,
-    decided,
-    loosened,
-    near_word,
-    overtaken,
+    loosen,
+    note_superseded,
+    put_decisions_first,
     rank,
     refine,
+    similar_word,
 )
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
 
@@ -27,7 +27,7 @@ _MOST_MARKED = 15  # hits among which that is done though nobody asked for it
 _MOST_CHOSEN = 6  # words of what was chosen, by which what took it back is found
 
 
-class Searched(Value):
+class SearchResult(Value):
     """What a question found, the best first, and how it was looked for."""
 
     hits: tuple[Hit, ...]
@@ -38,7 +38,7 @@ class Searched(Value):
     suggestion: str | None = None  # a query that would find something, where this one did not
 
 
-def search(question: Question) -> Generator[Request, Answer, Searched]:
+def search(question: Question) -> Generator[Request, Answer, SearchResult]:
     """The passages that answer a question best; names that stand nowhere count by their parts."""
     searched = yield from _search_words(question) if question.terms else _list_days(question)
     if searched.hits:
@@ -58,17 +58,17 @@ def query_of(question: Question) -> SearchQuery:
     )
 
 
-def _search_words(question: Question) -> Generator[Request, Answer, Searched]:
+def _search_words(question: Question) -> Generator[Request, Answer, SearchResult]:
     query = query_of(question)
     found = yield from _find(query)
     nowhere = tuple(terms.term for terms in found.terms if not terms.places)
-    wider = loosened(question, found)
+    wider = loosen(question, found)
     if wider is not None:
         question = wider
         found = yield from _find(query.model_copy(update={"terms": wider.terms}))
     read = yield from _read(query, found)
     hits = yield from _mark_decisions(question, refine(question, read))
-    return Searched(
+    return SearchResult(
         hits=hits,
         messages=found.total,
         too_common=tuple(terms.term for terms in found.terms if terms.is_cut),
@@ -77,7 +77,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, Searched]:
     )
 
 
-def _list_days(question: Question) -> Generator[Request, Answer, Searched]:
+def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
     """What was said at the time that a question names instead of words, in order."""
     query = query_of(question)
     found = yield from _find(query)
@@ -85,7 +85,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, Searched]:
     for day in question.days or (None,):
         within = {"since": day.begin, "until": day.end} if day else {}
         hits += _hits((yield ListAll(query.model_copy(update=within), MOST_READ)))
-    return Searched(
+    return SearchResult(
         hits=tuple(hits[:MOST_READ]), messages=found.total, is_full=len(hits) >= MOST_READ
     )
 
@@ -95,17 +95,17 @@ def _mark_decisions(
 ) -> Generator[Request, Answer, tuple[Hit, ...]]:
     """Decisions that were taken back marked so and, if asked for, the one that stands on top."""
     if not asks_for_decision(question.text):
-        return (*overtaken(hits[:_MOST_MARKED]), *hits[_MOST_MARKED:])
+        return (*note_superseded(hits[:_MOST_MARKED]), *hits[_MOST_MARKED:])
     weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
     # Who takes a decision back may name only what was chosen: "not Lisbon after all".
-    words = chosen(weighed)[:_MOST_CHOSEN]
+    words = chosen_words(weighed)[:_MOST_CHOSEN]
     read: tuple[Hit, ...] = ()
     if words:
         query = query_of(question).model_copy(update={"terms": words})
         read = yield from _read(query, (yield from _find(query)))
     known = {(hit.session, hit.ref) for hit in weighed}
     later = [hit for hit in read if (hit.session, hit.ref) not in known][:_MOST_WEIGHED]
-    return (*decided(question, (*weighed, *later)), *rest)
+    return (*put_decisions_first(question, (*weighed, *later)), *rest)
 
 
 def _suggest(question: Question) -> Generator[Request, Answer, str | None]:
@@ -126,7 +126,7 @@ def _nearest_word(term: str) -> Generator[Request, Answer, str | None]:
         query = SearchQuery(terms=(term[:length],), is_start=True)
         found = yield from _find(query)
         if _stands(found):
-            return near_word(term, (yield from _read(query, found)))
+            return similar_word(term, (yield from _read(query, found)))
     return None
 
 

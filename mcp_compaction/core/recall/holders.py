@@ -14,7 +14,7 @@ from itertools import chain, takewhile
 from math import log
 from typing import NamedTuple
 
-from mcp_compaction.core.recall.terms import ways
+from mcp_compaction.core.recall.terms import ways_of
 
 _WORD = re.compile(r"[^\W_]+")
 _OF_KEYS = 0.6  # what a key counts beside a word, as in the store's index
@@ -63,9 +63,11 @@ def find_holders(
     The best are so many as the limit says of all that hold any term, ranked by BM25. Where no
     message holds all, those count that hold all but one: a long line's last word may be cut.
     """
-    texts = [_words(passage.text) for passage in passages]
-    keys = [_words(passage.keys) if passage.keys else () for passage in passages]
-    found = [[[(_words(way.phrase), way) for way in ways(term)] for term in q] for q in queries]
+    texts = [_words_of(passage.text) for passage in passages]
+    keys = [_words_of(passage.keys) if passage.keys else () for passage in passages]
+    found = [
+        [[(_words_of(way.phrase), way) for way in ways_of(term)] for term in q] for q in queries
+    ]
     said = (words for query in found for term in query for words, _ in term)
     stems = stem({word for words in chain(texts, keys, said) for word in words})
     phrases: dict[_Phrase, int] = {}
@@ -83,7 +85,7 @@ def find_holders(
         for query in found
     ]
     places = _Places([passage.number for passage in passages], len(phrases))
-    root = _tree(list(phrases), stems.values())
+    root = _build_tree(list(phrases), stems.values())
     for place, (text, key) in enumerate(zip(texts, keys, strict=True)):
         marks = len(passages[place].marks.split())
         said, found_by = [stems[word] for word in text], [stems[word] for word in key]
@@ -119,7 +121,7 @@ class _Places:
         held = sorted((self._holding(term) for term in terms), key=len)
         found = held[0].intersection(*held[1:]) if held else frozenset[int]()
         if not found and len(held) > 1:
-            found = _all_but_one(held)
+            found = _in_all_but_one(held)
         if not found or (len(terms) == 1 and len(found) <= limit):
             return tuple(sorted(found))
         # The rarest first: whoever holds none of them has little to score with.
@@ -195,13 +197,13 @@ class _Places:
                 node = node.following.get(words[following]) if following < last else None
 
 
-def _all_but_one(held: Sequence[frozenset[int]]) -> frozenset[int]:
+def _in_all_but_one(held: Sequence[frozenset[int]]) -> frozenset[int]:
     """What is missing in at most one of some sets, which are sorted by size."""
     likely = held[0] | held[1]  # whatever is in neither is missing in two
     return frozenset(n for n in likely if sum(n not in numbers for numbers in held) == 1)
 
 
-def _tree(phrases: Sequence[_Phrase], stems: Iterable[str]) -> _Node:
+def _build_tree(phrases: Sequence[_Phrase], stems: Iterable[str]) -> _Node:
     """The phrases by their words; one that may go on stands there with all its endings."""
     root = _Node()
     known = sorted(set(stems)) if any(phrase.is_start for phrase in phrases) else []
@@ -210,16 +212,16 @@ def _tree(phrases: Sequence[_Phrase], stems: Iterable[str]) -> _Node:
         node = root
         for word in before:
             node = node.following.setdefault(word, _Node())
-        for word in _endings(last, known) if phrase.is_start else (last,):
+        for word in _endings_of(last, known) if phrase.is_start else (last,):
             node.following.setdefault(word, _Node()).ends.append(number)
     return root
 
 
-def _endings(start: str, known: Sequence[str]) -> Iterable[str]:
+def _endings_of(start: str, known: Sequence[str]) -> Iterable[str]:
     first = bisect_left(known, start)
     places = takewhile(lambda n: known[n].startswith(start), range(first, len(known)))
     return (known[place] for place in places)
 
 
-def _words(text: str) -> _Words:
+def _words_of(text: str) -> _Words:
     return tuple(_WORD.findall(text.lower()))

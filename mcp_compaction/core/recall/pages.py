@@ -16,7 +16,7 @@ class Page(Value):
     left: int = 0
 
 
-def page(texts: Sequence[str], start: int, most: int) -> Page:
+def cut_page(texts: Sequence[str], start: int, most: int) -> Page:
     """So many characters from a start on; an empty text counts as one, so that it is shown once."""
     total = sum(max(1, len(text)) for text in texts)
     if start and start >= total:

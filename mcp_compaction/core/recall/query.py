@@ -69,7 +69,7 @@ class Question(Value):
 def read_query(text: str, now: datetime | None = None) -> Question:
     """The words of a query, with its qualifiers taken out; days are read in the zone of `now`."""
     found = dict(_QUALIFIER.findall(text[:_MOST_CHARS]))
-    plain = words_alone(_QUALIFIER.sub(" ", text[:_MOST_CHARS]))
+    plain = question_of_words(_QUALIFIER.sub(" ", text[:_MOST_CHARS]))
     days = named_days(plain.text[:_MOST_DATED], now) if now else ()
     role = found.get("role")
     if role is not None and role not in _ROLES:
@@ -79,15 +79,15 @@ def read_query(text: str, now: datetime | None = None) -> Question:
         update={
             "role": role,
             "tool": found.get("tool"),
-            "since": _day(found.get("since"), at),
+            "since": _begin_of(found.get("since"), at),
             "until": _end_of(found.get("until"), at),
             "days": days,
-            "terms": _beside(plain, days),
+            "terms": _words_beside_days(plain, days),
         }
     )
 
 
-def words_alone(text: str) -> Question:
+def question_of_words(text: str) -> Question:
     """The words of a text that is looked for as it stands: nothing in it narrows the search."""
     text = text[:_MOST_CHARS]
     terms = terms_of(text)
@@ -105,14 +105,14 @@ def terms_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(telling or terms))
 
 
-def said_back(text: str) -> str:
+def shorten_query(text: str) -> str:
     """A query as an answer names it: whoever asked knows how it goes on."""
     return text if len(text) <= _MOST_SAID_BACK else f"{text[:_MOST_SAID_BACK]}…"
 
 
-def _beside(plain: Question, days: Iterable[Stretch]) -> tuple[str, ...]:
+def _words_beside_days(plain: Question, days: Iterable[Stretch]) -> tuple[str, ...]:
     """The words that do not name a day; none where only stop words are left beside one."""
-    in_days = {word for day in days for word in words_alone(day.words).terms}
+    in_days = {word for day in days for word in question_of_words(day.words).terms}
     beside = tuple(term for term in plain.terms if term not in in_days)
     only_days = all(term.lower() in _STOP or term.lower() in _SAYING for term in beside)
     return () if days and only_days else beside
@@ -120,16 +120,16 @@ def _beside(plain: Question, days: Iterable[Stretch]) -> tuple[str, ...]:
 
 def _end_of(text: str | None, now: datetime) -> datetime | None:
     """A moment, or the end of what was named without a time."""
-    stretch = _stretch(text, now)
+    stretch = _read_stretch(text, now)
     return stretch.end if stretch else None
 
 
-def _day(text: str | None, now: datetime) -> datetime | None:
-    stretch = _stretch(text, now)
+def _begin_of(text: str | None, now: datetime) -> datetime | None:
+    stretch = _read_stretch(text, now)
     return stretch.begin if stretch else None
 
 
-def _stretch(text: str | None, now: datetime) -> Stretch | None:
+def _read_stretch(text: str | None, now: datetime) -> Stretch | None:
     """The moment, day or longer time that a qualifier names."""
     if text is None:
         return None

@@ -12,7 +12,7 @@ from heapq import nlargest
 
 from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import MOST_TERMS, Question
-from mcp_compaction.core.recall.terms import closeness, is_name, looser
+from mcp_compaction.core.recall.terms import closeness_of, is_name, parts_of_term
 from mcp_compaction.core.text.dates import Stretch
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
@@ -50,17 +50,17 @@ _Place = tuple[int | None, str, int]
 _Scores = dict[int, float]  # by the position of the term
 
 
-class Answered(Value):
+class AnswerHits(Value):
     """The passages that fit into an answer, and how many more there are."""
 
     hits: tuple[Hit, ...]
     more: int
 
 
-def loosened(question: Question, found: Matches) -> Question | None:
+def loosen(question: Question, found: Matches) -> Question | None:
     """The question with the parts of the terms that stand nowhere; None if there are none."""
     nowhere = {terms.term for terms in found.terms if not terms.places}
-    parts = {term: looser(term) for term in question.terms if term in nowhere}
+    parts = {term: parts_of_term(term) for term in question.terms if term in nowhere}
     if not any(parts.values()):
         return None
     terms = [part for term in question.terms for part in parts.get(term) or (term,)]
@@ -72,34 +72,34 @@ def rank(found: Matches) -> tuple[Worth, ...]:
 
     An answer seldom repeats the words of its question: what stands beside matches counts too.
     """
-    found = _telling(found)
-    weights = [_rarity(found.total, terms.places) for terms in found.terms]
+    found = _rarest_terms(found)
+    weights = [_rarity_of(found.total, terms.places) for terms in found.terms]
     spreads = [not is_name(terms.term) for terms in found.terms]
     rows, best = _scores(found, weights)
     total = sum(weights)
     ranked: list[tuple[float, int, Worth]] = []
-    for place in _places(best, spreads, weights, total):
-        around = _around(place, best, spreads)
+    for place in _places_to_judge(best, spreads, weights, total):
+        around = _scores_around(place, best, spreads)
         for match, own in rows.get(place, ()):
-            scores = _sum(own, around)
+            scores = _add_scores(own, around)
             for term, score in best[place].items():
                 if spreads[term] and term not in scores:
                     scores[term] = _SAME * score
-            score = _with_cover(scores, weights, total)
+            score = _score_with_cover(scores, weights, total)
             ranked.append((score, match.row, Worth(score, match.session, row=match.row)))
         if place not in best:
-            score = _with_cover(around, weights, total)
+            score = _score_with_cover(around, weights, total)
             ranked.append((score, 0, Worth(score, place[0], number=place[2])))
     ranked.sort(key=lambda entry: entry[:2], reverse=True)  # among equals the newest first
     return tuple(worth for _, _, worth in ranked[:MOST_READ])
 
 
-def decided(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+def put_decisions_first(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """The decisions among the hits first, the one that stands on top."""
     return tuple(hits) if _are_apart(hits) else decisions_first(hits, question.terms)
 
 
-def overtaken(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+def note_superseded(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """The hits in their order, with a note on decisions that a later one of them took back."""
     if _are_apart(hits):
         return tuple(hits)
@@ -120,13 +120,13 @@ def _are_apart(hits: Iterable[Hit]) -> bool:
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """The hits in order, judged by their texts too; what stands twice is one."""
     names = [term for term in question.terms if is_name(term)][:_MOST_TERMS]
-    judged = [(hit.score * _weight(question, names, hit), hit) for hit in hits]
+    judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in hits]
     judged = [one for one in judged if one[0]]
     judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
-    return tuple(_joined(_folded(judged)))
+    return tuple(_join_neighbors(_merge_repeats(judged)))
 
 
-def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int = 0) -> Answered:
+def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int = 0) -> AnswerHits:
     """As many passages as the answer holds, after those already given; at least one's start."""
     chosen: list[Hit] = []
     used = _PER_ANSWER
@@ -138,12 +138,12 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int =
         chosen.append(hit)
         used += cost
     if left and not chosen:
-        start = _start(left[0].text, max_tokens - used - _PER_PASSAGE, count)
+        start = _beginning_of(left[0].text, max_tokens - used - _PER_PASSAGE, count)
         chosen = [left[0].model_copy(update={"text": start})]
-    return Answered(hits=tuple(chosen), more=len(left) - len(chosen))
+    return AnswerHits(hits=tuple(chosen), more=len(left) - len(chosen))
 
 
-def _start(text: str, max_tokens: int, count: CountTokens) -> str:
+def _beginning_of(text: str, max_tokens: int, count: CountTokens) -> str:
     """As much of a text as fits, to the end of a word; a few words at least."""
     most = max(_SHORTEST, len(text) * max(1, max_tokens) // max(1, count(text)))
     while most > _SHORTEST and count(text[:most]) > max_tokens:
@@ -151,7 +151,7 @@ def _start(text: str, max_tokens: int, count: CountTokens) -> str:
     return text if most >= len(text) else text[:most].rsplit(None, 1)[0] + " …"
 
 
-def near_word(term: str, hits: Iterable[Hit]) -> str | None:
+def similar_word(term: str, hits: Iterable[Hit]) -> str | None:
     """A word of these texts that may have been meant."""
     words = {word.lower(): word for hit in hits for word in re.findall(r"\w{3,}", hit.text)}
     alike = [word for word in words if word.startswith(term[:_ALIKE].lower())]
@@ -159,7 +159,7 @@ def near_word(term: str, hits: Iterable[Hit]) -> str | None:
     return words[near[0]] if near else None
 
 
-def _telling(found: Matches) -> Matches:
+def _rarest_terms(found: Matches) -> Matches:
     """The rarest terms that stand somewhere."""
     there = sorted((terms for terms in found.terms if terms.places), key=lambda terms: terms.places)
     number = min(_MOST_TERMS, len(there))
@@ -168,7 +168,7 @@ def _telling(found: Matches) -> Matches:
     return Matches(tuple(there[:number]), found.total)
 
 
-def _rarity(total: int, count: int) -> float:
+def _rarity_of(total: int, count: int) -> float:
     return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
 
 
@@ -194,7 +194,7 @@ def _scores(
     return dict(rows), dict(best)
 
 
-def _places(
+def _places_to_judge(
     best: Mapping[_Place, _Scores],
     spreads: Sequence[bool],
     weights: Sequence[float],
@@ -203,7 +203,9 @@ def _places(
     """The messages to judge: the best matches, what matches beside them and, for a question in
     words, whatever stands beside them.
     """
-    by_themselves = {place: _with_cover(scores, weights, total) for place, scores in best.items()}
+    by_themselves = {
+        place: _score_with_cover(scores, weights, total) for place, scores in best.items()
+    }
     promising = nlargest(_MOST_JUDGED, by_themselves, key=by_themselves.__getitem__)
     places = set(promising)
     in_words = all(spreads) and len(spreads) >= _IN_WORDS
@@ -217,7 +219,9 @@ def _places(
     return places
 
 
-def _around(place: _Place, best: Mapping[_Place, _Scores], spreads: Sequence[bool]) -> _Scores:
+def _scores_around(
+    place: _Place, best: Mapping[_Place, _Scores], spreads: Sequence[bool]
+) -> _Scores:
     """What the messages beside one add to it, term by term."""
     session, kind, number = place
     added: _Scores = {}
@@ -231,36 +235,36 @@ def _around(place: _Place, best: Mapping[_Place, _Scores], spreads: Sequence[boo
     return added
 
 
-def _sum(one: _Scores, other: _Scores) -> _Scores:
+def _add_scores(one: _Scores, other: _Scores) -> _Scores:
     total = dict(one)
     for term, score in other.items():
         total[term] = total.get(term, 0.0) + score
     return total
 
 
-def _with_cover(scores: _Scores, weights: Sequence[float], total: float) -> float:
+def _score_with_cover(scores: _Scores, weights: Sequence[float], total: float) -> float:
     covered = sum(weights[term] for term in scores)
     return sum(scores.values()) * (1 + _COVER * covered / total if total else 1)
 
 
-def _weight(question: Question, names: Sequence[str], hit: Hit) -> float:
-    weight = math.prod(_CLOSE[closeness(name, hit.text)] for name in names)
-    weight *= _whose(question, hit)
+def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
+    weight = math.prod(_CLOSE[closeness_of(name, hit.text)] for name in names)
+    weight *= _weight_of_speaker(question, hit)
     if hit.role == "tool" and hit.is_beside:
         return 0.0
     if hit.role != "tool" and hit.text.rstrip().endswith(("?", "？")):
         weight *= _ASKING
-    return weight * max((_by_day(day, hit.at) for day in question.days), default=1.0)
+    return weight * max((_weight_of_day(day, hit.at) for day in question.days), default=1.0)
 
 
-def _by_day(day: Stretch, at: datetime | None) -> float:
+def _weight_of_day(day: Stretch, at: datetime | None) -> float:
     """People tell of a day on it, or within the next weeks."""
     if at is None or not day.begin <= at < day.end + _WEEKS:
         return 1.0
     return _DAY if at < day.end else _SOON
 
 
-def _whose(question: Question, hit: Hit) -> float:
+def _weight_of_speaker(question: Question, hit: Hit) -> float:
     """Where a text says who speaks and the question names someone, names count; else roles."""
     label = _LABEL.match(hit.text) if question.named else None
     if label is not None:
@@ -269,7 +273,7 @@ def _whose(question: Question, hit: Hit) -> float:
     return {"user": _USER, "digest": _DIGEST}.get(hit.role, 1.0)
 
 
-def _folded(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
+def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
     """Each text once, with its score and the refs of the others that say the same."""
     kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
     for score, hit in judged:
@@ -283,7 +287,7 @@ def _folded(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
     ]
 
 
-def _joined(hits: Iterable[Hit]) -> list[Hit]:
+def _join_neighbors(hits: Iterable[Hit]) -> list[Hit]:
     """Neighbouring passages of a message as one, where the better one stands."""
     spans: list[list[Hit]] = []
     by_ref: defaultdict[tuple[str, str, str], list[list[Hit]]] = defaultdict(list)
@@ -295,7 +299,7 @@ def _joined(hits: Iterable[Hit]) -> list[Hit]:
             spans.append(siblings[-1])
         else:
             home.append(hit)
-    return [_one(span) for span in spans]
+    return [_join_span(span) for span in spans]
 
 
 def _continues(span: Sequence[Hit], hit: Hit) -> bool:
@@ -303,7 +307,7 @@ def _continues(span: Sequence[Hit], hit: Hit) -> bool:
     return len(hit.text) <= room and any(abs(other.ordinal - hit.ordinal) == 1 for other in span)
 
 
-def _one(span: Sequence[Hit]) -> Hit:
+def _join_span(span: Sequence[Hit]) -> Hit:
     if len(span) == 1:
         return span[0]
     in_order = sorted(span, key=lambda hit: hit.ordinal)

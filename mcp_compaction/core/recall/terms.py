@@ -31,7 +31,7 @@ class Way(NamedTuple):
     is_start: bool = False  # whatever begins with it is meant as well
 
 
-def keys(text: str) -> str:
+def keys_of(text: str) -> str:
     """The parts of joined names, numbers without commas, pairs of letters of unspaced scripts."""
     found: list[str] = []
     if _BEND.search(text):  # most texts hold nothing of the kind, and a glance costs little
@@ -41,11 +41,11 @@ def keys(text: str) -> str:
     if not text.isascii() and _IS_UNSPACED.search(text):
         for word in _WORD.findall(text):
             if _IS_UNSPACED.search(word):
-                found += _pairs(word)
+                found += _letter_pairs(word)
     return " ".join(found)
 
 
-def ways(term: str) -> tuple[Way, ...]:
+def ways_of(term: str) -> tuple[Way, ...]:
     """The phrases that stand for a term; the index holds its text and its keys."""
     if _IS_UNSPACED.search(term):
         return _unspaced_ways(term)
@@ -64,7 +64,7 @@ def is_name(term: str) -> bool:
     return bool(_JOINED.search(term) or _CAMEL.search(term) or _IS_UNSPACED.search(term))
 
 
-def looser(term: str) -> tuple[str, ...]:
+def parts_of_term(term: str) -> tuple[str, ...]:
     """The parts of a term that found nothing as a whole."""
     if _IS_UNSPACED.search(term):
         runs = (run for run in _RUN.findall(term) if len(run) > 1)
@@ -84,19 +84,19 @@ class Closeness(IntEnum):
     WHOLE = 3
 
 
-def closeness(name: str, text: str) -> Closeness:
+def closeness_of(name: str, text: str) -> Closeness:
     """Whether a text holds just that name, or something like it."""
     if _IS_UNSPACED.search(name):
         return Closeness.WHOLE if name in text else Closeness.NOT
     is_start = _HASH.fullmatch(name) is not None
-    for level, pattern in _patterns(name, is_start):
+    for level, pattern in _patterns_of(name, is_start):
         if re.search(pattern, text, re.I):
             return level
     return Closeness.NOT
 
 
 @lru_cache(maxsize=64)
-def _patterns(name: str, is_start: bool) -> tuple[tuple[Closeness, str], ...]:
+def _patterns_of(name: str, is_start: bool) -> tuple[tuple[Closeness, str], ...]:
     """What to look for, the closest first; a dot may end a sentence as well as join names."""
     plain = re.escape(name)
     after = "" if is_start else r"(?!\w|[-./:\\]\w)"
@@ -110,7 +110,7 @@ def _patterns(name: str, is_start: bool) -> tuple[tuple[Closeness, str], ...]:
     )
 
 
-def _pairs(word: str) -> Iterator[str]:
+def _letter_pairs(word: str) -> Iterator[str]:
     """Each pair of neighbouring letters and the last one alone; other scripts as they are."""
     for run in _RUN.findall(word):
         if _IS_UNSPACED.search(run):
@@ -120,7 +120,7 @@ def _pairs(word: str) -> Iterator[str]:
 
 
 def _unspaced_ways(term: str) -> tuple[Way, ...]:
-    pairs = [pair for word in _WORD.findall(term) for pair in _pairs(word)]
+    pairs = [pair for word in _WORD.findall(term) for pair in _letter_pairs(word)]
     if not pairs:
         return (Way(term),)
     # What follows the term in a text is not known: its last letter may begin any pair.

@@ -1,4 +1,4 @@
-"""Tells quoted text from our own: finds what imitates our labels or a voice, and defuses it."""
+"""Tells an injected text from an ordinary one: labels of ours, other voices, orders to a model."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _UNBARRED = r"(?<!\|\s)"
 _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are said to the user
 
 
-def _compiled(*alternatives: str) -> re.Pattern[str]:
+def _any_of(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.I)
 
 
 # Labels and tags, which lose their brackets.
-_BRACKETED = _compiled(
+_BRACKETED = _any_of(
     r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|pinned\s*:|index\s*(?:[;:]|of\b)"
     r"|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|" + _SPEAKER + r")\b"
     r"|(?:inst|sys)\s*\])[^\[\]]{0,120}\]?",
@@ -50,7 +50,7 @@ _BRACKETED = _compiled(
     r"<\|\w[\w ▁]{0,38}\|>|<</?sys>>",
 )
 # Lines of ours without brackets; the group is where a bar is put.
-_OURS = _compiled(
+_OURS = _any_of(
     _UNBARRED + r"\b(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)",
     _UNBARRED + r"\b(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)",
     _UNBARRED + _NOT_TOLD + r"\b(the\s+user\s*:)",
@@ -61,13 +61,13 @@ _OURS = _compiled(
     _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
     _LEAD + r"(rule\s+not\s+pinned\?|m\d+\s+(?:tool|" + _SPEAKER + r")\s*(?::|$))",
 )
-_VOICE = _compiled(
+_VOICE = _any_of(
     rf"(?:{_LEAD}|[.!?][\"')\]]?\s+)({_SPEAKER}(?:\s+(?:prompt|message))?[\s*_`\"']*:)",
     _UNBARRED + r"(?<!\S)(#{2,6}\s?(?:system|instructions?)\b)",
     r"^\s*(#{1,6}\s*(?:instructions?|" + _SPEAKER + r")\s*$)",
 )
 # What a digest is made of; in a pin or a draft it is no more than a list.
-_SHAPE = _compiled(
+_SHAPE = _any_of(
     _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
     r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\]\s*)?$)",
 )
@@ -89,12 +89,12 @@ _HINT = re.compile(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
 
 def has_label(text: str) -> bool:
     """Whether a line of a text poses as a label, a tag or a line of ours."""
-    return any(_poses(seen, _BRACKETED, _OURS) for seen in _seen_lines(text))
+    return any(_poses(seen, _BRACKETED, _OURS) for seen in _lines_as_seen(text))
 
 
 def is_forged(text: str) -> bool:
     """Whether a line of a text poses as one of ours or as another voice of the chat."""
-    return any(_poses(seen, _BRACKETED, _OURS, _VOICE) for seen in _seen_lines(text))
+    return any(_poses(seen, _BRACKETED, _OURS, _VOICE) for seen in _lines_as_seen(text))
 
 
 def _poses(seen: str, *patterns: re.Pattern[str]) -> bool:
@@ -109,29 +109,29 @@ def defuse(text: str) -> str:
     """
     lines = text.splitlines()
     if lines == [text]:
-        return _defused(text)
-    return _defused(" ".join(filter(None, (_defused(line).strip() for line in lines))))
+        return _defuse_line(text)
+    return _defuse_line(" ".join(filter(None, (_defuse_line(line).strip() for line in lines))))
 
 
 def defuse_lines(text: str) -> str:
     """A text of many lines with each of them defused, its line breaks as they are."""
     return "".join(
-        _defused(line) + whole[len(line) :]
+        _defuse_line(line) + whole[len(line) :]
         for line, whole in zip(text.splitlines(), text.splitlines(keepends=True), strict=True)
     )
 
 
-def _defused(line: str) -> str:
+def _defuse_line(line: str) -> str:
     rounds = 0
-    while rounds < _MOST_ROUNDS and (marked := _marked(line)) != line:
+    while rounds < _MOST_ROUNDS and (marked := _mark_once(line)) != line:
         line, rounds = marked, rounds + 1
     return line
 
 
-def _marked(line: str) -> str:
+def _mark_once(line: str) -> str:
     """A line with its bars and other brackets; what these make of it may need more of them."""
     seen, places = _as_seen(line)
-    bars, brackets = _marks(seen)
+    bars, brackets = _find_marks(seen)
     if not bars and not brackets:
         return line
     shown: list[str] = []
@@ -144,7 +144,7 @@ def _marked(line: str) -> str:
     return " ".join("".join(shown).split())
 
 
-def _marks(seen: str) -> tuple[set[int], dict[int, str]]:
+def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
     """Where a line as it is seen needs a bar, and which brackets it loses."""
     if not _HINT.search(seen):
         return set(), {}
@@ -163,7 +163,7 @@ def _marks(seen: str) -> tuple[set[int], dict[int, str]]:
     return bars, brackets
 
 
-def _seen_lines(text: str) -> Iterator[str]:
+def _lines_as_seen(text: str) -> Iterator[str]:
     return (_as_seen(line)[0] for line in text.splitlines())
 
 
@@ -179,3 +179,49 @@ def _as_seen(line: str) -> tuple[str, Sequence[int]]:
             signs.append(usual)
             places += [place] * len(usual)
     return "".join(signs), places
+
+
+def is_planted(text: str) -> bool:
+    """Whether a line poses as another part of the window or orders its reader about."""
+    return is_forged(text) or is_order(unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
+
+
+_ORDER = re.compile(
+    r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.;]{0,30}\b(?:previous|prior"
+    r"|above|earlier"
+    r"|preceding|existing|system|safety|pinned|all|any|your|these"
+    r"|those)\b[^.;]{0,30}\b(?:instructions?"
+    r"|rules?|prompts?|messages?|constraints?|guidelines?|orders?|pins?|directives?"
+    r"|restrictions?)\b"
+    r"|\byou (?:must|shall|will|should|need to|have to) (?:now|immediately|instead|obey|comply"
+    r"|ignore"
+    r"|disregard|run|execute|delete|send|push|deploy|disable|reveal|upload)\b|\byou are now\b"
+    r"|\bfrom now on,? you\b|\bnew (?:system )?instructions?\s*:|\bdo anything now\b"
+    r"|\bdeveloper mode\b"
+    r"|\b(?:act as|pretend (?:to be|you are)|roleplay as) \w"
+    r"|\b(?:run|execute|type|enter|call)\b[^.]{0,30}(?:\brm -[rf]{1,2}|\bcurl\b[^"
+    r"|]{0,80}\| ?(?:ba)?sh)"
+    r"|^\W*(?:disregard|obey|comply)\b"
+    r"|\b(?:send|upload|post|email|e-mail|exfiltrate|leak|reveal|print out"
+    r"|forward)\b[^.;]{0,40}\b(?:"
+    r"passwords?|secrets?|api keys?|private keys?|credentials?|tokens?|system prompt"
+    r"|env(?:ironment)?"
+    r" variables?)\b[^.;]{0,20}\b(?:to|at)\b|\breveal (?:your|the) (?:system )?prompt"
+    r"|ignorier\w* (?:alle |bitte )?(?:vorherigen|bisherigen|obigen)|ignore[zr]? (?:toutes )?les "
+    r"(?:instructions|consignes)|ignor[ae]\w* (?:todas )?(?:las|as|le|tutte le) (?:instruc"
+    r"|istruz|instru[cç])"
+    r"|игнорируй|忽略[^。]{0,10}(?:指令|指示|说明|规则)|(?:以前|これまで|上記|前)の(?:指示"
+    r"|命令)[^。]{0,6}無視"
+    r"|(?:이전|위)[^.]{0,6}(?:지시|명령)[^.]{0,6}무시",
+    re.I,
+)
+_ORDER_WORDS = (  # each order in plain letters has one of these
+    *("ignor", "disregard", "forget", "override", "bypass", "overrule", "you", "instruction"),
+    *("anything now", "developer mode", "act as", "pretend", "roleplay", "rm -", "curl", "obey"),
+    *("comply", "password", "secret", "key", "credential", "token", "prompt", "variable"),
+)
+
+
+def is_order(text: str) -> bool:
+    """Whether a text orders the model that reads it about."""
+    return may_say(text, _ORDER_WORDS) and bool(_ORDER.search(text))

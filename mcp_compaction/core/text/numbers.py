@@ -74,25 +74,25 @@ _BYTES = (1.0, 1e3, 1e-3, 1e6, 1e-6, 1_024.0, 1 / 1_024, 1_024.0**2, 1_024.0**-2
 
 def numbers_of(line: str) -> Iterator[Number]:
     """The numbers of a line, in its order."""
-    return (_number(match) for match in _NUMBER.finditer(_ungrouped(line)))
+    return (_read_number(match) for match in _NUMBER.finditer(_without_grouping(line)))
 
 
-def _number(match: re.Match[str]) -> Number:
+def _read_number(match: re.Match[str]) -> Number:
     version, whole, decimals, unit = match.groups()
     value = float(whole + (decimals or ""))
     before = match.string[max(0, match.start() - _LONGEST_KEY) : match.start()]
     key = _KEY.search(before)
     if version or key:
-        return _keyed(Number(match[0], value, factors=_factors(unit)), key)
+        return _with_key(Number(match[0], value, factors=_factors_of(unit)), key)
     last_place = 0.5 / 10 ** len((decimals or ".")[1:])
     is_exact = not decimals and not unit
     margin = 0.0 if is_exact or not value else last_place / value
     if _ROUGHLY.search(before):
         margin = max(margin, _ROUGH)
-    return Number(match[0], value, margin, _factors(unit), is_exact and value <= LARGEST_COUNT)
+    return Number(match[0], value, margin, _factors_of(unit), is_exact and value <= LARGEST_COUNT)
 
 
-def _keyed(number: Number, key: re.Match[str] | None) -> Number:
+def _with_key(number: Number, key: re.Match[str] | None) -> Number:
     setting, other, assigned = key.groups("") if key else ("", "", "")
     is_assigned = bool(key and "=" in key[0])
     return replace(
@@ -103,7 +103,7 @@ def _keyed(number: Number, key: re.Match[str] | None) -> Number:
     )
 
 
-def _factors(unit: str | None) -> tuple[float, ...]:
+def _factors_of(unit: str | None) -> tuple[float, ...]:
     if unit is None:
         return (1.0,)
     if unit in _SIZES:
@@ -125,10 +125,10 @@ _SOURCE_NUMBER = re.compile(
 
 def values_in(text: str) -> frozenset[float]:
     """The numbers that stand in a text as digits."""
-    return frozenset(map(float, set(_SOURCE_NUMBER.findall(_ungrouped(text)))))
+    return frozenset(map(float, set(_SOURCE_NUMBER.findall(_without_grouping(text)))))
 
 
-def _ungrouped(text: str) -> str:
+def _without_grouping(text: str) -> str:
     return _GROUPED.sub("", text)
 
 
@@ -173,7 +173,7 @@ class KeyedNumbers:
 
     @cached_property
     def _plain(self) -> str:
-        return _ungrouped(self.text)
+        return _without_grouping(self.text)
 
     @cached_property
     def _given(self) -> dict[str, list[float]]:
@@ -184,9 +184,9 @@ class KeyedNumbers:
         return {}
 
     def _values(self, key: str) -> list[float]:
-        stem = _stem(key)
+        stem = _stem_of(key)
         if stem not in self._given:
-            given = "\n".join(_given(stem).findall(self._plain))
+            given = "\n".join(_numbers_given(stem).findall(self._plain))
             self._given[stem] = sorted(values_in(given))
         return self._given[stem]
 
@@ -200,22 +200,22 @@ class KeyedNumbers:
         before = self._plain[max(0, start - _FAR_BEFORE) : start]
         if _SIGNED.search(before):
             return True
-        stem = _stem(key)
-        owner = _owner(before)
+        stem = _stem_of(key)
+        owner = _owner_of(before)
         after = _last_place(stem, _STOP.split(self._plain[end : end + _FAR_AFTER])[0])
-        if after >= 0 and not _given(stem).match(self._plain, end + after):
+        if after >= 0 and not _numbers_given(stem).match(self._plain, end + after):
             return owner is None or after == 1
         place = _last_place(stem, before)
         if place < 0 or owner is None:
             return place >= 0
-        is_given = _given(stem).match(self._plain, start - len(before) + place)
+        is_given = _numbers_given(stem).match(self._plain, start - len(before) + place)
         return not is_given and not _IS_KEY.fullmatch(owner)
 
 
 _IS_KEY = re.compile(f"{_SETTINGS}|{_OTHERS}")
 
 
-def _owner(before: str) -> str | None:
+def _owner_of(before: str) -> str | None:
     """The word that says what the number after it is the number of."""
     clause = _STOP.split(before)[-1]
     said = (word for word in reversed(_WORD.findall(clause)) if word not in _LINKS)
@@ -224,11 +224,11 @@ def _owner(before: str) -> str | None:
     return None if is_none else owner
 
 
-def _stem(key: str) -> str:
+def _stem_of(key: str) -> str:
     return re.sub(r"(?:ies|y|s)$", "", key.lower())
 
 
-def _given(stem: str) -> re.Pattern[str]:
+def _numbers_given(stem: str) -> re.Pattern[str]:
     """The key with the number that follows it, and others that are joined to that."""
     name = re.escape(stem)
     return re.compile(

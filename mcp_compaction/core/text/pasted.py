@@ -55,11 +55,16 @@ def passed_on_spans(text: str) -> tuple[Span, ...]:
     """The stretches of a text that its writer quotes or pastes rather than says, in order."""
     patterns = (INLINE_CODE, QUOTED, _QUOTED_LINE)
     found = [Span(*m.span()) for m in chain.from_iterable(p.finditer(text) for p in patterns)]
-    lines = _lines(text)
-    found += [*_fenced(lines), *_quoted_over_lines(lines), *_spoken_by(lines), *_tagged(text)]
+    lines = _lines_of(text)
+    found += [
+        *_fenced_blocks(lines),
+        *_quotations_over_lines(lines),
+        *_pasted_turns(lines),
+        *_tagged_elements(text),
+    ]
     if announced := _ANNOUNCED.search(text):
         found.append(Span(announced.end(), len(text)))
-    return _merged(found)
+    return _merge_spans(found)
 
 
 def is_passed_on(start: int, end: int, spans: tuple[Span, ...]) -> bool:
@@ -77,7 +82,7 @@ def _start_of(span: Span) -> int:
     return span.start
 
 
-def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+def _merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     merged: list[Span] = []
     for span in sorted(spans):
         if merged and span.start < merged[-1].end:
@@ -96,7 +101,7 @@ class _Line(NamedTuple):
         return self.start + len(self.text)
 
 
-def _lines(text: str) -> list[_Line]:
+def _lines_of(text: str) -> list[_Line]:
     lines: list[_Line] = []
     start = 0
     for line in text.split("\n"):
@@ -105,7 +110,7 @@ def _lines(text: str) -> list[_Line]:
     return lines
 
 
-def _fenced(lines: list[_Line]) -> Iterator[Span]:
+def _fenced_blocks(lines: list[_Line]) -> Iterator[Span]:
     """Blocks between fences; a fence is closed by one that is at least as long."""
     opened: tuple[int, str] | None = None
     for line in lines:
@@ -121,7 +126,7 @@ def _fenced(lines: list[_Line]) -> Iterator[Span]:
         yield Span(opened[0], lines[-1].end)
 
 
-def _quoted_over_lines(lines: list[_Line]) -> Iterator[Span]:
+def _quotations_over_lines(lines: list[_Line]) -> Iterator[Span]:
     """Quotations that begin a line and end another."""
     number = 0
     while number < len(lines):
@@ -137,7 +142,7 @@ def _quoted_over_lines(lines: list[_Line]) -> Iterator[Span]:
         number += 1
 
 
-def _spoken_by(lines: list[_Line]) -> Iterator[Span]:
+def _pasted_turns(lines: list[_Line]) -> Iterator[Span]:
     """The turns of a pasted chat: from a line that names its speaker to the next blank one."""
     begun: int | None = None
     for line in lines:
@@ -150,7 +155,7 @@ def _spoken_by(lines: list[_Line]) -> Iterator[Span]:
         yield Span(begun, lines[-1].end)
 
 
-def _tagged(text: str) -> Iterator[Span]:
+def _tagged_elements(text: str) -> Iterator[Span]:
     """Elements: from the first opening of a name to its last closing."""
     seen: set[str] = set()
     for tag in _OPENING_TAG.finditer(text):

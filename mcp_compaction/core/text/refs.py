@@ -53,9 +53,9 @@ def parse_refs(text: str) -> Refs:
     others = {word: match for word in words if (match := _OTHER.fullmatch(word))}
     calls = tuple(word for word in words if word not in others and _is_call(word))
     found = Refs(
-        messages=tuple(_ref(word) for word in words if word not in (*others, *calls)),
-        digests=_numbers(others.values(), "d"),
-        pins=_numbers(others.values(), "p"),
+        messages=tuple(_read_ref(word) for word in words if word not in (*others, *calls)),
+        digests=_numbers_in(others.values(), "d"),
+        pins=_numbers_in(others.values(), "p"),
         calls=calls,
     )
     if len(found.seqs) > _MOST or len(calls) > _MOST_CALLS:
@@ -68,7 +68,7 @@ def parse_refs(text: str) -> Refs:
 
 def parse_span(text: str) -> tuple[int, int]:
     """A span such as `m12..m40`."""
-    ref = _ref(text.strip())
+    ref = _read_ref(text.strip())
     if ref.around or ".." not in text:
         raise InputError(f"{text!r} is no span; write it as m12..m40.")
     return ref.first, ref.last
@@ -86,14 +86,14 @@ def _is_call(word: str) -> bool:
     return _SLIP.fullmatch(word) is None and _CALL.fullmatch(word) is not None
 
 
-def _numbers(matches: Iterable[re.Match[str]], letter: str) -> tuple[int, ...]:
+def _numbers_in(matches: Iterable[re.Match[str]], letter: str) -> tuple[int, ...]:
     return tuple(sorted({int(match[2]) for match in matches if match[1] == letter}))
 
 
-def _ref(word: str) -> Ref:
+def _read_ref(word: str) -> Ref:
     match = _REF.fullmatch(word)
     if match is None:
-        raise InputError(f"{_short(word)!r} is no ref; {HOW}")
+        raise InputError(f"{_shorten(word)!r} is no ref; {HOW}")
     first = int(match.group(1))
     last = int(match.group(3) or first)
     if last < first or last - first >= _MOST:
@@ -101,5 +101,5 @@ def _ref(word: str) -> Ref:
     return Ref(text=word, first=first, last=last, around=int(match.group(2) or 0))
 
 
-def _short(word: str) -> str:
+def _shorten(word: str) -> str:
     return word if len(word) <= 40 else f"{word[:40]}…"

@@ -18,7 +18,7 @@ Mark = Callable[[str, Secret], str]
 
 
 @cache
-def secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
+def build_secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     """The pattern of all secrets, and the kind that the last group of a match stands for.
 
     The secret begins where that group stands if its name begins with value, else at `token`. The
@@ -35,7 +35,7 @@ def secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     by_first = _branches_by_first_sign(known, mark)
     branches = [f"{first}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
     words = [branch for branch in branches if _WORD.match(branch)]
-    shapes = [f"{_whole(s.shape)}{mark('token', s)}" for s in known if s.shape]
+    shapes = [f"{_whole_token(s.shape)}{mark('token', s)}" for s in known if s.shape]
     signs = [branch for branch in branches if not _WORD.match(branch)]
     at_border = rf"{_BORDER}(?:{'|'.join(words)}|{_LONG_RUN}(?:{'|'.join(shapes)}))"
     return re.compile("|".join((_assignments(known, mark), *signs, at_border))), kinds
@@ -50,7 +50,7 @@ _QUOTE = r"\\{0,8}[\"']"
 _SLASH = r"\\{0,4}/"
 
 
-def _filled(pattern: str) -> str:
+def _fill_in(pattern: str) -> str:
     """A pattern of the lexicon on one line, a quote and a slash put in where it names them."""
     line = "".join(pattern.splitlines())
     return line.replace("{quote}", _QUOTE).replace("{slash}", _SLASH)
@@ -59,14 +59,14 @@ def _filled(pattern: str) -> str:
 # Tokens, and values that follow words
 
 
-def _whole(pattern: str) -> str:
+def _whole_token(pattern: str) -> str:
     """The pattern of a token that no letter, digit or underscore follows."""
     # One of fixed length may be followed by the letter of another token, and later by its mask:
     # it stays then, so that masking twice is masking once. To look for a mask after one without
     # bounds would take quadratic time, and nothing of its own signs can follow it.
     is_bounded = not re.search(r",\}\+|\*\+", pattern)
     after = r"[A-Za-z0-9_]|\[masked:" if is_bounded else "[A-Za-z0-9_]"
-    return f"{_filled(pattern)}(?!{after})"
+    return f"{_fill_in(pattern)}(?!{after})"
 
 
 def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, list[str]]:
@@ -76,12 +76,12 @@ def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, li
             # The first letter of npm_ may be the end of the escape sequence \n.
             is_token = rf"(?<!\\{first})" if first in _ESCAPES else ""
             branches[re.escape(first)].append(
-                f"{is_token}(?:{rest}){_whole(secret.rest)}{mark('token', secret)}"
+                f"{is_token}(?:{rest}){_whole_token(secret.rest)}{mark('token', secret)}"
             )
         for first, rest in _by_first_sign(secret.words):
             either_case = f"[{first}{first.upper()}]" if first.isalpha() else re.escape(first)
             branches[either_case].append(
-                f"(?i:{rest}){_filled(secret.gap)}{mark('value', secret)}{_filled(secret.value)}"
+                f"(?i:{rest}){_fill_in(secret.gap)}{mark('value', secret)}{_fill_in(secret.value)}"
             )
     return branches
 
@@ -115,11 +115,11 @@ def _assignments(known: Iterable[Secret], mark: Mark) -> str:
 def _assignment(secret: Secret, number: int, mark: Mark) -> str:
     loud, name, quote = f"loud{number}", f"name{number}", f"quote{number}"
     if secret.value:
-        value = _filled(secret.value)
+        value = _fill_in(secret.value)
     elif secret.letters_only:
-        value = f"(?:{_opaque(quote)}|{_letters(quote, loud)})"
+        value = f"(?:{_opaque_value(quote)}|{_lettered_value(quote, loud)})"
     else:
-        value = _opaque(quote)
+        value = _opaque_value(quote)
     return (
         rf"(?:{'|'.join(_names_before(secret))})(?:(?<=[A-Z]{{2}})(?P<{loud}>)|)"
         rf"(?P<{name}>{_QUOTE})?\s{{0,3}}{_IS}\s{{0,3}}(?P<{quote}>{_QUOTE})?"
@@ -147,7 +147,7 @@ _CALL = r"[A-Za-z_@!][A-Za-z0-9_.:$?!-]{0,127}+[(\[]"
 _NO_VALUE = rf"(?![/.~$<{{%*:,;&=()]|https?:|arn:|(?:required|nullable|optional)\||{_CALL})"
 
 
-def _opaque(quote: str) -> str:
+def _opaque_value(quote: str) -> str:
     """A value with a digit in it."""
     in_brackets = rf"{_SIGN}{{1,64}}+(?:\({_SIGN}{{1,64}}+\){_SIGN}*+)++"
     bare = (
@@ -168,7 +168,7 @@ _CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
 _HUMP = "(?:[A-Z]{0,32}+[a-z]{1,32}+(?=[A-Z]))"
 
 
-def _letters(quote: str, loud: str) -> str:
+def _lettered_value(quote: str, loud: str) -> str:
     """A value without a digit that is neither a word nor code.
 
     After a loud name, as in DB_PASSWORD=…, what refers to nothing is meant literally; elsewhere

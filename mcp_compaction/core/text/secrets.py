@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mcp_compaction.core.text.secret_pattern import secret_pattern
+from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets
 from mcp_compaction.model import Value
 
@@ -25,7 +25,7 @@ class Redacted(Value):
 def redact(text: str) -> Redacted:
     """Put `[masked:kind]` in the place of every secret of a known kind."""
     counts: dict[str, int] = {}
-    pattern, kinds = secret_pattern()
+    pattern, kinds = build_secret_pattern()
 
     def mask(match: re.Match[str]) -> str:
         marker = match.lastgroup or ""
@@ -71,9 +71,9 @@ def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
     done = run_end = close = 0
     start = text.find(_BEGIN)
     while start >= 0:
-        body = _end_of(_LINE, text, start)
+        body = _end_of_match(_LINE, text, start)
         if body > run_end:
-            run_end = _end_of(_BODY, text, body)
+            run_end = _end_of_match(_BODY, text, body)
             close = 0
         if body and close < body:
             # Not found: nothing closes before run_end, so it is not looked for again until there.
@@ -90,10 +90,10 @@ def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
 
 def _end_of_key(text: str, body: int, close: int, run_end: int) -> int:
     """Where a key ends: with its last line, or where a key cut short stops; 0 for no key."""
-    whole = _end_of(_LINE, text, close) if close < run_end else 0
-    return whole or _end_of(_CUT_BODY, text, body)
+    whole = _end_of_match(_LINE, text, close) if close < run_end else 0
+    return whole or _end_of_match(_CUT_BODY, text, body)
 
 
-def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
+def _end_of_match(pattern: re.Pattern[str], text: str, start: int) -> int:
     match = pattern.match(text, start)
     return match.end() if match else 0

@@ -59,7 +59,7 @@ class Sentence(NamedTuple):
     end: int
 
 
-def speech(text: str) -> tuple[Sentence, ...]:
+def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
     open_text = FENCED.sub(_as_lines, text)
     bare = INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
@@ -68,14 +68,14 @@ def speech(text: str) -> tuple[Sentence, ...]:
     begin = 0
     for cut in (*_SENTENCE.in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
-        sentence = _sentence(open_text, bare, begin, end)
+        sentence = _read_sentence(open_text, bare, begin, end)
         if sentence is not None:
             found.append(sentence)
         begin = following
     return tuple(found)
 
 
-def _sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:
+def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
@@ -96,9 +96,9 @@ def _blank(match: re.Match[str]) -> str:
     return "_" * len(match[0])
 
 
-def prose(text: str) -> str:
+def prose_of(text: str) -> str:
     """A text without code and quotations, where a marker would mean something else."""
-    return QUOTED.sub(" ", _bare(FENCED.sub(" ", text)))
+    return QUOTED.sub(" ", _without_code(FENCED.sub(" ", text)))
 
 
 def marker_groups(text: str) -> dict[str, str]:
@@ -106,12 +106,12 @@ def marker_groups(text: str) -> dict[str, str]:
     text's score."""
     if not may_say(text, _MARKER_WORDS):
         return {}
-    found = prose(text)
+    found = prose_of(text)
     matches = {name: pattern.search(found) for name, pattern in MARKER_GROUPS.items()}
     return {name: match.group() for name, match in matches.items() if match is not None}
 
 
-def sentences(text: str) -> tuple[str, ...]:
+def split_sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
     return tuple(
         part.strip() for part in _SENTENCE.in_text(text).split(text) if part and part.strip()
@@ -133,5 +133,5 @@ def is_pleasantry(sentence: str) -> bool:
     return bool(_PLEASANTRY.match(sentence))
 
 
-def _bare(sentence: str) -> str:
+def _without_code(sentence: str) -> str:
     return INLINE_CODE.sub(" ", sentence).replace("’", "'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, precision_of, scale
@@ -84,7 +84,7 @@ def measure(
             kind = _kind(message)
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_shown(session, policy.index_limit, count)
-    promoted = promoted_block(session.view.promoted)
+    promoted = excerpts_block(session.view.promoted)
     pinned = pinned_block(pins_shown(session))
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),

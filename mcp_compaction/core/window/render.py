@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from mcp_compaction.core.digest.text import merge_index, render_digest
-from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import Series
-from mcp_compaction.core.log.identifiers import usefulness
+from mcp_compaction.core.log.identifiers import usefulness_of
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.tokens import CountTokens
@@ -102,7 +102,7 @@ def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Sho
             shown.append(_message(messages[entry.seq], entry))
         if position == first_digests:
             shown += _records(index_shown(session, index_limit, count))
-            shown += _records(promoted_block(view.promoted))
+            shown += _records(excerpts_block(view.promoted))
     return tuple(shown)
 
 
@@ -126,7 +126,7 @@ def _first_run(body: Sequence[Entry]) -> int:
 def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
     """Changed files and failures of all digests first, then by kind; the newest digest first."""
     in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
-    return sorted(in_time[0] if len(in_time) == 1 else merge_index(in_time), key=usefulness)
+    return sorted(in_time[0] if len(in_time) == 1 else merge_index(in_time), key=usefulness_of)
 
 
 def _index_line(kind: IndexKind, by_ref: dict[str, list[str]]) -> str:

@@ -11,7 +11,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_compaction.compactor import Compactor, Quote
-from mcp_compaction.core.recall.pages import page
+from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.server import answers
@@ -139,7 +139,7 @@ def _page_size(compactor: Compactor, found: Sequence[Quote], max_tokens: int, sk
     room = max(_LEAST_TOKENS, max_tokens - _PER_PAGE)
     most = room * _CHARS_PER_TOKEN
     while True:
-        pieces = page(texts, skip, most).pieces
+        pieces = cut_page(texts, skip, most).pieces
         tokens = sum(compactor.count(text) + _PER_QUOTE for _, text in pieces)
         if tokens <= room or most <= _LEAST_CHARS:
             return most

@@ -8,7 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from mcp_compaction.core.log.outline import boundary_cues, outline
+from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.errors import NothingRecorded, UnknownSession
 from mcp_compaction.server import answers
 from mcp_compaction.server.state import errors_as, state_of
@@ -32,7 +32,7 @@ async def context_stats(
         return await reply_without_session(ctx, str(nothing))
     loaded = await compactor.load(info)
     found = await compactor.stats_of(loaded)
-    passages = await state.threads.run(outline, loaded.messages) if detail == "full" else ()
-    cues = await state.threads.run(boundary_cues, loaded.messages)
+    passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
+    cues = await state.threads.run(find_boundary_cues, loaded.messages)
     text = answers.stats_text(found, state.mode(ctx, info), cues, passages)
     return await reply(ctx, info, text, asked=session, has_fill=True)

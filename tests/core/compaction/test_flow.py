@@ -13,7 +13,7 @@ from mcp_compaction.core.compaction.gate import gate
 from mcp_compaction.core.compaction.outcomes import too_little
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.excerpts.render import promoted_block
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
@@ -809,7 +809,7 @@ UNSURE = (
 
 
 def kept_words(outcome: Outcome) -> str:
-    return promoted_block(done(outcome).view.promoted)
+    return excerpts_block(done(outcome).view.promoted)
 
 
 def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.windows import GENERATED
 from mcp_compaction.core.compaction.flow import Answer, Flow, Request, flow
 from mcp_compaction.core.digest.extract import extract
-from mcp_compaction.core.log.identifiers import findings
+from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Ask, Compaction, Found, Outcome, SummaryRequest
@@ -41,7 +41,7 @@ class Work:
     def __init__(self, originals: Sequence[Json], how: Json) -> None:
         session = session_of(originals)
         policy = Policy(window_tokens=sum(message.tokens for message in session.messages))
-        named = findings(session.messages)
+        named = identifiers_by_message(session.messages)
         self._held = {one.text: (seq,) for seq, found in named.items() for one in found}
         self.signs = 0  # that were counted as tokens
         profile = cProfile.Profile()

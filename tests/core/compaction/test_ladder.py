@@ -23,7 +23,7 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.compaction.ladder.truncate import truncate
-from mcp_compaction.core.digest.text import DigestSections, render_digest, sized
+from mcp_compaction.core.digest.text import DigestSections, measure_digest, render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
@@ -359,7 +359,7 @@ def a_digest(number: int, facts: int = 20, rules: int = 2) -> Digest:
         ("CONSTRAINTS", lines(rules, f"never {number}")),
     )
     made = Digest(number=number, first=number, last=number, messages=1, sections=sections)
-    return sized(made, estimate)
+    return measure_digest(made, estimate)
 
 
 def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BARE) -> WindowPlan:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance
+from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.model import Spent
 
 
 def test_without_limits_nothing_is_refused_and_nothing_is_near() -> None:
-    assert allowance(Spent(calls=10_000, cost=99), Spent(calls=10_000), Limits()) == Allowance()
+    assert allowance_of(Spent(calls=10_000, cost=99), Spent(calls=10_000), Limits()) == Allowance()
 
 
 def test_the_tighter_limit_says_how_many_calls_are_left() -> None:
     limits = Limits(calls_per_session=200, calls_per_hour=60)
-    assert allowance(Spent(calls=10), Spent(calls=20), limits) == Allowance(calls_left=40)
-    assert allowance(Spent(calls=195), Spent(calls=0), limits).calls_left == 5
+    assert allowance_of(Spent(calls=10), Spent(calls=20), limits) == Allowance(calls_left=40)
+    assert allowance_of(Spent(calls=195), Spent(calls=0), limits).calls_left == 5
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_tighter_limit_says_how_many_calls_are_left() -> None:
 def test_a_limit_that_is_reached_is_named_with_its_numbers_and_its_setting(
     session: Spent, hour: Spent, limits: Limits, said: str
 ) -> None:
-    left = allowance(session, hour, limits)
+    left = allowance_of(session, hour, limits)
     assert left.refusal == f"{said} for more"
     assert left.calls_left == 0
     assert left.is_near
@@ -58,4 +58,6 @@ def test_a_limit_that_is_reached_is_named_with_its_numbers_and_its_setting(
 
 @pytest.mark.parametrize(("calls", "is_near"), [(79, False), (80, True)])
 def test_a_limit_is_near_from_four_fifths_on(calls: int, is_near: bool) -> None:
-    assert allowance(Spent(calls=calls), Spent(), Limits(calls_per_session=100)).is_near is is_near
+    assert (
+        allowance_of(Spent(calls=calls), Spent(), Limits(calls_per_session=100)).is_near is is_near
+    )

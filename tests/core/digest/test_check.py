@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.check.draft import (
-    Judged,
-    check_draft,
-    is_planted,
-    known_beside,
-    rules_in_force,
-    strip_unsupported,
-)
+from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
+from mcp_compaction.core.digest.check.strip import Verdict
 from mcp_compaction.core.digest.extract import extract, must_keep
 from mcp_compaction.core.digest.text import parse_digest
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
     Digest,
@@ -51,16 +47,16 @@ def request(span: list[Json] | None = None, limit: int = 300, **more: str) -> Su
     )
 
 
-def judge(text: str, *, author: str = "model-x", rules: tuple[str, ...] = ()) -> Judged:
+def judge(text: str, *, author: str = "model-x", rules: tuple[str, ...] = ()) -> Verdict:
     return check_draft(parse_digest(text, author), request(), estimate, rules)
 
 
-def items(judged: Judged) -> list[tuple[SectionName, str]]:
+def items(judged: Verdict) -> list[tuple[SectionName, str]]:
     assert judged.draft is not None, judged.notes
     return [(name, item.text) for name, found in judged.draft.sections for item in found]
 
 
-def refused(judged: Judged) -> str:
+def refused(judged: Verdict) -> str:
     assert judged.draft is None
     return " ".join(judged.notes)
 
@@ -136,11 +132,11 @@ def test_an_agents_digest_may_be_longer_than_its_last_span_but_not_without_end()
 def test_an_archive_has_no_prose_on_purpose() -> None:
     draft = Draft(author="archive")
 
-    assert check_draft(draft, request(), estimate) == Judged(draft, ())
+    assert check_draft(draft, request(), estimate) == Verdict(draft, ())
 
 
 def test_an_extractive_draft_that_would_be_refused_is_taken_anew_without_blame() -> None:
-    assert check_draft(Draft(author="extractive"), request(), estimate) == Judged(None, ())
+    assert check_draft(Draft(author="extractive"), request(), estimate) == Verdict(None, ())
 
 
 # Stripped
@@ -280,7 +276,7 @@ def test_pins_and_memory_are_a_source_and_the_agent_knows_all_it_has_in_sight() 
     text = f"{GOOD}FACTS\n- port 7000\n- build 5512\n- budget 4200\nDECISIONS\n- Kafka queue"
     found: dict[str, list[tuple[SectionName, str]]] = {}
     for author in ("model-x", "agent"):
-        beside = known_beside(session, messages_of(outside, 50), author)
+        beside = knowledge_of_author(session, messages_of(outside, 50), author)
         asked = request([user("go on"), *chatter(8)], memory="The build is 5512.")
         judged = check_draft(parse_digest(text, author), asked, estimate, (), beside)
         found[author] = items(judged)[1:]
@@ -309,7 +305,7 @@ def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> N
     text = f"{told}- Kafka queue\n- Avro schema\n- drop the idle workers"
 
     judged = check_draft(
-        parse_digest(text, "agent"), asked, estimate, (), known_beside(session, (), "agent")
+        parse_digest(text, "agent"), asked, estimate, (), knowledge_of_author(session, (), "agent")
     )
 
     assert [text for _, text in items(judged)] == [

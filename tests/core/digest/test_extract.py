@@ -9,12 +9,12 @@ from hypothesis import given
 
 from mcp_compaction.core.digest.extract import (
     extract,
+    memory_lines,
     must_keep,
     open_tasks,
-    remembered,
-    standing_plan,
+    ref_of_standing_plan,
 )
-from mcp_compaction.core.log.identifiers import findings, index
+from mcp_compaction.core.log.identifiers import identifiers_by_message, index_of
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import (
     assistant,
@@ -36,15 +36,15 @@ BINDING: tuple[SectionName, ...] = ("DECISIONS", "FACTS", "OPEN", "NEXT", "UNCER
 
 def drafted(originals: list[Json], memory: str | None = None) -> Draft:
     messages = messages_of(originals)
-    found = findings(messages)
+    found = identifiers_by_message(messages)
     return extract(
         SummaryRequest(
             first=1,
             last=len(messages),
             messages=messages,
-            index=index(messages, found),
+            index=index_of(messages, found),
             max_tokens=600,
-            must_keep=must_keep(messages, standing_plan(messages)),
+            must_keep=must_keep(messages, ref_of_standing_plan(messages)),
             memory=memory,
         )
     )
@@ -78,7 +78,7 @@ def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
     ]
     open_tasks = (Item(text="test [active]", refs=("m3",)), Item(text="ship", refs=("m3",)))
     messages = messages_of(session)
-    assert must_keep(messages, standing_plan(messages)) == (("OPEN", open_tasks),)
+    assert must_keep(messages, ref_of_standing_plan(messages)) == (("OPEN", open_tasks),)
     assert must_keep(messages, "m99") == ()
     assert texts(drafted(session), "PROGRESS") == ["done: parse"]
 
@@ -168,13 +168,13 @@ def test_changed_files_are_artifacts() -> None:
 
 
 def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
-    ((section, items),) = remembered("The host is db-7.\nThe port is 5432.")
+    ((section, items),) = memory_lines("The host is db-7.\nThe port is 5432.")
     assert section == "FACTS"
     assert items == (
         Item(text="The host is db-7.", provenance="verbatim", must_stay=True),
         Item(text="The port is 5432.", provenance="verbatim", must_stay=True),
     )
-    assert remembered(None) == ()
+    assert memory_lines(None) == ()
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from mcp_compaction.core.digest.text import (
     as_sections,
     fit,
     join,
-    label,
+    label_of,
+    measure_digest,
     merge,
     merge_index,
     parse_digest,
     render_digest,
-    sized,
 )
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
@@ -63,9 +63,9 @@ def test_a_thin_digest_holds_only_what_must_stay() -> None:
 
 
 def test_a_label_says_when_it_was() -> None:
-    assert ", 2026-11-15 12:00 to 12:00; a record" in label(digest(began=NOW, ended=NOW))
+    assert ", 2026-11-15 12:00 to 12:00; a record" in label_of(digest(began=NOW, ended=NOW))
     later = NOW + timedelta(days=1)
-    assert ", 2026-11-15 12:00 to 2026-11-16 12:00; a" in label(digest(began=NOW, ended=later))
+    assert ", 2026-11-15 12:00 to 2026-11-16 12:00; a" in label_of(digest(began=NOW, ended=later))
 
 
 def test_a_superseded_line_says_so() -> None:
@@ -207,7 +207,7 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
         ended=NOW,
     )
     merged = merge([old, new], 5, 500, estimate)
-    assert merged == sized(
+    assert merged == measure_digest(
         Digest(
             number=5,
             first=2,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.choose import of_digests, promote
-from mcp_compaction.core.excerpts.render import LABEL, promoted_block
+from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.model import Digest, Item, Message, Promoted
@@ -36,7 +36,7 @@ COUNTS: dict[str, CountTokens] = {
 
 def block(session: list[Json], room: int, shown: str = "", *earlier: Promoted) -> str:
     """What a room shows of a session, as one record."""
-    return promoted_block(promote(messages_of(session), earlier, shown, room, estimate))
+    return excerpts_block(choose_excerpts(messages_of(session), earlier, shown, room, estimate))
 
 
 def parts(shown: str) -> dict[str, list[str]]:
@@ -58,26 +58,26 @@ def parts(shown: str) -> dict[str, list[str]]:
 def test_the_block_never_takes_more_than_the_room(room: int, counter: str, upto: int) -> None:
     count = COUNTS[counter]
 
-    found = promote(messages_of(SESSION[:upto]), (), "", room, count, markers=2)
+    found = choose_excerpts(messages_of(SESSION[:upto]), (), "", room, count, markers=2)
 
-    assert count(promoted_block(found)) <= max(0, room)
+    assert count(excerpts_block(found)) <= max(0, room)
 
 
 def test_without_room_or_anything_to_say_the_block_is_empty() -> None:
     assert block(SESSION, 0) == ""
     assert block(SESSION, estimate(LABEL)) == ""
     assert block([], 1_000) == ""
-    assert promoted_block(()) == ""
+    assert excerpts_block(()) == ""
 
 
 def test_where_the_sum_was_too_little_the_last_chosen_give_way() -> None:
     def dear(text: str) -> int:  # more than its parts, as joining may cost
         return len(text.split()) + 2 * text.count(" … ")
 
-    found = promote(messages_of(SESSION), (), "", 60, dear)
+    found = choose_excerpts(messages_of(SESSION), (), "", 60, dear)
 
     assert found
-    assert dear(promoted_block(found)) <= 60
+    assert dear(excerpts_block(found)) <= 60
 
 
 def test_room_for_all_holds_every_piece_of_the_work() -> None:
@@ -99,7 +99,7 @@ def test_a_larger_room_never_shows_less() -> None:
 def test_what_the_view_already_shows_is_not_repeated() -> None:
     shown = 'The user said: "never restart the Gateway". Also: quota: 4096.'
 
-    found = promote(messages_of(SESSION), (), shown, 2_000, estimate)
+    found = choose_excerpts(messages_of(SESSION), (), shown, 2_000, estimate)
 
     kept = [text for one in found for text in one.pieces]
     assert "Anna must agree first." in kept
@@ -135,7 +135,7 @@ def test_the_users_words_come_first_in_a_part_of_their_own() -> None:
 def test_the_newest_words_of_the_user_stay_when_they_do_not_all_fit() -> None:
     wishes = [user(f"Wish number {n} is about harbor {n}.") for n in range(1, 41)]
 
-    found = promote(messages_of([*WORK, *wishes]), (), "", 150, estimate)
+    found = choose_excerpts(messages_of([*WORK, *wishes]), (), "", 150, estimate)
 
     seqs = [one.seq for one in found if one.by == "user"]
     assert 0 < len(seqs) < len(wishes)
@@ -173,7 +173,7 @@ def test_what_an_agent_told_of_the_user_has_its_own_part() -> None:
     (*others, told) = messages_of([*WORK, user("Ask Bob."), user("Move it to the other host.")])
     reported = told.model_copy(update={"via": "tool"})
 
-    shown = parts(promoted_block(promote([*others, reported], (), "", 500, estimate)))
+    shown = parts(excerpts_block(choose_excerpts([*others, reported], (), "", 500, estimate)))
 
     assert shown["the user:"] == ["m3 Ask Bob."]
     assert shown["the user, as the agent told it:"] == ["m4 Move it to the other host."]
@@ -215,7 +215,7 @@ def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
     messages = messages_of([*WORK, assistant(doubt)])
 
     def unsure(room: int) -> str:
-        shown = promoted_block(promote(messages, (), "", room, estimate, markers=3))
+        shown = excerpts_block(choose_excerpts(messages, (), "", room, estimate, markers=3))
         return "\n".join(parts(shown).get("the agent was unsure:", []))
 
     as_room_grows = list(dict.fromkeys(unsure(room) for room in range(20, 400, 5)))
@@ -231,8 +231,8 @@ def test_pieces_kept_before_compete_again() -> None:
     lines = used("x", "Look", "\n".join(f"harbor{n} crane{n} tower{n}" for n in range(60)))
     gone = messages_of(lines, 10)
 
-    wide = promote(gone, (weak, kept), "", 2_000, estimate)
-    narrow = promote(gone, (weak, kept), "", estimate(LABEL) + 34, estimate)
+    wide = choose_excerpts(gone, (weak, kept), "", 2_000, estimate)
+    narrow = choose_excerpts(gone, (weak, kept), "", estimate(LABEL) + 34, estimate)
 
     assert {1, 2} <= {one.seq for one in wide}
     assert kept in narrow
@@ -240,9 +240,9 @@ def test_pieces_kept_before_compete_again() -> None:
 
 
 def test_promoting_what_was_promoted_changes_nothing() -> None:
-    once = promote(messages_of(SESSION), (), "", 120, estimate)
+    once = choose_excerpts(messages_of(SESSION), (), "", 120, estimate)
 
-    again = promote((), once, "", 120, estimate)
+    again = choose_excerpts((), once, "", 120, estimate)
 
     assert set(again) == set(once)
 
@@ -269,7 +269,7 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
         sections=(("PROGRESS", told), ("DECISIONS", items), ("FACTS", fact)),
     )
 
-    assert of_digests([digest]) == (
+    assert excerpts_of_digests([digest]) == (
         Promoted(seq=5, by="user", pieces=("Mind the port.",)),
         Promoted(seq=6, by="reported", pieces=("Mind it.",)),
         Promoted(seq=7, by="decision", pieces=("We use SQLite.",)),
@@ -287,13 +287,13 @@ def test_lines_of_near_messages_share_a_range_of_refs() -> None:
         Promoted(seq=12, by="agent", pieces=("twelve",)),
     ]
 
-    assert promoted_block(promoted) == (
+    assert excerpts_block(promoted) == (
         f"{LABEL}\nthe agent:\nm12 twelve\ntools:\nm3..m11 three … three more … eleven"
     )
 
 
 def test_pieces_stand_in_the_order_of_their_messages_and_places() -> None:
-    found = promote(messages_of(SESSION), (), "", 2_000, estimate)
+    found = choose_excerpts(messages_of(SESSION), (), "", 2_000, estimate)
 
     assert [one.seq for one in found] == sorted(one.seq for one in found)
     for one in found:
@@ -378,9 +378,9 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
     room: int, counter: str
 ) -> None:
     count = COUNTS[counter]
-    shown = promoted_block(promote(messages_of(SESSION), (AGAIN,), "", room, count))
+    shown = excerpts_block(choose_excerpts(messages_of(SESSION), (AGAIN,), "", room, count))
     assert count(shown) <= max(0, room)
-    if room >= count(promoted_block([AGAIN])):
+    if room >= count(excerpts_block([AGAIN])):
         assert "\nm1 tool\n| gone at 10:42\n| and back" in shown
     else:
         assert "10:42" not in shown
@@ -389,6 +389,6 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
 def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
     older = AGAIN.model_copy(update={"pieces": ("before that",)})
     newer = AGAIN.model_copy(update={"seq": 2})
-    room = estimate(promoted_block([newer])) + 2
-    assert promote((), (older, newer), "", room, estimate) == (newer,)
-    assert promote((), (older, newer), "", 400, estimate) == (older, newer)
+    room = estimate(excerpts_block([newer])) + 2
+    assert choose_excerpts((), (older, newer), "", room, estimate) == (newer,)
+    assert choose_excerpts((), (older, newer), "", 400, estimate) == (older, newer)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.decisions import decides, decisions, newest_first, settle
+from mcp_compaction.core.log.decisions.statement import find_decisions, states_decision
+from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.model import Item
 
 SETTLED = [
@@ -70,35 +71,35 @@ NOT_SETTLED = [
 
 @pytest.mark.parametrize("sentence", [*SETTLED, *TURNED_BACK])
 def test_a_sentence_that_settles_something_is_a_decision(sentence: str) -> None:
-    assert decides(sentence)
+    assert states_decision(sentence)
 
 
 @pytest.mark.parametrize("sentence", NOT_SETTLED)
 def test_a_story_a_question_or_a_quotation_settles_nothing(sentence: str) -> None:
-    assert not decides(sentence)
+    assert not states_decision(sentence)
 
 
 def test_a_decision_keeps_its_why() -> None:
     text = "Hello there. We go with Redis. Because it survives restarts.\nIt is late now."
-    assert decisions(text) == ("We go with Redis. Because it survives restarts.",)
+    assert find_decisions(text) == ("We go with Redis. Because it survives restarts.",)
     apart = "We go with Redis.\n\nSince you ask, it is late."
-    assert decisions(apart) == ("We go with Redis.",)
+    assert find_decisions(apart) == ("We go with Redis.",)
     between = "We go with Redis.\n```\nx\n```\nBecause of this."
-    assert decisions(between) == ("We go with Redis.",)
+    assert find_decisions(between) == ("We go with Redis.",)
 
 
 def test_turning_back_is_told_with_what_comes_instead() -> None:
     text = "Scrap that. Use SQLite for it. And then?"
-    assert decisions(text) == ("Scrap that. Use SQLite for it.",)
+    assert find_decisions(text) == ("Scrap that. Use SQLite for it.",)
 
 
 def test_an_order_decides_but_advice_does_not() -> None:
-    assert decisions("Go with the second draft.") == ("Go with the second draft.",)
-    assert decisions("Go with the second draft.", by_user=False) == ()
+    assert find_decisions("Go with the second draft.") == ("Go with the second draft.",)
+    assert find_decisions("Go with the second draft.", by_user=False) == ()
 
 
 def settled(*texts: str) -> list[bool]:
-    return [item.superseded for item in settle([Item(text=text) for text in texts])]
+    return [item.superseded for item in mark_superseded([Item(text=text) for text in texts])]
 
 
 @pytest.mark.parametrize(
@@ -194,10 +195,10 @@ def test_what_stands_comes_first_the_newest_before_all_and_each_once() -> None:
 @given(st.lists(st.sampled_from([*SETTLED, *TURNED_BACK]), max_size=12))
 def test_settling_changes_marks_only_and_twice_is_once(texts: list[str]) -> None:
     items = tuple(Item(text=text, refs=(f"m{n}",)) for n, text in enumerate(texts))
-    once = settle(items)
+    once = mark_superseded(items)
     assert [i.model_copy(update={"superseded": False}) for i in once] == list(items)
     assert not once or not once[-1].superseded
-    assert settle(items) == settle(once) == once
+    assert mark_superseded(items) == mark_superseded(once) == once
 
 
 @pytest.mark.parametrize(
@@ -211,8 +212,8 @@ def test_settling_changes_marks_only_and_twice_is_once(texts: list[str]) -> None
     ],
 )
 def test_what_is_taken_back_by_name_is_overtaken(older: str, newer: str) -> None:
-    assert decides(newer)
-    assert [item.superseded for item in settle([Item(text=older), Item(text=newer)])] == [
+    assert states_decision(newer)
+    assert [item.superseded for item in mark_superseded([Item(text=older), Item(text=newer)])] == [
         True,
         False,
     ]
@@ -227,4 +228,4 @@ def test_what_is_taken_back_by_name_is_overtaken(older: str, newer: str) -> None
     ],
 )
 def test_a_decision_made_anew_is_one(sentence: str) -> None:
-    assert decides(sentence)
+    assert states_decision(sentence)

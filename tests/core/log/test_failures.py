@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.failures import causes, ending, is_failure
+from mcp_compaction.core.log.failures import causes_of, ending_of, is_failure
 from mcp_compaction.model import ToolResult
 
 
@@ -64,17 +64,17 @@ ONE = "Traceback (most recent call last):\n  File x\n"
     ],
 )
 def test_an_answer_is_reduced_to_its_cause(text: str, cause: str) -> None:
-    assert causes(answer(text)) == ((cause,) if cause else ())
+    assert causes_of(answer(text)) == ((cause,) if cause else ())
 
 
 def test_each_failed_test_is_a_cause() -> None:
     text = "FAILED a.py::one - x\nFAILED a.py::two - y\n2 failed in 1s"
-    assert causes(answer(text)) == ("FAILED a.py::one - x", "FAILED a.py::two - y")
+    assert causes_of(answer(text)) == ("FAILED a.py::one - x", "FAILED a.py::two - y")
 
 
 def test_an_error_without_a_sign_is_told_by_its_first_words() -> None:
-    assert causes(answer("exit code 2\nno such file\nmore", is_error=True)) == ("no such file",)
-    assert causes(answer("", is_error=True)) == ()
+    assert causes_of(answer("exit code 2\nno such file\nmore", is_error=True)) == ("no such file",)
+    assert causes_of(answer("", is_error=True)) == ()
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_an_error_without_a_sign_is_told_by_its_first_words() -> None:
     ],
 )
 def test_a_run_is_summed_up_by_its_own_last_line(text: str, how: str, failed: bool) -> None:
-    assert ending(answer(text)) == how
+    assert ending_of(answer(text)) == how
     assert is_failure(answer(text)) is failed

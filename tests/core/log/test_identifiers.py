@@ -9,11 +9,11 @@ import pytest
 from mcp_compaction.core.log.identifiers import (
     error_lines,
     exit_code,
-    find,
-    findings,
-    index,
-    of_parts,
-    outcome,
+    find_identifiers,
+    identifiers_by_message,
+    identifiers_of_parts,
+    index_of,
+    outcome_of,
 )
 from mcp_compaction.model import IndexItem, Thinking, ToolCall, ToolResult
 from tests.core.saying import assistant, call, failed, ran, read, results, used, user
@@ -41,7 +41,7 @@ exit status 2
 
 
 def found(kind: str, text: str) -> list[str]:
-    return [finding.text for finding in find(text) if finding.kind == kind]
+    return [finding.text for finding in find_identifiers(text) if finding.kind == kind]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_urls_lose_the_punctuation_after_them(text: str, expected: list[str]) ->
 
 
 def test_a_word_too_long_to_be_a_name_is_none() -> None:
-    assert find("https://example.com/" + "a" * 5_000) == ()
+    assert find_identifiers("https://example.com/" + "a" * 5_000) == ()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_go_panic_gives_its_place_and_its_line() -> None:
 
 
 def test_each_thing_is_found_once_and_in_order() -> None:
-    assert find("b.py a.py b.py") == (("file", "b.py"), ("file", "a.py"))
+    assert find_identifiers("b.py a.py b.py") == (("file", "b.py"), ("file", "a.py"))
 
 
 def test_an_error_line_is_given_once_and_not_endless() -> None:
@@ -155,22 +155,25 @@ def test_an_error_line_is_given_once_and_not_endless() -> None:
 
 def test_a_long_line_of_errors_takes_linear_time() -> None:
     began = process_time()
-    find("error: x " * 100_000)
+    find_identifiers("error: x " * 100_000)
     assert process_time() - began < 60  # quadratic: hours
 
 
 def test_arguments_of_several_lines_give_whole_paths() -> None:
     parts = (ToolCall(id="a", name="Bash", arguments={"command": "set -e\n/opt/app/run.sh -v"}),)
-    assert of_parts(parts) == (("file", "/opt/app/run.sh"), ("command", "set -e"))
+    assert identifiers_of_parts(parts) == (("file", "/opt/app/run.sh"), ("command", "set -e"))
 
 
 def test_thinking_is_not_looked_into_and_a_blank_command_is_none() -> None:
-    assert of_parts((Thinking(text="a.py"), ToolCall(id="a", name="Bash", arguments={}))) == ()
+    assert (
+        identifiers_of_parts((Thinking(text="a.py"), ToolCall(id="a", name="Bash", arguments={})))
+        == ()
+    )
 
 
 def test_findings_are_kept_by_message() -> None:
     messages = messages_of([user("a.py"), assistant("nothing")])
-    assert findings(messages) == {1: (("file", "a.py"),), 2: ()}
+    assert identifiers_by_message(messages) == {1: (("file", "a.py"),), 2: ()}
 
 
 @pytest.mark.parametrize(
@@ -198,8 +201,8 @@ def test_an_exit_code_is_read_where_a_shell_says_it(text: str, code: int | None)
     ],
 )
 def test_the_outcome_of_a_command_is_a_word_or_two(result: ToolResult, words: str) -> None:
-    assert words in outcome(result)
-    assert outcome(result).startswith("exit 1") == ("exit code 1" in result.text)
+    assert words in outcome_of(result)
+    assert outcome_of(result).startswith("exit 1") == ("exit code 1" in result.text)
 
 
 def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
@@ -216,7 +219,7 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
             results(("ghost", "quiet")),
         ]
     )
-    assert index(messages, findings(messages)) == (
+    assert index_of(messages, identifiers_by_message(messages)) == (
         IndexItem(kind="file", text="src/a.py", note="edited", refs=("m1", "m4", "m7")),
         IndexItem(kind="file", text="src/new.py", note="created", refs=("m8",)),
         IndexItem(kind="command", text="pytest", note="exit 1, 1 failed", refs=("m10",)),
@@ -232,14 +235,16 @@ def test_a_read_after_an_edit_does_not_hide_the_edit() -> None:
     messages = messages_of(
         [*used("1", "Edit", "ok", file_path="a.py"), *read("2", "a.py", "x"), call("3", "Read")]
     )
-    assert [item.note for item in index(messages, findings(messages))] == ["edited"]
+    assert [item.note for item in index_of(messages, identifiers_by_message(messages))] == [
+        "edited"
+    ]
 
 
 def test_a_failed_command_is_noted_as_failed() -> None:
     messages = messages_of([call("1", "Bash", command="make"), failed("1", "no rule")])
-    items = index(messages, findings(messages))
+    items = index_of(messages, identifiers_by_message(messages))
     assert items == (IndexItem(kind="command", text="make", note="failed", refs=("m1",)),)
 
 
 def test_messages_without_findings_have_no_index() -> None:
-    assert index(messages_of([user("a.py")]), {}) == ()
+    assert index_of(messages_of([user("a.py")]), {}) == ()

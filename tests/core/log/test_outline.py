@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.outline import Passage, boundary_cues, outline
+from mcp_compaction.core.log.outline import Passage, find_boundary_cues, outline_of
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
 from tests.sessions import messages_of
 
@@ -25,7 +25,7 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
         ]
     )
     sizes = [message.tokens for message in messages]
-    assert outline(messages) == (
+    assert outline_of(messages) == (
         Passage(first=1, last=1, about="before the first request", tokens=sizes[0]),
         Passage(first=2, last=4, about="Fix the tests.", tokens=sum(sizes[1:4])),
         Passage(
@@ -36,7 +36,7 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
         ),
         Passage(first=6, last=6, about="", tokens=sizes[5]),
     )
-    assert outline(()) == ()
+    assert outline_of(()) == ()
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
     ],
 )
 def test_the_last_steps_give_the_cues(session: list[Json], cues: list[str]) -> None:
-    assert list(boundary_cues(messages_of(session))) == cues
+    assert list(find_boundary_cues(messages_of(session))) == cues

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.tasks.closing import unfinished
-from mcp_compaction.core.log.tasks.jobs import left_running
+from mcp_compaction.core.log.tasks.closing import unfinished_tasks
+from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import read_tasks
 from mcp_compaction.core.log.tasks.spoken import leaves_open, spoken_tasks
 from mcp_compaction.core.log.tool_calls import answered_calls
-from mcp_compaction.core.text.sentences import speech
+from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.model import Item
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
 from tests.sessions import messages_of
@@ -75,18 +75,18 @@ def test_a_numbered_task_of_a_digest_is_closed_by_its_number(
     later = [call("1", "TaskUpdate", taskId=number, status=state) for number, state in since]
     later += [call("2", "TaskUpdate", taskId="1", subject="no word of its state")]
     item = Item(text=text, refs=("m2",))
-    assert unfinished([item], messages_of(later)) == ((item,) if is_open else ())
+    assert unfinished_tasks([item], messages_of(later)) == ((item,) if is_open else ())
 
 
 def test_a_number_in_the_words_of_a_user_is_no_number_of_a_task() -> None:
     item = Item(text="#1 todo: migrate the orders", refs=("m2",), provenance="verbatim")
     later = messages_of([call("1", "TaskUpdate", taskId="1", status="completed")])
-    assert unfinished([item], later) == (item,)
+    assert unfinished_tasks([item], later) == (item,)
 
 
 def test_a_numbered_task_of_a_digest_is_closed_by_words_too() -> None:
     item = Item(text="#12 Migrate the orders [active]", refs=("m2",))
-    assert unfinished([item], messages_of([assistant("I migrated the orders.")])) == ()
+    assert unfinished_tasks([item], messages_of([assistant("I migrated the orders.")])) == ()
 
 
 def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
@@ -117,7 +117,7 @@ def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
     ],
 )
 def test_a_sentence_that_leaves_something_to_do_is_a_task(sentence: str) -> None:
-    assert [leaves_open(found) for found in speech(sentence)] == [True]
+    assert [leaves_open(found) for found in spoken_sentences(sentence)] == [True]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_sentence_that_leaves_something_to_do_is_a_task(sentence: str) -> None
     ],
 )
 def test_a_story_or_a_plain_request_leaves_nothing_open(sentence: str) -> None:
-    assert [leaves_open(found) for found in speech(sentence)] == [False]
+    assert [leaves_open(found) for found in spoken_sentences(sentence)] == [False]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_task_in_words_is_open_until_it_is_said_to_be_done(
     messages = messages_of([before, user("Remember to rotate the staging key."), *since])
     task = Item(text="Remember to rotate the staging key.", refs=("m2",), provenance="verbatim")
     assert spoken_tasks(messages) == ((task,) if is_open else ())
-    assert unfinished([task], messages[2:]) == ((task,) if is_open else ())
+    assert unfinished_tasks([task], messages[2:]) == ((task,) if is_open else ())
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_task_in_words_is_open_until_it_is_said_to_be_done(
 def test_words_about_a_task_leave_it_open(task: str, since: str) -> None:
     item = Item(text=task, refs=("m1",), provenance="verbatim")
     for say in (assistant, user):
-        assert unfinished([item], messages_of([say(since)])) == (item,)
+        assert unfinished_tasks([item], messages_of([say(since)])) == (item,)
     assert spoken_tasks(messages_of([user(task), assistant(since)])) == (item,)
 
 
@@ -237,7 +237,7 @@ def test_words_about_a_task_leave_it_open(task: str, since: str) -> None:
 )
 def test_words_that_say_a_task_was_done_close_it(task: str, since: str) -> None:
     item = Item(text=task, refs=("m1",), provenance="verbatim")
-    assert unfinished([item], messages_of([assistant(since)])) == ()
+    assert unfinished_tasks([item], messages_of([assistant(since)])) == ()
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_words_that_say_a_task_was_done_close_it(task: str, since: str) -> None:
 def test_an_entry_of_a_plan_closes_the_task_it_names(entry: str, is_open: bool) -> None:
     item = Item(text="Don't forget to deploy to production.", provenance="verbatim")
     later = messages_of(planned("1", (entry, "completed")))
-    assert unfinished([item], later) == ((item,) if is_open else ())
+    assert unfinished_tasks([item], later) == ((item,) if is_open else ())
 
 
 def test_a_standing_rule_is_no_task() -> None:
@@ -294,11 +294,11 @@ SERVER = background("1", "npm run dev", "Command running in background with ID: 
 def test_what_was_started_and_never_ended_is_left_running(
     session: list[Json], running: list[str]
 ) -> None:
-    found = left_running(messages_of(session))
+    found = running_jobs(messages_of(session))
     assert [item.text for item in found] == [f"left running: {what}" for what in running]
 
 
 def test_a_long_command_is_cut_at_a_word() -> None:
-    (item,) = left_running(messages_of(background("1", "word " * 60, "ok")))
+    (item,) = running_jobs(messages_of(background("1", "word " * 60, "ok")))
     assert item.text.endswith("word …")
     assert len(item.text) < 120

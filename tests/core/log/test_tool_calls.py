@@ -22,8 +22,8 @@ from mcp_compaction.core.log.tool_calls import (
     TaskChange,
     action_of,
     is_background,
-    task_change,
-    tasks,
+    task_change_of,
+    tasks_of,
 )
 from mcp_compaction.model import (
     Cut,
@@ -100,7 +100,7 @@ def test_tasks_keep_their_text_and_state() -> None:
             7,
         ],
     )
-    assert tasks(call) == (
+    assert tasks_of(call) == (
         Task(text="write", state="done"),
         Task(text="test", state="active"),
         Task(text="ship", state="blocked"),
@@ -123,19 +123,19 @@ def test_tasks_keep_their_text_and_state() -> None:
     ],
 )
 def test_a_status_is_read_in_the_words_tools_use(status: str | None, state: str) -> None:
-    (task,) = tasks(made("update_plan", plan=[{"step": "ship", "status": status}]))
+    (task,) = tasks_of(made("update_plan", plan=[{"step": "ship", "status": status}]))
     assert task.state == state
     assert task.is_closed == (state in ("done", "dropped"))
 
 
 def test_a_checklist_is_a_plan_too() -> None:
     text = "# Plan\n- [x] parse\n* [ ] test it\n1. [~] ship\n- [!] wait\n- [-] old\n- no box"
-    found = {task.text: task.state for task in tasks(made("todo", title="x", text=text))}
+    found = {task.text: task.state for task in tasks_of(made("todo", title="x", text=text))}
     expected = {"parse": "done", "test it": "open", "ship": "active", "wait": "blocked"}
     assert found == {**expected, "old": "dropped"}
-    (boxed,) = tasks(made("todo", items=["- [x] parse"]))
+    (boxed,) = tasks_of(made("todo", items=["- [x] parse"]))
     assert boxed == Task(text="parse", state="done")
-    (ticked,) = tasks(made("todo", items=[{"text": "parse", "completed": True}]))
+    (ticked,) = tasks_of(made("todo", items=[{"text": "parse", "completed": True}]))
     assert ticked.state == "done"
 
 
@@ -148,7 +148,7 @@ def test_a_checklist_is_a_plan_too() -> None:
     ],
 )
 def test_a_call_on_one_task_says_what_changes(call: ToolCall, change: TaskChange) -> None:
-    assert task_change(call) == change
+    assert task_change_of(call) == change
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_call_that_does_not_wait_is_known(call: ToolCall, expected: bool) -> N
 
 
 def test_a_call_without_a_list_of_tasks_has_none() -> None:
-    assert tasks(made("TodoWrite", todos=[], other=[7], note="x", count=3)) == ()
+    assert tasks_of(made("TodoWrite", todos=[], other=[7], note="x", count=3)) == ()
 
 
 def test_each_part_has_its_words() -> None:

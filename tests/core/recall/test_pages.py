@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.pages import page
+from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.errors import InputError
 
 # Half characters, families of them, none at all.
@@ -27,7 +27,7 @@ def test_all_pages_together_are_the_whole_and_each_text_is_shown(
     start: int | None = 0
     left = None
     while start is not None:
-        found = page(texts, start, most)
+        found = cut_page(texts, start, most)
         for number, piece in found.pieces:
             joined[number] += piece
             shown.append(number)
@@ -41,5 +41,5 @@ def test_all_pages_together_are_the_whole_and_each_text_is_shown(
 
 def test_a_cursor_past_the_end_is_refused() -> None:
     with pytest.raises(InputError, match="leave it out"):
-        page(["ab", ""], 3, 10)
-    assert page([], 0, 10).pieces == ()
+        cut_page(["ab", ""], 3, 10)
+    assert cut_page([], 0, 10).pieces == ()

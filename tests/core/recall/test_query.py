@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from mcp_compaction.core.recall.query import read_query, words_alone
+from mcp_compaction.core.recall.query import question_of_words, read_query
 from mcp_compaction.errors import InputError
 
 
@@ -78,7 +78,7 @@ def test_chinese_sentences_are_cut_at_their_own_signs() -> None:
 
 
 def test_a_text_that_is_looked_for_narrows_nothing() -> None:
-    assert words_alone("role:boss since:never").terms == ("role:boss", "since:never")
+    assert question_of_words("role:boss since:never").terms == ("role:boss", "since:never")
 
 
 def test_a_qualifier_may_name_a_day_in_words() -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from mcp_compaction.core.recall.query import read_query
 from mcp_compaction.core.recall.rank import (
-    Answered,
+    AnswerHits,
     choose,
-    decided,
-    loosened,
-    near_word,
-    overtaken,
+    loosen,
+    note_superseded,
+    put_decisions_first,
     rank,
     refine,
+    similar_word,
 )
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
 
@@ -142,25 +142,27 @@ def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
         hit("m9", "let's use SQLite for the store instead of Postgres", "user"),
     ]
     question = read_query("what did we decide about the store?")
-    first, second = decided(question, hits)
+    first, second = put_decisions_first(question, hits)
     assert (first.ref, second.note) == ("m9", "superseded by m9")
-    assert [found.note for found in overtaken(hits)] == ["superseded by m9", ""]
+    assert [found.note for found in note_superseded(hits)] == ["superseded by m9", ""]
     elsewhere = [hits[0], hits[1].model_copy(update={"project": "/other"})]
-    assert decided(question, elsewhere) == overtaken(elsewhere) == tuple(elsewhere)
+    assert (
+        put_decisions_first(question, elsewhere) == note_superseded(elsewhere) == tuple(elsewhere)
+    )
 
 
 def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
     question = read_query("src/half_open.py fix")
-    parts = loosened(question, standing(**{"src/half_open.py": [], "fix": [3]}))
+    parts = loosen(question, standing(**{"src/half_open.py": [], "fix": [3]}))
     assert parts is not None
     assert parts.terms == ("src", "half", "open", "py", "fix")
-    assert loosened(question, standing(**{"src/half_open.py": [1], "fix": []})) is None
+    assert loosen(question, standing(**{"src/half_open.py": [1], "fix": []})) is None
 
 
 def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
     name = "_".join(f"a{n}" for n in range(150))
     nowhere: list[int] = []
-    parts = loosened(read_query(name), standing(**{name: nowhere}))
+    parts = loosen(read_query(name), standing(**{name: nowhere}))
     assert parts is not None
     assert len(parts.terms) == 64
 
@@ -169,14 +171,14 @@ def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
     ("term", "meant"), [("deploymnt", "deployment"), ("qwxz", None), ("Deploy", "deployment")]
 )
 def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None) -> None:
-    assert near_word(term, [hit("m1", "the deployment of the server")]) == meant
+    assert similar_word(term, [hit("m1", "the deployment of the server")]) == meant
 
 
 def test_an_answer_holds_what_fits_and_says_how_many_more() -> None:
     hits = [hit(f"m{n}", text="x" * 80) for n in range(5)]
-    assert choose(hits, 290, len) == Answered(hits=tuple(hits[:2]), more=3)
-    assert choose(hits, 290, len, skip=3) == Answered(hits=tuple(hits[3:]), more=0)
-    assert choose(hits, 290, len, skip=9) == Answered(hits=(), more=0)
+    assert choose(hits, 290, len) == AnswerHits(hits=tuple(hits[:2]), more=3)
+    assert choose(hits, 290, len, skip=3) == AnswerHits(hits=tuple(hits[3:]), more=0)
+    assert choose(hits, 290, len, skip=9) == AnswerHits(hits=(), more=0)
 
 
 def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:

@@ -11,9 +11,9 @@ from mcp_compaction.core.text.sentences import (
     is_next_step,
     is_pleasantry,
     marker_groups,
-    prose,
-    sentences,
-    speech,
+    prose_of,
+    split_sentences,
+    spoken_sentences,
 )
 
 
@@ -61,20 +61,22 @@ def test_code_and_quotations_hold_no_doubt(code: str) -> None:
 
 
 def test_prose_keeps_apostrophes() -> None:
-    assert prose("don't say \"wait\" and can't") == "don't say   and can't"
+    assert prose_of("don't say \"wait\" and can't") == "don't say   and can't"
 
 
 def test_sentences_end_at_marks_and_lines() -> None:
     text = "One. Two! Three?\n\n- four\n五。六！ seven"
-    assert sentences(text) == ("One.", "Two!", "Three?", "- four", "五。", "六！", "seven")
-    assert sentences(" \n ") == ()
+    assert split_sentences(text) == ("One.", "Two!", "Three?", "- four", "五。", "六！", "seven")
+    assert split_sentences(" \n ") == ()
 
 
 def test_next_steps_and_doubts_are_sentences() -> None:
     text = "We went with Redis. Next, I write the tests. It might be slow. The end is here."
-    assert [s.text for s in speech(text) if is_next_step(s)] == ["Next, I write the tests."]
-    assert [s.text for s in speech(text) if is_doubt(s)] == ["It might be slow."]
-    assert all(is_next_step(s) for s in speech("TODO: rotate the key"))
+    assert [s.text for s in spoken_sentences(text) if is_next_step(s)] == [
+        "Next, I write the tests."
+    ]
+    assert [s.text for s in spoken_sentences(text) if is_doubt(s)] == ["It might be slow."]
+    assert all(is_next_step(s) for s in spoken_sentences("TODO: rotate the key"))
 
 
 def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
@@ -83,19 +85,19 @@ def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
         "```\nperhaps_code()\n```\n- [ ] the `maybe` flag stays\n2026-01-01 12:00 INFO started up\n"
         "ValueError: something bad\nfoo(bar) is a call\nshort\n" + "long " * 200
     )
-    assert [s.text for s in speech(text)] == [
+    assert [s.text for s in spoken_sentences(text)] == [
         "Use e.g. the staging key, i.e. ours.",
         "Then stop here.",
         "the `maybe` flag stays",
     ]
-    assert not speech("~~~\nwe went with Redis here\n~~~")
-    assert speech("it says “maybe so” there")[0].bare == "it says __________ there"
-    assert speech("the `maybe` flag stays")[0].bare == "the _______ flag stays"
+    assert not spoken_sentences("~~~\nwe went with Redis here\n~~~")
+    assert spoken_sentences("it says “maybe so” there")[0].bare == "it says __________ there"
+    assert spoken_sentences("the `maybe` flag stays")[0].bare == "the _______ flag stays"
 
 
 @given(st.text(alphabet="aB .!?\n`'\"-1。*>", max_size=120))
 def test_every_sentence_stands_where_it_says_it_does(text: str) -> None:
-    for sentence in speech(text):
+    for sentence in spoken_sentences(text):
         assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
         assert len(sentence.bare) == sentence.end - sentence.start
 

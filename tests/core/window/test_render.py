@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.digest.text import DigestSections as DigestSections
-from mcp_compaction.core.digest.text import render_digest, sized
+from mcp_compaction.core.digest.text import measure_digest, render_digest
 from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -48,7 +48,7 @@ def digest(number: int, *index: IndexItem, last: int = 0) -> Digest:
     made = Digest(
         number=number, first=1, last=last or number, messages=1, sections=facts, index=index
     )
-    return sized(made, estimate)
+    return measure_digest(made, estimate)
 
 
 def seen(session: Session) -> list[str | int]:

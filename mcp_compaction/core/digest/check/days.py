@@ -52,11 +52,11 @@ class SourceDays:
         return frozenset(dated.union(*map(_days_of_year, self.stretches)))
 
 
-def source_days(texts: Sequence[tuple[str, datetime | None]]) -> SourceDays:
+def days_of_source(texts: Sequence[tuple[str, datetime | None]]) -> SourceDays:
     """The days that texts name, and those on which they were said."""
     dates = {at.date() for _, at in texts if at}
     for written in {iso for text, _ in texts for iso in _ISO.findall(text)}:
-        dates.update(_date(written))
+        dates.update(_parse_date(written))
     # To read a long text for days in words takes long; the newest tell most.
     lines = islice(_distinct_lines(reversed(texts)), _MOST_IN_ALL)
     stretches = (day for line, at in lines for day in named_days(line, at or _LONG_AGO))
@@ -68,7 +68,7 @@ def dates_in(line: str, now: datetime | None) -> Iterator[Stretch]:
     return (day for day in named_days(line, now or _LONG_AGO) if _DATE.search(day.words))
 
 
-def _date(written: str) -> Iterable[date]:
+def _parse_date(written: str) -> Iterable[date]:
     try:
         return (date.fromisoformat(written),)
     except ValueError:
@@ -81,13 +81,13 @@ def _distinct_lines(
     """The lines of texts that may name a day in words, each once with when it was said."""
     seen: set[tuple[str, datetime | None]] = set()
     for text, at in texts:
-        for line in islice(_dated(text), _MOST_LINES):
+        for line in islice(_lines_that_may_name_a_day(text), _MOST_LINES):
             if (line, at) not in seen:
                 seen.add((line, at))
                 yield line, at
 
 
-def _dated(text: str) -> Iterator[str]:
+def _lines_that_may_name_a_day(text: str) -> Iterator[str]:
     """The lines of a text that may name a day in words."""
     done = 0
     for match in _DAY_WORD.finditer(text):

@@ -10,8 +10,8 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import cached_property
 from itertools import islice
 
-from mcp_compaction.core.digest.check.days import SourceDays, dates_in, source_days
-from mcp_compaction.core.log.identifiers import find
+from mcp_compaction.core.digest.check.days import SourceDays, dates_in, days_of_source
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
     LARGEST_COUNT,
     LONGEST_NUMBER,
@@ -37,12 +37,12 @@ class Evidence:
     @cached_property
     def texts(self) -> tuple[tuple[str, datetime | None], ...]:
         """The texts, each with a time that can be compared."""
-        return tuple((text, _known_time(at)) for text, at in self.said)
+        return tuple((text, _comparable_time(at)) for text, at in self.said)
 
     @cached_property
     def folded(self) -> tuple[str, ...]:
         """Each in lower case, with one way to write quotes, dashes, slashes and spaces."""
-        return tuple(_folded(text).lower() for text, _ in self.texts)
+        return tuple(_fold_signs(text).lower() for text, _ in self.texts)
 
     @cached_property
     def text(self) -> str:
@@ -52,12 +52,12 @@ class Evidence:
     @cached_property
     def words(self) -> str:
         """Its words alone."""
-        return f" {' '.join(map(_words, self.folded))} "
+        return f" {' '.join(map(_spaced_words, self.folded))} "
 
     @cached_property
     def letters(self) -> str:
         """Its letters and digits alone, so that `rateLimit` stands in "rate limit"."""
-        return "".join(map(_joined, self.folded))
+        return "".join(map(_join_letters, self.folded))
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -73,16 +73,16 @@ class Evidence:
     @cached_property
     def days(self) -> SourceDays:
         """The days it names, and those on which it was said."""
-        return source_days(self.texts)
+        return days_of_source(self.texts)
 
     def missing(self, line: str) -> tuple[str, ...]:
         """What the line names and the source does not, as far as it is read: a line that names
         thousands of things must not hold up everything else."""
-        said = _CODE_NUMBER.sub(r"\1", _folded(line[:_LONGEST_LINE]))
+        said = _CODE_NUMBER.sub(r"\1", _fold_signs(line[:_LONGEST_LINE]))
         missing: list[str] = []
         for quoted in islice(_QUOTED.finditer(said), _MOST_CHECKED):
             is_held = self._holds_quotation(quoted[0])
-            is_term = quoted[0][0] != "`" and len(_words(quoted[0]).split()) < _FEWEST_QUOTED
+            is_term = quoted[0][0] != "`" and len(_spaced_words(quoted[0]).split()) < _FEWEST_QUOTED
             missing += [] if is_held or is_term else [quoted[0]]
             said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if is_term else " ")
         for day in islice(dates_in(said, self._newest), _MOST_CHECKED):
@@ -92,18 +92,18 @@ class Evidence:
 
     def _holds_quotation(self, quoted: str) -> bool:
         inner = quoted[1:-1].lower()
-        pieces = [_words(piece) for piece in re.split(r"\.\.\.|\[[^\]]*\]", inner)]
+        pieces = [_spaced_words(piece) for piece in re.split(r"\.\.\.|\[[^\]]*\]", inner)]
         if all(f" {piece} " in self.words for piece in pieces if piece):
             return True
         is_code = quoted[0] == "`"
-        return is_code and all(f" {word} " in self.words for word in _words(inner).split())
+        return is_code and all(f" {word} " in self.words for word in _spaced_words(inner).split())
 
     @cached_property
     def _newest(self) -> datetime | None:
         return max((at for _, at in self.texts if at is not None), default=None)
 
     def _missing_names(self, said: str) -> Iterator[str]:
-        found = (f.text for f in find(said) if f.kind in ("file", "url", "id"))
+        found = (f.text for f in find_identifiers(said) if f.kind in ("file", "url", "id"))
         names = [name for name in found if not name.isdigit()]
         names += _NAME.findall(said)
         for name in islice(dict.fromkeys(names), _MOST_CHECKED):
@@ -117,12 +117,12 @@ class Evidence:
 
     def holds_name(self, name: str) -> bool:
         """Whether a path, a URL, an id or a name in code stands here, or a path's last parts."""
-        bare = _NO_NAME.sub("", _folded(name).lower())
-        if not bare or _joined(bare) in _COMMON_NAMES or _is_in(bare, self.text):
+        bare = _NO_NAME.sub("", _fold_signs(name).lower())
+        if not bare or _join_letters(bare) in _COMMON_NAMES or _is_in(bare, self.text):
             return True
         if _HEX.fullmatch(bare):  # a hash is known by its first digits
             return bool(re.search(rf"{bare}(?<![0-9a-z]{bare})", self.text))
-        if len(_joined(bare)) > 3 and _is_joined_in(_joined(bare), self.letters):
+        if len(_join_letters(bare)) > 3 and _is_joined_in(_join_letters(bare), self.letters):
             return True
         parts = [part for part in re.split(r"[/.:]+", bare) if part]
         return len(parts) > 1 and "/" in bare and all(_is_in(part, self.text) for part in parts)
@@ -174,17 +174,17 @@ sixteen seventeen eighteen nineteen twenty
 )
 
 
-def _folded(text: str) -> str:
+def _fold_signs(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).translate(_FOLDS).split())
 
 
-def _words(text: str) -> str:
+def _spaced_words(text: str) -> str:
     if text.isascii():  # many times faster than a pattern
         return " ".join(text.translate(_SPACED).split())
     return _NO_WORD.sub(" ", text).strip()
 
 
-def _joined(text: str) -> str:
+def _join_letters(text: str) -> str:
     return text.translate(_CLOSED) if text.isascii() else _NO_WORD.sub("", text)
 
 
@@ -223,7 +223,7 @@ arm64 s3 ec2 k8s i18n l10n a11y es6 python2 python3 mp3 mp4 2fa nodejs nextjs vu
 )
 
 
-def _known_time(at: datetime | None) -> datetime | None:
+def _comparable_time(at: datetime | None) -> datetime | None:
     if at is None or not MINYEAR < at.year < MAXYEAR:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -29,7 +29,7 @@ class Rules:
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Read each clause that forbids or demands."""
-        found = (_rule(clause) for text in dict.fromkeys(texts) for clause in _clauses(text))
+        found = (_read_rule(clause) for text in dict.fromkeys(texts) for clause in _clauses(text))
         rules = dict.fromkeys(rule for rule in found if rule is not None)
         said = Counter(stem for rule in rules for stem in rule.stems)
         self._by_stem: dict[str, list[_Rule]] = {}
@@ -45,7 +45,7 @@ class Rules:
         return bool(self._by_stem) and any(
             _opposes(section, clause, stems, rule)
             for clause in _clauses(text)
-            if (stems := _stems(clause))
+            if (stems := _stems_of(clause))
             for rule in self._likely(stems)
             if len(rule.stems & stems) >= _ENOUGH * len(rule.stems)
         )
@@ -128,15 +128,15 @@ def _clauses(text: str) -> list[str]:
     return [clause for clause in _CLAUSE.split(text.replace("’", "'")) if clause.strip()]
 
 
-def _rule(clause: str) -> _Rule | None:
+def _read_rule(clause: str) -> _Rule | None:
     is_ban = bool(_NOT.search(clause))
-    stems = _stems(clause)
+    stems = _stems_of(clause)
     if not stems or not (is_ban or _DEMAND.search(clause)):
         return None
     return _Rule(is_ban, stems)
 
 
-def _stems(text: str) -> frozenset[str]:
+def _stems_of(text: str) -> frozenset[str]:
     found: set[str] = set()
     for word in _WORD.findall(text.lower()):
         if _EAST_ASIAN.match(word):
@@ -162,4 +162,4 @@ def _opposes(section: SectionName, clause: str, stems: frozenset[str], rule: _Ru
 
 def _is_imperative(clause: str, rule: _Rule) -> bool:
     first = _WORD.findall(clause.lower())[0]
-    return not first.endswith(("ed", "ing")) and not rule.stems.isdisjoint(_stems(first))
+    return not first.endswith(("ed", "ing")) and not rule.stems.isdisjoint(_stems_of(first))

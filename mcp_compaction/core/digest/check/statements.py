@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.log.decisions import decided, is_acceptance, subject
+from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
+from mcp_compaction.core.log.decisions.supersede import subject_words
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence, is_doubt, speech
+from mcp_compaction.core.text.sentences import Sentence, is_doubt, spoken_sentences
 from mcp_compaction.model import Item, Message
 
 _ENOUGH = 0.5  # of a decision's words, those that are said where it was stated
@@ -29,8 +30,8 @@ class Statements:
     def holds_decision(self, item: Item) -> bool:
         """Whether a message the item names or one beside it settles the same; any message, where
         it names none."""
-        wanted = _stems(item.text)
-        if not wanted or any(_share(wanted, stems) >= _MOST_OF_FEW for stems in self._known):
+        wanted = _stems_of(item.text)
+        if not wanted or any(_share_of(wanted, stems) >= _MOST_OF_FEW for stems in self._known):
             return True
         named = [self._places[ref] for ref in item.refs if ref in self._places]
         last = len(self.messages) - 1
@@ -39,7 +40,7 @@ class Statements:
 
     @cached_property
     def _known(self) -> list[frozenset[str]]:
-        return [_stems(text) for text in self.known]
+        return [_stems_of(text) for text in self.known]
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -47,14 +48,14 @@ class Statements:
 
     @cached_property
     def _said(self) -> list[frozenset[str]]:
-        return [_stems(message.text) for message in self.messages]
+        return [_stems_of(message.text) for message in self.messages]
 
     def _settles(self, place: int, wanted: frozenset[str]) -> bool:
         said = frozenset[str]().union(*self._said[max(0, place - 1) : place + 2])
         is_short = len(wanted) <= _FEW_WORDS
         enough, least = (_MOST_OF_FEW, _MOST_OF_FEW) if is_short else (_ENOUGH, _AT_LEAST)
-        return _share(wanted, said) >= enough and any(
-            _share(wanted, stems) >= least for stems in self._stated_stems(place)
+        return _share_of(wanted, said) >= enough and any(
+            _share_of(wanted, stems) >= least for stems in self._stated_stems(place)
         )
 
     @cached_property
@@ -63,13 +64,13 @@ class Statements:
 
     def _stated_stems(self, place: int) -> list[frozenset[str]]:
         if place not in self._stems_by_place:
-            self._stems_by_place[place] = [_stems(text) for text in self._stated(place)]
+            self._stems_by_place[place] = [_stems_of(text) for text in self._stated(place)]
         return self._stems_by_place[place]
 
     def _stated(self, place: int) -> Iterator[str]:
         """The sentences of a message that settle something, and what its acceptance settles."""
         message = self.messages[place]
-        yield from _settling(message)
+        yield from _settling_texts(message)
         for number, other in ((place, place + 1), (place - 1, place)):
             if number < 0 or other >= len(self.messages):
                 continue
@@ -78,14 +79,14 @@ class Statements:
                 yield offer.text
 
 
-def _settling(message: Message) -> Iterable[str]:
+def _settling_texts(message: Message) -> Iterable[str]:
     if message.role not in ("user", "assistant"):
         return
-    by_user, sentences = message.role == "user", speech(message.text)
-    yield from decided(message.text, sentences, by_user)
+    by_user, sentences = message.role == "user", spoken_sentences(message.text)
+    yield from decisions_among(message.text, sentences, by_user)
     yield from find_rules(message.text) if by_user else ()
     for sentence in sentences:
-        yield from _meant_clauses(sentence, message.text, by_user)
+        yield from _settling_clauses(sentence, message.text, by_user)
 
 
 # A user settles something by asking for it, an assistant by saying that it does it.
@@ -139,7 +140,7 @@ _FOREIGN = re.compile(
 )
 
 
-def _meant_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[str]:
+def _settling_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[str]:
     """The clauses of a sentence of a text that settle something by themselves."""
     if _OPEN.search(sentence.bare) or is_doubt(sentence):
         return
@@ -160,11 +161,11 @@ def _meant_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[str
 _EAST_ASIAN = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
 
-def _stems(text: str) -> frozenset[str]:
+def _stems_of(text: str) -> frozenset[str]:
     pairs = (run[n : n + 2] for run in _EAST_ASIAN.findall(text) for n in range(len(run) - 1))
-    words = subject(_EAST_ASIAN.sub(" ", text.replace("_", " ")))
+    words = subject_words(_EAST_ASIAN.sub(" ", text.replace("_", " ")))
     return frozenset(word[:_STEM] if word.isalpha() else word for word in words).union(pairs)
 
 
-def _share(wanted: frozenset[str], said: frozenset[str]) -> float:
+def _share_of(wanted: frozenset[str], said: frozenset[str]) -> float:
     return len(wanted & said) / len(wanted)

@@ -13,25 +13,25 @@ from mcp_compaction.core.log.tool_calls import (
     CLOSED,
     is_plan,
     is_task,
-    task_change,
-    tasks,
+    task_change_of,
+    tasks_of,
 )
 from mcp_compaction.core.text.patterns import word_set
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.core.text.sentences import speech
+from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.model import Item, Message
 
 
-def unfinished(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:
+def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:
     """Those of some open tasks that no later message says are done."""
-    closed, by_number = closed_at(items, later), _closed_numbers(later)
-    return tuple(item for item in items if not by_number.get(_number(item), item.text in closed))
+    closed, by_number = last_closed(items, later), _closed_numbers(later)
+    return tuple(item for item in items if not by_number.get(_number_of(item), item.text in closed))
 
 
 _NUMBERED = re.compile(r"#(\S+) ")
 
 
-def _number(item: Item) -> str:
+def _number_of(item: Item) -> str:
     """What its tool calls a task of a digest; users may begin a line with a number too."""
     named = _NUMBERED.match(item.text) if item.provenance == "extracted" else None
     return named[1] if named else ""
@@ -39,7 +39,7 @@ def _number(item: Item) -> str:
 
 def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:
     """Whether each task that is called by its number was last said to be closed."""
-    changes = (task_change(call) for m in messages for call in m.calls if is_task(call))
+    changes = (task_change_of(call) for m in messages for call in m.calls if is_task(call))
     return {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
 
 
@@ -90,7 +90,7 @@ _UNLIKE = {
 }
 
 
-def _past(verb: str) -> tuple[str, ...]:
+def _past_forms(verb: str) -> tuple[str, ...]:
     if verb in _UNLIKE:
         return _UNLIKE[verb]
     if verb in _DOUBLED:
@@ -100,20 +100,20 @@ def _past(verb: str) -> tuple[str, ...]:
     return (verb + ("d" if verb.endswith("e") else "ed"),)
 
 
-def _either(words: Iterable[str]) -> str:
+def _alternatives(words: Iterable[str]) -> str:
     return "|".join(sorted(words))
 
 
-_PAST = {past: deed for deed in sorted(_DEEDS) for past in _past(deed)}
+_PAST = {past: deed for deed in sorted(_DEEDS) for past in _past_forms(deed)}
 _GENERIC = frozenset(("done", "finished", "complete", "completed", "fixed", "closed", "resolved"))
-_DONE = re.compile(rf"\b(?:{_either(_PAST.keys() | _GENERIC)})\b|[✓✔✅]", re.I)
+_DONE = re.compile(rf"\b(?:{_alternatives(_PAST.keys() | _GENERIC)})\b|[✓✔✅]", re.I)
 _HOW = r"\s*(?:\b(?:now|just|also|already|then|finally|all|both|successfully)\s+)*$"
 _BEGIN = r"^\W*(?:(?:ok(?:ay)?|so|great|good|right|well|and|also|now|update)\b\W*)*"
 _BY_US = re.compile(rf"\b(?:I|we)(?:'ve| have)?\s{_HOW}", re.I)
 _UNSAID = re.compile(rf"(?:{_BEGIN}|[:—–]|\s-\s){_HOW}", re.I)
 _WE_ARE = re.compile(rf"\b(?:I|we)(?:'m|'re| am| are)\s{_HOW}", re.I)
 _GOES_ON = re.compile(rf"(?:,|\band\b|\bthen\b){_HOW}", re.I)
-_WE_BEGIN = re.compile(rf"{_BEGIN}(?:(?:I|we)\b|(?:{_either(_PAST)})\b)", re.I)
+_WE_BEGIN = re.compile(rf"{_BEGIN}(?:(?:I|we)\b|(?:{_alternatives(_PAST)})\b)", re.I)
 _WAS = re.compile(rf"(?:\b(?:is|are|was|were|been|got)\s|\w's\s){_HOW}", re.I)
 _CLAUSE = re.compile(
     r"[,;:—–()]|\s-\s|\b(?:so|because|since|but|which|who|while|after|where|that)\b", re.I
@@ -127,7 +127,7 @@ myself ourselves yourself yesterday too everywhere via using without through per
 )
 _TO_DO = re.compile(
     r"(?:\b(?:to|to-?do|please|must|should|will|can|and|then|also|just)\s|^\W*|[:,;—–]\s|\s-\s)\s*"
-    rf"({_either(_DEEDS)})\b|\b(?:be|been) ({_either(_PAST)})\b",
+    rf"({_alternatives(_DEEDS)})\b|\b(?:be|been) ({_alternatives(_PAST)})\b",
     re.I,
 )
 _LABELS = re.compile(
@@ -135,7 +135,7 @@ _LABELS = re.compile(
 )
 
 
-class _Wanted(NamedTuple):
+class _OpenTask(NamedTuple):
     """A task: its telling words, and the verbs among them that say what to do."""
 
     words: frozenset[str]
@@ -146,7 +146,7 @@ class _Wanted(NamedTuple):
         return len(self.words) // _MISSABLE
 
 
-class _Told(NamedTuple):
+class _DoneThing(NamedTuple):
     """Something said to be done: by which verbs (none: just done), and of what.
 
     Where a word tells nothing, an empty one stands in its place.
@@ -161,19 +161,19 @@ class _Told(NamedTuple):
         return self.verbs.union(self.of) - {""}
 
 
-def closed_at(items: Sequence[Item], messages: Sequence[Message]) -> dict[str, int]:
+def last_closed(items: Sequence[Item], messages: Sequence[Message]) -> dict[str, int]:
     """Where each task that is said to be done was last said to be, by its text."""
-    wanted = {item.text: _wanted(item.text) for item in items}
-    by_word = _by_rarest(wanted)
+    wanted = {item.text: _read_task(item.text) for item in items}
+    by_word = _tasks_by_rarest_words(wanted)
     closed: dict[str, int] = {}
     for place, message in enumerate(messages) if by_word else ():
-        for told in _done(message):
+        for told in _done_things(message):
             near = {text for word in told.words for text in by_word.get(word, ())}
             closed.update((text, place) for text in near if _closes(told, wanted[text]))
     return closed
 
 
-def _by_rarest(wanted: dict[str, _Wanted]) -> dict[str, list[str]]:
+def _tasks_by_rarest_words(wanted: dict[str, _OpenTask]) -> dict[str, list[str]]:
     """Tasks by so many of their rarest words that whatever closes them says one of these."""
     often = Counter(word for task in wanted.values() for word in task.words)
     found: dict[str, list[str]] = {}
@@ -184,7 +184,7 @@ def _by_rarest(wanted: dict[str, _Wanted]) -> dict[str, list[str]]:
     return found
 
 
-def _closes(told: _Told, task: _Wanted) -> bool:
+def _closes(told: _DoneThing, task: _OpenTask) -> bool:
     said = told.words
     missing = len(task.words - said)
     if (told.verbs and told.verbs != task.verbs) or missing > task.missable:
@@ -200,27 +200,31 @@ def _closes(told: _Told, task: _Wanted) -> bool:
     )
 
 
-def _done(message: Message) -> Iterable[_Told]:
+def _done_things(message: Message) -> Iterable[_DoneThing]:
     """Each thing that a message says is done, in speech or in a plan."""
     for call in message.calls:
-        for task in tasks(call) if is_plan(call) else ():
+        for task in tasks_of(call) if is_plan(call) else ():
             if task.is_closed:
-                of = _in_order(task.text)
-                yield _Told(frozenset(), of, is_spoken=False)
-                if verbs := _wanted(task.text).verbs:
-                    yield _Told(verbs, of, is_spoken=False)
+                of = _words_in_order(task.text)
+                yield _DoneThing(frozenset(), of, is_spoken=False)
+                if verbs := _read_task(task.text).verbs:
+                    yield _DoneThing(verbs, of, is_spoken=False)
     if message.role in ("assistant", "user"):
-        yield from _done_in(message.text)
+        yield from _done_in_text(message.text)
 
 
 @read_once
-def _done_in(text: str) -> tuple[_Told, ...]:
+def _done_in_text(text: str) -> tuple[_DoneThing, ...]:
     if not _DONE.search(text):
         return ()
-    return tuple(t for sentence in speech(text) for t in _told_done(sentence.text, sentence.bare))
+    return tuple(
+        t
+        for sentence in spoken_sentences(text)
+        for t in _done_in_sentence(sentence.text, sentence.bare)
+    )
 
 
-def _told_done(text: str, bare: str) -> tuple[_Told, ...]:
+def _done_in_sentence(text: str, bare: str) -> tuple[_DoneThing, ...]:
     if _NOT_DONE.search(bare):
         return ()
     said = text if len(text) == len(bare) else bare  # else nothing tells where its code stood
@@ -229,33 +233,33 @@ def _told_done(text: str, bare: str) -> tuple[_Told, ...]:
         told
         for mark, following in pairwise((*marks, None))
         if mark is not None
-        for told in _said_of(said, bare, mark, following.start() if following else len(bare))
+        for told in _done_by_verb(said, bare, mark, following.start() if following else len(bare))
     ]
     by_verb = [told for told in found if told.verbs]
     if len(by_verb) > 1:  # a task may ask for two things at once
         verbs = frozenset(verb for told in by_verb for verb in told.verbs)
-        found.append(_Told(verbs, tuple(word for told in by_verb for word in (*told.of, ""))))
+        found.append(_DoneThing(verbs, tuple(word for told in by_verb for word in (*told.of, ""))))
     return tuple(found)
 
 
-def _said_of(said: str, bare: str, mark: re.Match[str], end: int) -> Iterable[_Told]:
+def _done_by_verb(said: str, bare: str, mark: re.Match[str], end: int) -> Iterable[_DoneThing]:
     """What one word of doing says is done: by us, by nobody named, or just done."""
     word, before = mark[0].lower(), bare[: mark.start()]
     is_ours = _is_ours(word, before, bare)
     was = bool(_WAS.search(before))
-    subject = _in_order(_PASSIVE_CLAUSE.split(said[: mark.start()].rstrip(" :—–-,"))[-1])
+    subject = _words_in_order(_PASSIVE_CLAUSE.split(said[: mark.start()].rstrip(" :—–-,"))[-1])
     if word in _PAST and (is_ours or was):
-        of = _in_order(_CLAUSE.split(said[mark.end() : end], maxsplit=1)[0])
+        of = _words_in_order(_CLAUSE.split(said[mark.end() : end], maxsplit=1)[0])
         if not is_ours:  # "I was told the customer left" tells of nothing done to it
             of = (*subject, "", *of) if any(subject) else ()
-        yield _Told(frozenset((_stem(word),)), of)
+        yield _DoneThing(frozenset((_stem_of(word),)), of)
     if word in _GENERIC or word not in _PAST:
-        of = _in_order(_CLAUSE.split(said[mark.end() :].lstrip(" :—–-"), maxsplit=1)[0])
+        of = _words_in_order(_CLAUSE.split(said[mark.end() :].lstrip(" :—–-"), maxsplit=1)[0])
         if was or not any(of):
             of = subject if was or _UNSAID.search(before) or word not in _GENERIC else ()
         elif not is_ours and not _WE_ARE.search(before) and word in _GENERIC:
             of = ()
-        yield _Told(frozenset(), of)
+        yield _DoneThing(frozenset(), of)
 
 
 def _is_ours(word: str, before: str, bare: str) -> bool:
@@ -267,22 +271,22 @@ def _is_ours(word: str, before: str, bare: str) -> bool:
 
 
 @lru_cache(maxsize=8_192)
-def _wanted(text: str) -> _Wanted:
+def _read_task(text: str) -> _OpenTask:
     bare = _LABELS.sub("", text.replace("’", "'"))
-    verbs = frozenset(_stem((m[1] or m[2]).lower()) for m in _TO_DO.finditer(bare))
-    return _Wanted(frozenset(_in_order(bare)) - {""}, verbs)
+    verbs = frozenset(_stem_of((m[1] or m[2]).lower()) for m in _TO_DO.finditer(bare))
+    return _OpenTask(frozenset(_words_in_order(bare)) - {""}, verbs)
 
 
-def _in_order(text: str) -> tuple[str, ...]:
+def _words_in_order(text: str) -> tuple[str, ...]:
     words = _WORD.findall(text.lower().replace("’", "'"))
-    return tuple("" if _is_empty(word) else _stem(word) for word in words)
+    return tuple("" if _is_empty(word) else _stem_of(word) for word in words)
 
 
 def _is_empty(word: str) -> bool:
     return word in _EMPTY or word in _ASIDE or word.endswith("ly")
 
 
-def _stem(word: str) -> str:
+def _stem_of(word: str) -> str:
     word = _PAST.get(word, word)
     if word.endswith("ion") and f"{word[:-3]}e" in _DEEDS:
         return word[:-3]

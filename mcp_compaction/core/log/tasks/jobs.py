@@ -26,7 +26,7 @@ _ENDED = re.compile(
 _KILL = re.compile(r"\b(?:kill|pkill|killall|killshell|killbash|taskstop|stop)\b", re.I)
 
 
-def left_running(messages: Sequence[Message]) -> tuple[Item, ...]:
+def running_jobs(messages: Sequence[Message]) -> tuple[Item, ...]:
     """The jobs and agents that were started without waiting and not said to have ended."""
     calls: dict[str, ToolCall] = {}
     jobs: dict[str, Item] = {}
@@ -34,25 +34,25 @@ def left_running(messages: Sequence[Message]) -> tuple[Item, ...]:
         for result in message.results:
             call = calls.get(result.call)
             if call is not None:
-                _book(jobs, message.ref, call, result)
+                _note_call(jobs, message.ref, call, result)
         # Hosts tell of a job's end in a message of their own.
         if jobs and message.role in ("user", "system") and _ENDED.search(message.text):
-            _strike(jobs, "", message.text)
+            _strike_ended(jobs, "", message.text)
         calls.update((call.id, call) for call in message.calls)
     return tuple(reversed(jobs.values()))
 
 
-def _book(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResult) -> None:
+def _note_call(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResult) -> None:
     if jobs:
-        _strike(jobs, f"{call.name} {_told(call)}", result.text[:4_000])
-    if _starts(call, result):
+        _strike_ended(jobs, f"{call.name} {_arguments_of(call)}", result.text[:4_000])
+    if _is_start(call, result):
         named = _JOB.search(result.text[:2_000])
         job = next(filter(None, named.groups()), "") if named else ""
-        what = _one_line(action_of(call).target) or call.name
+        what = _first_line(action_of(call).target) or call.name
         jobs[job or f"? {what}"] = Item(text=f"left running: {what}", refs=(ref,))
 
 
-def _starts(call: ToolCall, result: ToolResult) -> bool:
+def _is_start(call: ToolCall, result: ToolResult) -> bool:
     if result.is_error:
         return False
     if is_background(call):
@@ -60,7 +60,7 @@ def _starts(call: ToolCall, result: ToolResult) -> bool:
     return action_of(call).kind == "agent" and bool(_STARTED.search(result.text[:200]))
 
 
-def _strike(jobs: dict[str, Item], told: str, answer: str) -> None:
+def _strike_ended(jobs: dict[str, Item], told: str, answer: str) -> None:
     is_killing = bool(_KILL.search(told))
     for job, item in tuple(jobs.items()):
         name = job.removeprefix("? ")
@@ -72,7 +72,7 @@ def _strike(jobs: dict[str, Item], told: str, answer: str) -> None:
             del jobs[job]
 
 
-def _told(call: ToolCall) -> str:
+def _arguments_of(call: ToolCall) -> str:
     return " ".join(str(value) for value in call.arguments.values())[:2_000]
 
 
@@ -80,6 +80,6 @@ def _long_words(text: str) -> list[str]:
     return re.findall(r"[\w.-]{4,}", text.removeprefix("left running: "))
 
 
-def _one_line(text: str) -> str:
+def _first_line(text: str) -> str:
     line = " ".join(text.strip().split("\n", 1)[0].split())
     return line if len(line) <= 100 else line[:100].rsplit(" ", 1)[0] + " …"

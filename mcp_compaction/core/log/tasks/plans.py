@@ -9,8 +9,8 @@ from mcp_compaction.core.log.tool_calls import (
     Task,
     is_plan,
     is_task,
-    task_change,
-    tasks,
+    task_change_of,
+    tasks_of,
 )
 from mcp_compaction.model import Message, ToolCall, Value
 
@@ -37,21 +37,21 @@ def read_tasks(messages: Sequence[Message]) -> TaskList:
     answers: dict[tuple[str, str], str] | None = None
     for message in messages:
         for call in message.calls:
-            if is_plan(call) and (written := tasks(call)):
+            if is_plan(call) and (written := tasks_of(call)):
                 plan = message.ref
                 entries = {key: entry for key, entry in entries.items() if entry.is_single}
                 entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
             elif is_task(call):
                 if answers is None:
-                    answers = _answers(messages)
-                _change(entries, message.ref, call, answers.get((message.ref, call.id), ""))
+                    answers = _answers_by_call(messages)
+                _apply_change(entries, message.ref, call, answers.get((message.ref, call.id), ""))
     return TaskList(plan=plan, entries=tuple(entries.values()))
 
 
 _NUMBER = re.compile(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,40})", re.I)
 
 
-def _answers(messages: Sequence[Message]) -> dict[tuple[str, str], str]:
+def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], str]:
     """The answer to each call, by the message that made it."""
     made: dict[str, str] = {}
     found: dict[tuple[str, str], str] = {}
@@ -64,8 +64,8 @@ def _answers(messages: Sequence[Message]) -> dict[tuple[str, str], str]:
     return found
 
 
-def _change(entries: dict[str, TaskEntry], ref: str, call: ToolCall, answer: str) -> None:
-    change = task_change(call)
+def _apply_change(entries: dict[str, TaskEntry], ref: str, call: ToolCall, answer: str) -> None:
+    change = task_change_of(call)
     number = change.id
     if not number:  # only the answer says what a new task is called
         named = _NUMBER.search(answer)

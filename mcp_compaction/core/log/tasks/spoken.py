@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mcp_compaction.core.log.tasks.closing import closed_at
+from mcp_compaction.core.log.tasks.closing import last_closed
 from mcp_compaction.core.text.patterns import word_set
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence, speech
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.model import Item, Message
 
 # Most sentences leave nothing open: a look at their words spares them the patterns.
@@ -120,11 +120,13 @@ def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     if not found:
         return ()
     items = tuple(item for _, item in found.values())
-    closed = closed_at(items, messages)
+    closed = last_closed(items, messages)
     return tuple(i for place, i in found.values() if closed.get(i.text, -1) <= place)
 
 
 @read_once
 def _tasks_in(text: str) -> tuple[str, ...]:
     """The sentences of a text that leave something to be done and are no rules."""
-    return tuple(s.text for s in speech(text) if leaves_open(s) and not find_rules(s.text))
+    return tuple(
+        s.text for s in spoken_sentences(text) if leaves_open(s) and not find_rules(s.text)
+    )

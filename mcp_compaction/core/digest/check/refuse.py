@@ -1,0 +1,153 @@
+"""Refuses a draft that is no digest of its span: empty, an error, too long, an echo."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from mcp_compaction.core.digest.check.source import Source, one_line
+from mcp_compaction.core.digest.text import render_item
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import (
+    Draft,
+    SummaryRequest,
+)
+
+_TIMES_TOO_LONG = 4
+_FEWEST_LETTERS = 12
+_SPAN_WORTH_WORDS = 200
+
+
+def is_excuse(text: str) -> bool:
+    """Whether a text begins as a model's refusal does."""
+    return bool(_EXCUSE.match(text))
+
+
+def texts_of(draft: Draft) -> list[str]:
+    """The texts of all lines of a draft that are not blank."""
+    return [item.text for _, items in draft.sections for item in items if item.text.strip()]
+
+
+def refusal_reason(
+    draft: Draft, request: SummaryRequest, source: Source, count: CountTokens
+) -> str | None:
+    """Why a draft is no digest of its span; None where it may be one."""
+    texts = texts_of(draft)
+    letters = sum(sign.isalnum() for text in texts for sign in text)
+    span = sum(message.tokens for message in request.messages)
+    if not letters:
+        return "it is empty"
+    if draft.author != "agent" and letters < _FEWEST_LETTERS and span > _SPAN_WORTH_WORDS:
+        return "it says next to nothing"
+    if _is_error(texts, source):
+        return "it is an error message or a refusal, not a digest"
+    tokens = count("\n".join(render_item(item) for _, items in draft.sections for item in items))
+    # The agent's digest tells of the whole session, of which this span may be a small part.
+    if (tokens > span and draft.author != "agent") or (
+        tokens > _TIMES_TOO_LONG * request.max_tokens
+    ):
+        return f"at {tokens} tokens it is too long for a span of {span}"
+    if _is_echo(texts, source.everything):
+        return "it repeats the span"
+    if _is_in_another_script(" ".join(texts), source.everything):
+        return "it is not in a language of the span"
+    return None
+
+
+_EXCUSE = re.compile(
+    r"\W*(?:(?:I'?m|I am) (?:very |so )?(?:sorry|afraid|unable)\b|I (?:apologi[sz]e|can ?no?t|can't"
+    r"|won't|must decline)\b|sorry,? (?:but )?I\b|as an? (?:AI|artificial"
+    r"|(?:large )?language model)\b"
+    r"|I do(?:n't| not) have (?:access|the ability)|unfortunately,? I (?:can|am)|my apologies\b"
+    r"|es tut mir leid|je suis désolé|lo siento|mi dispiace|desculpe|抱歉|对不起|申し訳|извините)",
+    re.I,
+)
+
+
+_ERROR_FORM = re.compile(
+    r"\bquota\b|rate[ _-]?limit|overloaded|too many requests|insufficient[ _]|credit balance"
+    r"|billing"
+    r"|(?:invalid|incorrect|missing) (?:api|x-api)[ -]?key|unauthori[sz]ed"
+    r"|HTTP(?:/[\d.]+)? ?[45]\d\d"
+    r"|\b(?:error|status)(?: code)?:? ?[45]\d\d\b|\b[45]\d\d (?:bad|forbidden|internal|service"
+    r"|gateway"
+    r"|unauthorized|too|not found)|\"?(?:type|error)\"?\s*:\s*[{\"]|internal server error|service"
+    r" unavailable|bad gateway|gateway time-?out|(?:request|read|connection) timed? ?out"
+    r"|connection "
+    r"(?:reset|refused|error|aborted)|context[ _]length|maximum context|try again later"
+    r"|<!doctype|<html",
+    re.I,
+)
+
+
+def _is_error(texts: Sequence[str], source: Source) -> bool:
+    """Whether a draft is what a service says when it has no answer; a span may tell of errors."""
+    if _EXCUSE.match(texts[0]) and one_line(texts[0]) not in source.everything:
+        return True
+    wrong = [t for t in texts if _ERROR_FORM.search(t) and one_line(t) not in source.everything]
+    return len(texts) <= 6 and 2 * len(wrong) >= len(texts)
+
+
+_SPEAKER = re.compile(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
+
+
+_MOSTLY = 0.8
+
+
+_MUCH_OF_THE_SPAN = 0.6
+
+
+_NEIGHBORS = 24  # characters a list sign, a role or a call's name takes between two lines
+
+
+_FEWEST_IN_A_ROW = 6
+
+
+def _is_echo(texts: Sequence[str], span: str) -> bool:
+    """Whether nearly every line stands in the span, and they cover it or follow on one another."""
+    found: list[tuple[int, int]] = []
+    reached = 0
+    for text in texts:
+        line = _SPEAKER.sub("", one_line(text))
+        start = span.find(line, reached) if line else -1
+        if start >= 0:
+            reached = start + len(line)
+            found.append((start, reached))
+    if not found or len(found) < _MOSTLY * len(texts):
+        return False
+    covered = sum(end - start for start, end in found)
+    if covered >= _MUCH_OF_THE_SPAN * len(span):
+        return True
+    in_a_row = sum(start - end <= _NEIGHBORS for (_, end), (start, _) in pairwise(found))
+    return len(found) >= _FEWEST_IN_A_ROW and in_a_row >= _MOSTLY * (len(found) - 1)
+
+
+_SCRIPTS = {
+    "latin": re.compile(r"[A-Za-zÀ-ɏ]"),
+    "greek": re.compile(r"[Ͱ-Ͽ]"),
+    "cyrillic": re.compile(r"[Ѐ-ԯ]"),
+    "hebrew": re.compile(r"[֐-׿]"),
+    "arabic": re.compile(r"[؀-ۿݐ-ݿ]"),
+    "indic": re.compile(r"[ऀ-෿]"),
+    "southeast": re.compile(r"[฀-࿿က-႟ក-៿]"),
+    "hangul": re.compile(r"[ᄀ-ᇿ가-힯]"),
+    "east asian": re.compile(r"[぀-ヿ㐀-鿿]"),
+}
+
+
+_HARDLY = 0.05
+
+
+_ENOUGH_LETTERS = 20
+
+
+def _is_in_another_script(text: str, span: str) -> bool:
+    letters = {name: len(script.findall(text)) for name, script in _SCRIPTS.items()}
+    total = sum(letters.values())
+    if total < _ENOUGH_LETTERS:
+        return False
+    name = max(letters, key=lambda script: letters[script])
+    there = {script: len(pattern.findall(span)) for script, pattern in _SCRIPTS.items()}
+    spoken = sum(there.values())
+    return letters[name] > total / 2 and spoken > 0 and there[name] < _HARDLY * spoken

@@ -1,0 +1,171 @@
+"""Strips a draft of the lines that its source does not support, and says how many and why."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from mcp_compaction.core.digest.check.opposites import lifts_rules
+from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source, one_line
+from mcp_compaction.core.digest.text import as_sections
+from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
+from mcp_compaction.model import (
+    Draft,
+    Item,
+    SectionName,
+    SummaryRequest,
+)
+
+_Fault = Literal[
+    "unreadable", "unsaid", "forged", "order", "negated", "unquoted", "invented", "undecided"
+]
+
+_FAULTS: dict[_Fault, str] = {  # in the order of their weight on a receipt
+    "negated": "said the opposite of a rule: left out",
+    "invented": "named numbers or names that stand nowhere in the span: left out",
+    "undecided": "named a decision that no message states: left out",
+    "order": "gave an order no user gave: left out",
+    "forged": "posed as another part of the window: left out",
+    "unsaid": "quoted what nobody said: left out",
+    "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
+    "unreadable": "held signs that cannot be shown: taken out",
+}
+_MOST_NOTES = 4
+_MOST_NAMES = 3
+_BARE_NAME = re.compile(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
+_LEAST_QUOTE = 4
+
+
+class Verdict(NamedTuple):
+    """A draft that may be used, or none; with what the receipt has to say about it."""
+
+    draft: Draft | None
+    notes: tuple[str, ...]
+
+
+_QUOTES = re.compile(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
+_OF_THE_USER = re.compile(
+    r"\b(?:user|customer|client|owner|they|he|she)\b[^\"“«「„]{0,60}[\"“«「„]"
+    r"|[\"”»」][^\"]{0,20}\b(?:the user|user (?:said|asked|wrote|told))|^(?:asked|user)\b",
+    re.I,
+)
+_REF = re.compile(r"[mdp]\d{1,9}")
+
+
+def strip_faults(draft: Draft, source: Source) -> Verdict:
+    """The draft without the lines at fault; rules and tasks nobody stated become uncertain."""
+    kept: dict[SectionName, list[Item]] = {}
+    faults: Counter[_Fault] = Counter()
+    invented: list[str] = []
+    is_ours = draft.author == "extractive"
+    for name, items in draft.sections:
+        for item in items:
+            readable = _make_readable(item, source.request, is_ours)
+            faults["unreadable"] += bool(UNSEEN.search(item.text))
+            if not readable.text:
+                continue
+            fault = _fault_of(name, readable, source, is_ours)
+            if fault is not None:
+                faults[fault] += 1
+            if fault == "invented":
+                invented += source.evidence.missing(readable.text)
+            if fault == "unquoted":
+                kept.setdefault("UNCERTAIN", []).append(readable)
+            elif fault is None:
+                kept.setdefault(name, []).append(readable)
+    clean = draft.model_copy(update={"author": author_of(draft), "sections": as_sections(kept)})
+    return Verdict(clean, _notes_of(faults, invented))
+
+
+def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
+    """The item on one line, without what cannot be shown, with refs that lead somewhere."""
+    refs = tuple(ref for ref in item.refs if _REF.fullmatch(ref) and _leads(ref, request))
+    changed = {"text": one_line(UNSEEN.sub("", item.text)), "refs": refs}
+    # What no size leaves out is for us to say.
+    return item.model_copy(update=changed if is_ours else {**changed, "must_stay": False})
+
+
+def _leads(ref: str, request: SummaryRequest) -> bool:
+    return ref[0] != "m" or int(ref[1:]) <= request.last
+
+
+def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Fault | None:
+    bare = unicodedata.normalize("NFKC", item.text)
+    if is_forged(item.text):
+        return "forged"
+    if is_order(bare) and not source.is_users(item.text):
+        return "order"
+    if _negates(section, item.text, source) and not source.is_users(item.text):
+        return "negated"
+    if _is_unsaid(item, source):
+        return "unsaid"
+    # Our own lines are quoted from the span.
+    unfounded = None if is_ours else _fault_by_evidence(section, item, source)
+    if unfounded is not None:
+        return unfounded
+    return "unquoted" if _is_unquoted(section, item, source) else None
+
+
+def _negates(section: SectionName, text: str, source: Source) -> bool:
+    return lifts_rules(text) or source.rules.are_opposed_by(section, OUR_PREFIX.sub("", text))
+
+
+def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> _Fault | None:
+    missing = source.evidence.missing(item.text)
+    if missing:
+        return "unsaid" if missing[0].startswith('"') else "invented"
+    if section == "DECISIONS" and not source.statements.holds_decision(item):
+        return "undecided"
+    return None
+
+
+def _is_unsaid(item: Item, source: Source) -> bool:
+    # The span is searched last: that costs as much as it is long.
+    if item.provenance != "verbatim" and all(q in source.user for q in _quotes_of_user(item.text)):
+        return False
+    whole = item.text.removesuffix(" …")
+    return whole not in source.everything and whole not in source.user
+
+
+def _quotes_of_user(text: str) -> list[str]:
+    if not _OF_THE_USER.search(text):
+        return []
+    return [_strip_marks(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
+
+
+def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
+    if section not in ("CONSTRAINTS", "OPEN"):
+        return False
+    words = _strip_marks(item.text)
+    # A tool's words bind nobody.
+    return len(words) < _LEAST_QUOTE or words not in (
+        source.user if section == "CONSTRAINTS" else source.spoken
+    )
+
+
+def _strip_marks(text: str) -> str:
+    return text.strip(" .!。！\"'“”…")
+
+
+def _notes_of(faults: Counter[_Fault], invented: Sequence[str]) -> tuple[str, ...]:
+    found = [
+        f"{number} line{'s' if number > 1 else ''} of the draft {what}"
+        + (_list_names(invented) if fault == "invented" else "")
+        for fault, what in _FAULTS.items()
+        if (number := faults[fault])
+    ]
+    return tuple(found[:_MOST_NOTES])
+
+
+def _list_names(invented: Sequence[str]) -> str:
+    """A few of the invented names; a reader could take more than a bare word for an order."""
+    bare = [name for name in dict.fromkeys(invented) if _BARE_NAME.fullmatch(name)]
+    return f" ({', '.join(bare[:_MOST_NAMES])})" if bare else ""
+
+
+def author_of(draft: Draft) -> str:
+    """The name of a draft's author on one short line."""
+    return one_line(UNSEEN.sub("", draft.author))[:60] or "a summarizer"

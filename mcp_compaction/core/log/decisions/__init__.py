@@ -1,0 +1,1 @@
+"""Decisions: which sentences state one, and which a later one has superseded."""
