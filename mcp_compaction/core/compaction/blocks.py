@@ -1,4 +1,4 @@
-"""The sheet a plan is worked out on: the window as blocks, each with its tokens and its guard."""
+"""The window that a plan is worked out on: blocks, each with its tokens and its guard."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.steps import count_head, steps
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.render import entries
 from mcp_compaction.model import (
     Cut,
@@ -74,6 +75,8 @@ class MergeBlock(Value):
 
 
 Block = StepBlock | DigestBlock | SpanBlock | MergeBlock
+Freed = tuple[tuple[str, int], ...]
+"""What each rung freed, by its name and in the order of the work."""
 
 
 class WindowPlan(Value):
@@ -82,19 +85,20 @@ class WindowPlan(Value):
     head: tuple[MessageEntry, ...]
     head_messages: tuple[Message, ...]
     head_tokens: int
-    fixed: int  # sections, memory, pinned block, what only the host sees
-    index: int  # tokens of the index now; its limit as soon as a new digest is planned
-    promoted: int = 0  # tokens of the passages kept for the room there was
+    sections: int = 0  # tokens of the system, the tools, the memory, and what only the host sees
+    pinned: int = 0
+    index: int = 0  # tokens of the index now; its limit as soon as a new digest is planned
+    promoted: int = 0  # tokens of the excerpts
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
     index_most: int | None = None  # and the index
     blocks: tuple[Block, ...]
-    freed: tuple[tuple[str, int], ...] = ()
+    freed: Freed = ()
 
     @property
     def tokens(self) -> int:
         """The projected size of the window."""
-        own = self.fixed + self.index + self.promoted + self.head_tokens
-        return own + sum(block.tokens for block in self.blocks)
+        around = self.sections + self.pinned + self.index + self.promoted + self.head_tokens
+        return around + sum(block.tokens for block in self.blocks)
 
     @property
     def has_new_digests(self) -> bool:
@@ -102,7 +106,7 @@ class WindowPlan(Value):
         return any(isinstance(block, SpanBlock | MergeBlock) for block in self.blocks)
 
     def after(self, rung: str, **changes: object) -> WindowPlan:
-        """The sheet with a rung's work done, and what it freed noted."""
+        """The window with a rung's work done, and what it freed noted."""
         changed = self.model_copy(update=changes)
         freed = self.tokens - changed.tokens
         if not freed:
@@ -110,15 +114,29 @@ class WindowPlan(Value):
         return changed.model_copy(update={"freed": (*self.freed, (rung, freed))})
 
 
-def blocks_of(
+def window_of(
     session: Session,
     policy: Policy,
-    fixed: int,
-    index: int,
+    fill: Fill,
+    pinned: int,
     count: CountTokens,
     tail_most: int | None = None,
 ) -> WindowPlan:
-    """The sheet of a session: its view cut into blocks, each guarded or free."""
+    """The window of a session as blocks, with the tokens of what stands around them."""
+    parts = dict(fill.parts)
+    around = {
+        "sections": parts["system and tools"] + parts["memory"] + parts["unseen"],
+        "pinned": pinned,
+        "index": parts["index"],
+        "promoted": parts["promoted"],
+    }
+    return blocks_of(session, policy, count, tail_most).model_copy(update=around)
+
+
+def blocks_of(
+    session: Session, policy: Policy, count: CountTokens, tail_most: int | None = None
+) -> WindowPlan:
+    """The view of a session cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
     trimmed = {e.seq: e for e in (*head, *rest) if isinstance(e, Trimmed)}
     messages = {m.seq: m for m in session.messages}
@@ -139,8 +157,6 @@ def blocks_of(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
-        fixed=fixed,
-        index=index,
         tail_most=tail_most,
         blocks=guarded(blocks, policy, tail_most),
     )

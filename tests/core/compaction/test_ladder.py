@@ -63,7 +63,7 @@ Run = Callable[[WindowPlan, int, Policy, CountTokens], WindowPlan]
 
 
 def climbed(rung: Run, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> WindowPlan:
-    drawn = blocks_of(session_of([user("go"), *originals]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *originals]), policy, estimate)
     return rung(drawn, goal, policy, estimate)
 
 
@@ -244,7 +244,7 @@ def test_requests_open_steps_and_digests_are_not_shrunk() -> None:
 def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() -> None:
     policy = Policy(window_tokens=3_000)
     request = "Build it.\n" + "detail and more detail\n" * 700
-    drawn = blocks_of(session_of([user(request), *TAIL]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user(request), *TAIL]), policy, estimate)
     assert drawn.head_tokens > 2_000
     shrunk = shrink_request(drawn, 0, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
@@ -258,17 +258,15 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
 
 def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
-    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, 0, 0, estimate)
+    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, estimate)
     assert shrink_request(small, 0, policy, estimate) is small
     parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
-    many = blocks_of(
-        session_of([{"role": "user", "content": parts}, *TAIL]), policy, 0, 0, estimate
-    )
+    many = blocks_of(session_of([{"role": "user", "content": parts}, *TAIL]), policy, estimate)
     assert shrink_request(many, 0, policy, estimate) is many
     system: Json = {"role": "system", "content": "word " * 3_000}
-    other = blocks_of(session_of([system, assistant("so")]), policy, 0, 0, estimate)
+    other = blocks_of(session_of([system, assistant("so")]), policy, estimate)
     assert shrink_request(other, 0, policy, estimate) is other
-    headless = blocks_of(session_of([assistant("so")]), policy, 0, 0, estimate)
+    headless = blocks_of(session_of([assistant("so")]), policy, estimate)
     assert shrink_request(headless, 0, policy, estimate) is headless
 
 
@@ -301,7 +299,7 @@ def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
 
 def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    drawn = blocks_of(session_of([user("go"), *chatter(60)]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(60)]), policy, estimate)
     sheet = summarize(drawn, drawn.tokens - 500, policy, estimate)
     (span,) = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
     assert sheet.tokens <= drawn.tokens - 500
@@ -314,7 +312,7 @@ def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
 def test_the_work_in_progress_is_taken_only_where_it_must_be() -> None:
     work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    drawn = blocks_of(session_of([user("go"), *chatter(30), *work]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(30), *work]), policy, estimate)
     loops = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
     assert loops
     free = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard is None]
@@ -332,14 +330,14 @@ def test_steps_too_small_for_a_digest_stay() -> None:
 
 
 def test_a_digest_that_would_take_more_than_it_frees_is_not_planned() -> None:
-    drawn = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE, estimate)
     assert summarize(drawn, 0, BARE, estimate) is drawn
     assert summarize_all(drawn, BARE, [0, 1, 2]) is drawn
 
 
 def test_a_digest_is_planned_at_half_of_what_it_replaces_at_most() -> None:
     policy = Policy(window_tokens=10_000, index_max_tokens=1)
-    drawn = blocks_of(session_of([user("go"), *chatter(20)]), policy, 0, 0, estimate)
+    drawn = blocks_of(session_of([user("go"), *chatter(20)]), policy, estimate)
     sheet = summarize_all(drawn, policy, [0, 1, 4, 5])
     spans = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
     assert [(s.messages[0].seq, s.messages[-1].seq) for s in spans] == [(2, 3), (6, 7)]
@@ -368,7 +366,7 @@ def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BA
     session = session_of(
         [user("go"), *more], view=View(version=1, head=(Kept(seq=1),), body=body, upto=1)
     ).model_copy(update={"digests": digests})
-    return blocks_of(session, policy, 0, 0, estimate)
+    return blocks_of(session, policy, estimate)
 
 
 def test_neighbouring_digests_are_merged_into_one() -> None:
@@ -397,7 +395,7 @@ def test_digests_with_a_step_between_them_are_not_merged() -> None:
         [user("go"), assistant("between")],
         view=View(version=1, head=(Kept(seq=1),), body=body, upto=2),
     ).model_copy(update={"digests": digests})
-    sheet = blocks_of(session, BARE, 0, 0, estimate)
+    sheet = blocks_of(session, BARE, estimate)
     assert merge(sheet, 0, BARE, estimate) is sheet
 
 
@@ -437,7 +435,7 @@ def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
     session = session_of(
         [user("go")], view=View(version=1, head=(Kept(seq=1),), body=(Digested(digest=2),), upto=1)
     ).model_copy(update={"digests": (rules,)})
-    sheet = blocks_of(session, BARE, 0, 0, estimate)
+    sheet = blocks_of(session, BARE, estimate)
     assert truncate(sheet, 0, BARE, estimate) is sheet
 
 

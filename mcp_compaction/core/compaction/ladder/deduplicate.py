@@ -31,24 +31,24 @@ class Answer(Value):
         return self.message.ref
 
 
-def deduplicate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def deduplicate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Repeated results, superseded reads and plans and our own recall answers become stubs."""
-    answers = list(_answers(sheet))
+    answers = list(_answers(window))
     cuts: dict[int, dict[int, list[Cut]]] = {}
     for answer, text, why in (*_recalled(answers), *_repeated(answers), *_superseded(answers)):
         shown = answer.result.model_copy(update={"text": text, "has_media": False})
         _add(cuts, answer.block, answer.message.seq, Cut(part=answer.part, shown=shown, why=why))
-    for block, message, cut in _old_plans(sheet):
+    for block, message, cut in _old_plans(window):
         _add(cuts, block, message.seq, cut)
-    blocks = list(sheet.blocks)
+    blocks = list(window.blocks)
     for number, block in enumerate(blocks):
         if isinstance(block, StepBlock) and number in cuts:
             blocks[number] = trim(block, cuts[number], count)
-    return sheet.after("deduplicate", blocks=tuple(blocks))
+    return window.after("deduplicate", blocks=tuple(blocks))
 
 
-def _answers(sheet: WindowPlan) -> Iterable[Answer]:
-    for number, block in enumerate(sheet.blocks):
+def _answers(window: WindowPlan) -> Iterable[Answer]:
+    for number, block in enumerate(window.blocks):
         if not isinstance(block, StepBlock):
             continue
         calls = calls_by_id(block.step.messages)
@@ -96,10 +96,10 @@ def _superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]
         newest.setdefault((answer.action.target, answer.action.detail), answer)
 
 
-def _old_plans(sheet: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
+def _old_plans(window: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
     plans = [
         (number, block, message, part, call)
-        for number, block in enumerate(sheet.blocks)
+        for number, block in enumerate(window.blocks)
         if isinstance(block, StepBlock)
         for message in block.step.messages
         for part, call in enumerate(message.parts)

@@ -7,20 +7,20 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
 
-def merge(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def merge(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Every run of neighbouring digests as one digest, where that is smaller."""
-    return _merging(sheet, policy, policy.digest_limit + policy.overhead_per_message)
+    return _merging(window, policy, policy.digest_limit + policy.overhead_per_message)
 
 
-def merge_all(sheet: WindowPlan, policy: Policy) -> WindowPlan:
+def merge_all(window: WindowPlan, policy: Policy) -> WindowPlan:
     """One digest for every run of neighbouring ones, however small they are."""
-    return _merging(sheet, policy, 0)
+    return _merging(window, policy, 0)
 
 
-def _merging(sheet: WindowPlan, policy: Policy, over: int) -> WindowPlan:
+def _merging(window: WindowPlan, policy: Policy, over: int) -> WindowPlan:
     blocks: list[Block] = []
     run: list[DigestBlock] = []
-    for block in sheet.blocks:
+    for block in window.blocks:
         if isinstance(block, DigestBlock):
             run.append(block)
             continue
@@ -28,7 +28,7 @@ def _merging(sheet: WindowPlan, policy: Policy, over: int) -> WindowPlan:
         run = []
         blocks.append(block)
     blocks += _merged(run, policy, over)
-    return sheet.after("merge", blocks=tuple(blocks))
+    return window.after("merge", blocks=tuple(blocks))
 
 
 def _merged(run: list[DigestBlock], policy: Policy, over: int) -> list[Block]:

@@ -17,10 +17,10 @@ from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 
-def shrink(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Outside the tail, oldest first, until the goal is met; in the tail where it is too large."""
-    blocks = list(sheet.blocks)
-    total = sheet.tokens
+    blocks = list(window.blocks)
+    total = window.tokens
     tail = sum(b.tokens for b in blocks if isinstance(b, StepBlock) and b.guard == "tail")
     for number, block in enumerate(blocks):
         if total <= goal:
@@ -34,7 +34,7 @@ def shrink(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> 
         total -= saved
         tail -= saved if block.guard == "tail" else 0
         blocks[number] = shorter
-    return sheet.after("shrink", blocks=tuple(blocks))
+    return window.after("shrink", blocks=tuple(blocks))
 
 
 def _cuts(block: StepBlock, policy: Policy, count: CountTokens) -> Iterable[tuple[int, list[Cut]]]:

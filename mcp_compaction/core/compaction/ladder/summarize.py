@@ -18,36 +18,36 @@ _LEAST_TOKENS = 80
 _LABEL_TOKENS = 40  # about; no digest is smaller than its label
 
 
-def summarize(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def summarize(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The fewest old steps that reach the goal; the work in progress only where it must be."""
-    free = [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
-    best = _reaching(sheet, free, goal, policy)
+    free = [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.guard is None]
+    best = _reaching(window, free, goal, policy)
     if best.tokens > goal:
-        work = [n for n, b in enumerate(sheet.blocks) if _is_work(b)]
-        best = min(best, _reaching(sheet, [*free, *work], goal, policy), key=lambda s: s.tokens)
-    return min(sheet, best, key=lambda s: s.tokens)
+        work = [n for n, b in enumerate(window.blocks) if _is_work(b)]
+        best = min(best, _reaching(window, [*free, *work], goal, policy), key=lambda s: s.tokens)
+    return min(window, best, key=lambda s: s.tokens)
 
 
-def summarize_all(sheet: WindowPlan, policy: Policy, wanted: Iterable[int]) -> WindowPlan:
+def summarize_all(window: WindowPlan, policy: Policy, wanted: Iterable[int]) -> WindowPlan:
     """Digests for all these blocks, however small the need."""
-    return min(sheet, _digested(sheet, sorted(wanted), policy), key=lambda s: s.tokens)
+    return min(window, _digested(window, sorted(wanted), policy), key=lambda s: s.tokens)
 
 
 def _reaching(
-    sheet: WindowPlan, candidates: Sequence[int], goal: int, policy: Policy
+    window: WindowPlan, candidates: Sequence[int], goal: int, policy: Policy
 ) -> WindowPlan:
-    """The sheet with the shortest run of candidates digested that reaches the goal, else all."""
+    """The window with the shortest run of candidates digested that reaches the goal, else all."""
     low, high = 1, len(candidates)
     while low < high:
         middle = (low + high) // 2
-        if _digested(sheet, candidates[:middle], policy).tokens <= goal:
+        if _digested(window, candidates[:middle], policy).tokens <= goal:
             high = middle
         else:
             low = middle + 1
-    return _digested(sheet, candidates[:low], policy)
+    return _digested(window, candidates[:low], policy)
 
 
-def _digested(sheet: WindowPlan, chosen: Sequence[int], policy: Policy) -> WindowPlan:
+def _digested(window: WindowPlan, chosen: Sequence[int], policy: Policy) -> WindowPlan:
     blocks: list[Block] = []
     run: list[StepBlock] = []
     wanted = set(chosen)
@@ -55,9 +55,9 @@ def _digested(sheet: WindowPlan, chosen: Sequence[int], policy: Policy) -> Windo
     def joins_digest(following: Block | None) -> bool:
         beside = (following, blocks[-1] if blocks else None)
         # Only an explicit target merges all neighbours afterwards.
-        return sheet.tail_most is not None and any(isinstance(b, DigestBlock) for b in beside)
+        return window.tail_most is not None and any(isinstance(b, DigestBlock) for b in beside)
 
-    for number, block in enumerate(sheet.blocks):
+    for number, block in enumerate(window.blocks):
         if number in wanted and isinstance(block, StepBlock):
             run.append(block)
             continue
@@ -67,12 +67,12 @@ def _digested(sheet: WindowPlan, chosen: Sequence[int], policy: Policy) -> Windo
     blocks += _span(run, policy, joins_digest(None))
     has_new = any(isinstance(block, SpanBlock) for block in blocks)
     most = policy.index_limit
-    if sheet.index_most is not None:
-        most = min(most, sheet.index_most)
-    return sheet.after(
+    if window.index_most is not None:
+        most = min(most, window.index_most)
+    return window.after(
         "summarize",
         blocks=tuple(blocks),
-        index=max(sheet.index, most) if has_new else sheet.index,
+        index=max(window.index, most) if has_new else window.index,
     )
 
 

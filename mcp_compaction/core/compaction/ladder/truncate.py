@@ -19,10 +19,10 @@ from mcp_compaction.model import Cut, ToolResult
 _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
-def truncate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Results in the tail first, oldest first; then digests down to rules and open tasks."""
-    blocks = list(sheet.blocks)
-    total = sheet.tokens
+    blocks = list(window.blocks)
+    total = window.tokens
     for work in (_shorter_results, _thin):
         for number, block in enumerate(blocks):
             if total <= goal:
@@ -30,7 +30,7 @@ def truncate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -
             shorter = work(block, policy, count)
             total -= block.tokens - shorter.tokens
             blocks[number] = shorter
-    return sheet.after("truncate", blocks=tuple(blocks))
+    return window.after("truncate", blocks=tuple(blocks))
 
 
 def _shorter_results(block: Block, policy: Policy, count: CountTokens) -> Block:
