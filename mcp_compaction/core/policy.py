@@ -128,7 +128,7 @@ class Policy(Value):
     )
 
     @model_validator(mode="after")
-    def _goes_down(self) -> Self:
+    def _check_release(self) -> Self:
         if self.release_percent >= self.trigger_percent:
             raise ValueError(
                 f"release_percent ({self.release_percent:g}) must be below "
@@ -148,11 +148,6 @@ class Policy(Value):
         return (
             self.safety_threshold_percent if self.agent_controlled else self.fill_threshold_percent
         )
-
-    @property
-    def trigger_tokens(self) -> int:
-        """The tokens at which a compaction happens without being asked for."""
-        return self.share(self.trigger_percent)
 
     @property
     def release_tokens(self) -> int:

@@ -47,7 +47,7 @@ def test_a_release_mark_at_or_over_the_trigger_is_refused_with_the_numbers():
 
 def test_the_safety_net_acts_while_the_agent_is_in_control_and_the_system_otherwise():
     assert Policy().trigger_percent == 95
-    assert Policy().trigger_tokens == 190_000
+    assert Policy().share(Policy().trigger_percent) == 190_000
     assert Policy(agent_controlled=False).trigger_percent == 80
 
 
@@ -146,7 +146,7 @@ def test_the_presets_are_what_the_design_says():
     assert (subagent.window_tokens, subagent.trigger_percent) == (4_096, 60)
     assert (subagent.preserve_recent_messages, subagent.digest_limit) == (3, 300)
     supervisor, lab = PRESETS["supervisor"], PRESETS["lab"]
-    assert (supervisor.trigger_tokens, supervisor.compaction_ratio) == (500, 0.5)
+    assert (supervisor.trigger_percent, supervisor.compaction_ratio) == (100, 0.5)
     assert not supervisor.keep_first_request
     assert lab.keep_first_request
     assert lab.shrink_over_chars == 500

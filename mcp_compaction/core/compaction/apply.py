@@ -22,7 +22,7 @@ def apply(
     """The session seen through its next view; `digests` are the new ones, by block."""
     body: list[Entry] = []
     for number, block in enumerate(window.blocks):
-        body += _entries(block, digests.get(number))
+        body += _entries_of(block, digests.get(number))
     new = tuple(digests.values())
     shown = {entry.digest for entry in body if isinstance(entry, Digested)}
     view = View(
@@ -45,7 +45,7 @@ def apply(
     )
 
 
-def _entries(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
+def _entries_of(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
     match block:
         case StepBlock():
             return block.entries

@@ -11,7 +11,7 @@ from mcp_compaction.core.log.steps import count_head, steps
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.core.window.render import entries
+from mcp_compaction.core.window.render import entries_of
 from mcp_compaction.model import (
     Cut,
     Digest,
@@ -39,6 +39,10 @@ class StepBlock(Value):
     entries: tuple[MessageEntry, ...]
     tokens: int
     guard: Guard | None = None
+
+    def with_guard(self, guard: Guard | None) -> StepBlock:
+        """The same step under another guard."""
+        return self if self.guard == guard else self.model_copy(update={"guard": guard})
 
 
 class DigestBlock(Value):
@@ -147,18 +151,18 @@ def blocks_of(
     run: list[Message] = []
     for entry in rest:
         if isinstance(entry, Digested):
-            blocks += _step_blocks(run, size)
+            blocks += _step_blocks_of(run, size)
             run = []
-            blocks.append(_digest_block(digests[entry.digest], entry.thin, policy, count))
+            blocks.append(_digest_block_of(digests[entry.digest], entry.thin, policy, count))
         else:
             run.append(messages[entry.seq])
-    blocks += _step_blocks(run, size)
+    blocks += _step_blocks_of(run, size)
     return WindowPlan(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
         tail_most=tail_most,
-        blocks=guarded(blocks, policy, tail_most),
+        blocks=with_guards(blocks, policy, tail_most),
     )
 
 
@@ -216,13 +220,13 @@ def _split_head(
     """The head, found once at the first compaction, and the entries after it."""
     view = session.view
     if view.upto:
-        return view.head, entries(view, session.messages)[len(view.head) :]
+        return view.head, entries_of(view, session.messages)[len(view.head) :]
     number = count_head(session.messages, policy.keep_first_request)
     whole = tuple(Kept(seq=m.seq) for m in session.messages)
     return whole[:number], (*view.body, *whole[number:])
 
 
-def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
+def _step_blocks_of(run: Sequence[Message], size: _Size) -> list[Block]:
     return [
         StepBlock(
             step=step,
@@ -233,32 +237,30 @@ def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
     ]
 
 
-def _digest_block(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
+def _digest_block_of(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
     tokens = count(render_digest(digest, True)) if thin else digest.tokens
     return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
 
 
-def guarded(blocks: Sequence[Block], policy: Policy, tail_most: int | None) -> tuple[Block, ...]:
-    """The blocks, each step with the guard it has among them."""
-    guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
+def with_guards(
+    blocks: Sequence[Block], policy: Policy, tail_most: int | None
+) -> tuple[Block, ...]:
+    """The blocks, each step with the guard that its place among them gives it."""
+    guards = iter(_guards_of([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
     return tuple(
-        _with_guard(block, next(guards)) if isinstance(block, StepBlock) else block
+        block.with_guard(next(guards)) if isinstance(block, StepBlock) else block
         for block in blocks
     )
 
 
-def _with_guard(block: StepBlock, guard: Guard | None) -> StepBlock:
-    return block if block.guard == guard else block.model_copy(update={"guard": guard})
-
-
-def _guards(
+def _guards_of(
     blocks: Sequence[StepBlock], policy: Policy, tail_most: int | None
 ) -> list[Guard | None]:
     guards: list[Guard | None] = [None] * len(blocks)
-    least, larger = _tail(blocks, policy)
+    least, larger = _tail_starts(blocks, policy)
     if tail_most is not None and policy.preserve_recent_messages is None:
         # The tail stays where it fits; the newest step gives way only to need.
-        smallest = _within(blocks, 0, len(blocks), tail_most)
+        smallest = _extend_back(blocks, 0, len(blocks), tail_most)
         least = max(least, smallest)
         larger = min(max(larger, smallest), max(0, len(blocks) - 1))
     for number in range(larger, len(blocks)):
@@ -273,8 +275,8 @@ def _guards(
     return guards
 
 
-def _tail(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
-    """Where the least tail starts, and where the larger one does that gives way under need."""
+def _tail_starts(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
+    """The first step of the least tail, and of the larger tail that gives way under need."""
     total = sum(len(b.entries) for b in blocks)
     if policy.preserve_recent_messages is not None:
         start = _start_of_last(blocks, policy.preserve_recent_messages)
@@ -287,7 +289,7 @@ def _tail(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
     larger = _start_of_last(blocks, 2 * policy.recent_turns(average))
     request = _newest_request(blocks)
     wanted = min(larger, least if request is None else request)
-    return least, _within(blocks, wanted, least, policy.tail_limit)
+    return least, _extend_back(blocks, wanted, least, policy.tail_limit)
 
 
 def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
@@ -298,8 +300,8 @@ def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
     return start
 
 
-def _within(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
-    """As far back from the least tail as the limit allows."""
+def _extend_back(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
+    """The first step of a tail that reaches back to `wanted` as far as its tokens allow."""
     used = sum(b.tokens for b in blocks[least:])
     start = least
     while start > wanted and used + blocks[start - 1].tokens <= limit:

@@ -103,14 +103,15 @@ def _refuse_too_soon(
     if last.is_enough and number >= policy.min_messages_to_compact and has_freed:
         return None
     held = _held_now(session, policy, fill, count)
-    now = (policy, fill, held)
+    if last.is_enough:
+        text = explain_too_soon(last, number, since, policy, fill, held)
+    else:
+        text = explain_no_progress(last, since, policy, fill, held)
     return Refusal(
         reason="too_soon" if last.is_enough else "no_progress",
         held_by=held.scaled(fill),
         worth_from_tokens=min(fill.tokens + missing, policy.share(policy.trigger_percent)),
-        text=explain_too_soon(last, number, since, *now)
-        if last.is_enough
-        else explain_no_progress(last, since, *now),
+        text=text,
     )
 
 

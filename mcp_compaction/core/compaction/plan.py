@@ -9,8 +9,8 @@ from mcp_compaction.core.compaction.blocks import (
     Guard,
     StepBlock,
     WindowPlan,
-    guarded,
     window_of,
+    with_guards,
 )
 from mcp_compaction.core.compaction.held import Held, Shortfall, held_by
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
@@ -144,7 +144,7 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
     free: set[int] = set()
     while True:
         left = [n for n in range(len(window.blocks)) if n not in free]
-        blocks = guarded([window.blocks[n] for n in left], policy, window.tail_most)
+        blocks = with_guards([window.blocks[n] for n in left], policy, window.tail_most)
         more = {
             n
             for n, block in zip(left, blocks, strict=True)

@@ -15,11 +15,11 @@ from mcp_compaction.core.compaction.room import fill_with_excerpts
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
-    kept_lines,
-    lost,
-    missing_lines,
-    search_for,
-    tallies,
+    find_lost,
+    find_missing_lines,
+    search_request_for,
+    tally_findings,
+    tally_lines,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import Finding
@@ -75,7 +75,9 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
     kept = _tallies_of_lines(before, must_stay, seen.shown)
-    return compaction_of(before, progress, inputs, after, (*kept, *tallies(seen.check, missing)))
+    return compaction_of(
+        before, progress, inputs, after, (*kept, *tally_findings(seen.check, missing))
+    )
 
 
 def _compare_with_source(before: Session, progress: Progress, inputs: Inputs) -> _Comparison:
@@ -90,10 +92,10 @@ def _find_missing(check: Check, inputs: Inputs) -> Asking[tuple[Finding, ...]]:
     """The identifiers that neither the view nor the archive's own search gives back."""
     if not check.unseen:
         return ()
-    answer = yield search_for(check.unseen)
+    answer = yield search_request_for(check.unseen)
     if not isinstance(answer, Found):
         raise TypeError("a SearchRequest is answered by Found")
-    return lost(check.unseen, answer.hits, inputs.found)
+    return find_lost(check.unseen, answer.hits, inputs.found)
 
 
 def _still_missing(missing: Iterable[Finding], check: Check) -> tuple[Finding, ...]:
@@ -142,7 +144,7 @@ def _lines_missing(
 ) -> Lines:
     lines: dict[int, list[Line]] = {}
     for section, placed in must_stay.items():
-        missing = set(missing_lines([item for _, item in placed], shown))
+        missing = set(find_missing_lines([item for _, item in placed], shown))
         for seq, item in placed:
             if item in missing:
                 lines.setdefault(seq, []).append((section, item))
@@ -154,8 +156,8 @@ def _tallies_of_lines(
 ) -> list[Tally]:
     pins = [Item(text=pin.text) for pin in before.pins]
     found = (
-        kept_lines("rules", [*pins, *_without_repeats(must_stay["CONSTRAINTS"])], shown),
-        kept_lines("open tasks", _without_repeats(must_stay["OPEN"]), shown),
+        tally_lines("rules", [*pins, *_without_repeats(must_stay["CONSTRAINTS"])], shown),
+        tally_lines("open tasks", _without_repeats(must_stay["OPEN"]), shown),
     )
     return [tally for tally in found if tally.total]
 
