@@ -9,7 +9,7 @@ from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.content import whole_text
-from mcp_compaction.core.recall.flow import search
+from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs

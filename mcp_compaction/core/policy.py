@@ -128,7 +128,7 @@ class Policy(Value):
     )
 
     @model_validator(mode="after")
-    def _goes_down(self) -> Self:
+    def _check_release(self) -> Self:
         if self.release_percent >= self.trigger_percent:
             raise ValueError(
                 f"release_percent ({self.release_percent:g}) must be below "

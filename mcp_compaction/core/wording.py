@@ -8,3 +8,8 @@ def kilo(tokens: int) -> str:
     if tokens < 1_000:
         return str(tokens)
     return f"{tokens / 1_000:.1f}k" if tokens < 10_000 else f"{tokens / 1_000:.0f}k"
+
+
+def plural(number: int, noun: str) -> str:
+    """A number of things: 1 line, 2 lines, 1,200 lines."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -13,6 +13,11 @@ from mcp_compaction.model.pins import Offer
 from mcp_compaction.model.view import View
 
 Strategy = Literal["summarize", "archive"]
+Holder = Literal[
+    "system", "pins", "first_request", "recent_steps", "older_steps", "digests", "excerpts"
+]
+HeldBy = tuple[tuple[Holder, int], ...]
+"""What takes tokens of a window, each with how many."""
 
 
 class Ask(Value):
@@ -69,10 +74,17 @@ class Receipt(Value):
     tallies: tuple[Tally, ...] = ()
     target: int | None = None
     shortfall: str | None = None  # what holds the window above the target, with the numbers
+    # The same for programs. Not stored: a server of an earlier version reads the same store.
+    held_by: HeldBy = Field(default=(), exclude=True)
     author: str = "extractive"
     checked: bool = True
     notes: tuple[str, ...] = ()
     offer: Offer = Field(default_factory=Offer)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the target was reached, or none was set."""
+        return self.shortfall is None
 
     @property
     def ref(self) -> str:
@@ -95,6 +107,11 @@ class Refusal(Value):
 
     kind: Literal["refusal"] = "refusal"
     text: str
+    reason: Literal[
+        "few_messages", "below_release", "no_progress", "too_soon", "too_little_gain", "other"
+    ] = "other"
+    held_by: HeldBy = ()
+    worth_from_tokens: int | None = None  # the fill from which on it would pay, where it is known
 
 
 class NothingToDo(Value):
@@ -102,6 +119,10 @@ class NothingToDo(Value):
 
     kind: Literal["nothing"] = "nothing"
     text: str
+    reason: Literal["target_met", "already_prepared", "all_needed", "digest_as_large", "other"] = (
+        "other"
+    )
+    held_by: HeldBy = ()
 
 
 class Projection(Value):
@@ -114,7 +135,13 @@ class Projection(Value):
     precision: Precision
     freed: tuple[tuple[str, int], ...] = ()  # by the name of the rung
     spans: tuple[tuple[int, int], ...] = ()
-    shortfall: str | None = None
+    shortfall: str | None = None  # what would hold the window above the target
+    held_by: HeldBy = ()  # the same for programs
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the target would be reached, or none was set."""
+        return self.shortfall is None
 
 
 class Failed(Value):

@@ -6,7 +6,7 @@ from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.render import index_shown
+from mcp_compaction.core.window.render import index_in_view
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (
@@ -32,7 +32,7 @@ def directive(
     digests = {digest.number: digest for digest in session.digests}
     shape = session.messages[-1].shape if session.messages else "anthropic"
     replace: list[JsonValue] = []
-    extras = (index_shown(session, limit, count), excerpts_block(view.promoted))
+    extras = (index_in_view(session, limit, count), excerpts_block(view.promoted))
     for entry in (*view.head, *view.body):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]

@@ -47,6 +47,7 @@ def test_a_release_mark_at_or_over_the_trigger_is_refused_with_the_numbers():
 
 def test_the_safety_net_acts_while_the_agent_is_in_control_and_the_system_otherwise():
     assert Policy().trigger_percent == 95
+    assert Policy().share(Policy().trigger_percent) == 190_000
     assert Policy(agent_controlled=False).trigger_percent == 80
 
 

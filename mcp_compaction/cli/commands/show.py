@@ -21,7 +21,7 @@ from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
-from mcp_compaction.core.window.render import entries, index_shown, pins_shown
+from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Digested, Entry, Kept, Session, Shape, Trimmed
 
@@ -99,18 +99,18 @@ async def run(call: Invocation) -> int:
         screen.say(line)
     screen.say(screen.bold(_boundary(session)))
     if call.args.full:
-        _say_records(session, index_shown(session, index_limit, count), screen)
+        _say_records(session, index_in_view(session, index_limit, count), screen)
     return 0
 
 
 def _rows(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
     """The view in its order: head, pins, digests with what stands between them, the tail."""
     head = session.view.head
-    body = entries(session.view, session.messages)[len(head) :]
+    body = entries_of(session.view, session.messages)[len(head) :]
     recent = _whole_tail(body)
     of_messages = _every_message if full else _messages
     yield from of_messages(session, head, "head", sizes)
-    if pins := pins_shown(session):
+    if pins := pins_in_view(session):
         refs = ranges((pin.number for pin in pins), "p")
         yield Row("pinned", f"{len(pins)} whole", refs, sizes.part("pinned"))
     extras = tuple(_extras(session, sizes))
@@ -193,7 +193,7 @@ def _digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
 
 def _boundary(session: Session) -> str:
     """From where on the model sees everything as it was said."""
-    everything = entries(session.view, session.messages)
+    everything = entries_of(session.view, session.messages)
     tail = _whole_tail(everything)
     if not everything:
         return "boundary: nothing is recorded yet"
@@ -205,7 +205,7 @@ def _boundary(session: Session) -> str:
 
 
 def _say_records(session: Session, index: str, screen: Screen) -> None:
-    texts = [pinned_block(pins_shown(session))]
+    texts = [pinned_block(pins_in_view(session))]
     texts += [render_digest(digest, False) for digest in session.digests]
     texts += [index, excerpts_block(session.view.promoted)]
     for text in filter(None, texts):

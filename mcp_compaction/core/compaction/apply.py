@@ -17,22 +17,22 @@ from mcp_compaction.model import Digest, Digested, Entry, Session, View
 
 
 def apply(
-    session: Session, sheet: WindowPlan, digests: Mapping[int, Digest], memory_in: int | None
+    session: Session, window: WindowPlan, digests: Mapping[int, Digest], memory_in: int | None
 ) -> Session:
     """The session seen through its next view; `digests` are the new ones, by block."""
     body: list[Entry] = []
-    for number, block in enumerate(sheet.blocks):
-        body += _entries(block, digests.get(number))
+    for number, block in enumerate(window.blocks):
+        body += _entries_of(block, digests.get(number))
     new = tuple(digests.values())
     shown = {entry.digest for entry in body if isinstance(entry, Digested)}
     view = View(
         version=session.view.version + 1,
-        head=sheet.head,
+        head=window.head,
         pinned=tuple(pin.number for pin in session.pins),
         body=tuple(body),
         upto=max((session.view.upto, *(m.seq for m in session.messages))),
         memory_in=memory_in,
-        index_most=sheet.index_most,
+        index_most=window.index_most,
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
     return session.model_copy(
@@ -45,7 +45,7 @@ def apply(
     )
 
 
-def _entries(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
+def _entries_of(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
     match block:
         case StepBlock():
             return block.entries

@@ -1,4 +1,4 @@
-"""The sheet a plan is worked out on: the window as blocks, each with its tokens and its guard."""
+"""The window that a plan is worked out on: blocks, each with its tokens and its guard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.steps import count_head, steps
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.render import entries
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.window.render import entries_of
 from mcp_compaction.model import (
     Cut,
     Digest,
@@ -38,6 +39,10 @@ class StepBlock(Value):
     entries: tuple[MessageEntry, ...]
     tokens: int
     guard: Guard | None = None
+
+    def with_guard(self, guard: Guard | None) -> StepBlock:
+        """The same step under another guard."""
+        return self if self.guard == guard else self.model_copy(update={"guard": guard})
 
 
 class DigestBlock(Value):
@@ -74,6 +79,8 @@ class MergeBlock(Value):
 
 
 Block = StepBlock | DigestBlock | SpanBlock | MergeBlock
+Freed = tuple[tuple[str, int], ...]
+"""What each rung freed, by its name and in the order of the work."""
 
 
 class WindowPlan(Value):
@@ -82,19 +89,20 @@ class WindowPlan(Value):
     head: tuple[MessageEntry, ...]
     head_messages: tuple[Message, ...]
     head_tokens: int
-    fixed: int  # sections, memory, pinned block, what only the host sees
-    index: int  # tokens of the index now; its limit as soon as a new digest is planned
-    promoted: int = 0  # tokens of the passages kept for the room there was
+    sections: int = 0  # tokens of the system, the tools, the memory, and what only the host sees
+    pinned: int = 0
+    index: int = 0  # tokens of the index now; its limit as soon as a new digest is planned
+    promoted: int = 0  # tokens of the excerpts
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
     index_most: int | None = None  # and the index
     blocks: tuple[Block, ...]
-    freed: tuple[tuple[str, int], ...] = ()
+    freed: Freed = ()
 
     @property
     def tokens(self) -> int:
         """The projected size of the window."""
-        own = self.fixed + self.index + self.promoted + self.head_tokens
-        return own + sum(block.tokens for block in self.blocks)
+        around = self.sections + self.pinned + self.index + self.promoted + self.head_tokens
+        return around + sum(block.tokens for block in self.blocks)
 
     @property
     def has_new_digests(self) -> bool:
@@ -102,7 +110,7 @@ class WindowPlan(Value):
         return any(isinstance(block, SpanBlock | MergeBlock) for block in self.blocks)
 
     def after(self, rung: str, **changes: object) -> WindowPlan:
-        """The sheet with a rung's work done, and what it freed noted."""
+        """The window with a rung's work done, and what it freed noted."""
         changed = self.model_copy(update=changes)
         freed = self.tokens - changed.tokens
         if not freed:
@@ -110,15 +118,29 @@ class WindowPlan(Value):
         return changed.model_copy(update={"freed": (*self.freed, (rung, freed))})
 
 
-def blocks_of(
+def window_of(
     session: Session,
     policy: Policy,
-    fixed: int,
-    index: int,
+    fill: Fill,
+    pinned: int,
     count: CountTokens,
     tail_most: int | None = None,
 ) -> WindowPlan:
-    """The sheet of a session: its view cut into blocks, each guarded or free."""
+    """The window of a session as blocks, with the tokens of what stands around them."""
+    parts = dict(fill.parts)
+    around = {
+        "sections": parts["system and tools"] + parts["memory"] + parts["unseen"],
+        "pinned": pinned,
+        "index": parts["index"],
+        "promoted": parts["promoted"],
+    }
+    return blocks_of(session, policy, count, tail_most).model_copy(update=around)
+
+
+def blocks_of(
+    session: Session, policy: Policy, count: CountTokens, tail_most: int | None = None
+) -> WindowPlan:
+    """The view of a session cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
     trimmed = {e.seq: e for e in (*head, *rest) if isinstance(e, Trimmed)}
     messages = {m.seq: m for m in session.messages}
@@ -129,20 +151,18 @@ def blocks_of(
     run: list[Message] = []
     for entry in rest:
         if isinstance(entry, Digested):
-            blocks += _step_blocks(run, size)
+            blocks += _step_blocks_of(run, size)
             run = []
-            blocks.append(_digest_block(digests[entry.digest], entry.thin, policy, count))
+            blocks.append(_digest_block_of(digests[entry.digest], entry.thin, policy, count))
         else:
             run.append(messages[entry.seq])
-    blocks += _step_blocks(run, size)
+    blocks += _step_blocks_of(run, size)
     return WindowPlan(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
-        fixed=fixed,
-        index=index,
         tail_most=tail_most,
-        blocks=guarded(blocks, policy, tail_most),
+        blocks=with_guards(blocks, policy, tail_most),
     )
 
 
@@ -200,13 +220,13 @@ def _split_head(
     """The head, found once at the first compaction, and the entries after it."""
     view = session.view
     if view.upto:
-        return view.head, entries(view, session.messages)[len(view.head) :]
+        return view.head, entries_of(view, session.messages)[len(view.head) :]
     number = count_head(session.messages, policy.keep_first_request)
     whole = tuple(Kept(seq=m.seq) for m in session.messages)
     return whole[:number], (*view.body, *whole[number:])
 
 
-def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
+def _step_blocks_of(run: Sequence[Message], size: _Size) -> list[Block]:
     return [
         StepBlock(
             step=step,
@@ -217,32 +237,30 @@ def _step_blocks(run: Sequence[Message], size: _Size) -> list[Block]:
     ]
 
 
-def _digest_block(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
+def _digest_block_of(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
     tokens = count(render_digest(digest, True)) if thin else digest.tokens
     return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
 
 
-def guarded(blocks: Sequence[Block], policy: Policy, tail_most: int | None) -> tuple[Block, ...]:
-    """The blocks, each step with the guard it has among them."""
-    guards = iter(_guards([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
+def with_guards(
+    blocks: Sequence[Block], policy: Policy, tail_most: int | None
+) -> tuple[Block, ...]:
+    """The blocks, each step with the guard that its place among them gives it."""
+    guards = iter(_guards_of([b for b in blocks if isinstance(b, StepBlock)], policy, tail_most))
     return tuple(
-        _with_guard(block, next(guards)) if isinstance(block, StepBlock) else block
+        block.with_guard(next(guards)) if isinstance(block, StepBlock) else block
         for block in blocks
     )
 
 
-def _with_guard(block: StepBlock, guard: Guard | None) -> StepBlock:
-    return block if block.guard == guard else block.model_copy(update={"guard": guard})
-
-
-def _guards(
+def _guards_of(
     blocks: Sequence[StepBlock], policy: Policy, tail_most: int | None
 ) -> list[Guard | None]:
     guards: list[Guard | None] = [None] * len(blocks)
-    least, larger = _tail(blocks, policy)
+    least, larger = _tail_starts(blocks, policy)
     if tail_most is not None and policy.preserve_recent_messages is None:
         # The tail stays where it fits; the newest step gives way only to need.
-        smallest = _within(blocks, 0, len(blocks), tail_most)
+        smallest = _extend_back(blocks, 0, len(blocks), tail_most)
         least = max(least, smallest)
         larger = min(max(larger, smallest), max(0, len(blocks) - 1))
     for number in range(larger, len(blocks)):
@@ -257,8 +275,8 @@ def _guards(
     return guards
 
 
-def _tail(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
-    """Where the least tail starts, and where the larger one does that gives way under need."""
+def _tail_starts(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
+    """The first step of the least tail, and of the larger tail that gives way under need."""
     total = sum(len(b.entries) for b in blocks)
     if policy.preserve_recent_messages is not None:
         start = _start_of_last(blocks, policy.preserve_recent_messages)
@@ -271,7 +289,7 @@ def _tail(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
     larger = _start_of_last(blocks, 2 * policy.recent_turns(average))
     request = _newest_request(blocks)
     wanted = min(larger, least if request is None else request)
-    return least, _within(blocks, wanted, least, policy.tail_limit)
+    return least, _extend_back(blocks, wanted, least, policy.tail_limit)
 
 
 def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
@@ -282,8 +300,8 @@ def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
     return start
 
 
-def _within(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
-    """As far back from the least tail as the limit allows."""
+def _extend_back(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
+    """The first step of a tail that reaches back to `wanted` as far as its tokens allow."""
     used = sum(b.tokens for b in blocks[least:])
     start = least
     while start > wanted and used + blocks[start - 1].tokens <= limit:

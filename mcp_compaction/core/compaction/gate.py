@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, blocks_of
+from mcp_compaction.core.compaction.blocks import window_of
+from mcp_compaction.core.compaction.held import Held, held_by
+from mcp_compaction.core.compaction.receipt import (
+    explain_below_release,
+    explain_few_messages,
+    explain_no_progress,
+    explain_prepared,
+    explain_target_met,
+    explain_too_soon,
+)
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
-from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, Session
 
 
@@ -18,131 +26,92 @@ def gate(
         return None
     if ask.span is None and ask.target_percent is not None:
         if fill.percent > ask.target_percent:
-            return _few(session, policy, fill, count)
-        return _prepared(session, policy, fill) or _met(fill, ask.target_percent)
+            return _refuse_few_messages(session, policy, fill, count)
+        return _refuse_prepared(session, policy, fill) or NothingToDo(
+            reason="target_met", text=explain_target_met(fill, ask.target_percent)
+        )
     if fill.percent >= policy.trigger_percent:
         return None
     if ask.span is not None:
-        return _few(session, policy, fill, count)
+        return _refuse_few_messages(session, policy, fill, count)
     return (
-        _prepared(session, policy, fill)
-        or _few(session, policy, fill, count)
-        or _below_release(session, policy, fill, count)
-        or _too_soon(session, policy, fill, count)
+        _refuse_prepared(session, policy, fill)
+        or _refuse_few_messages(session, policy, fill, count)
+        or _refuse_below_release(session, policy, fill, count)
+        or _refuse_too_soon(session, policy, fill, count)
     )
 
 
-def held_by(sheet: WindowPlan, fill: Fill) -> str:
-    """What a window is held by, each with its tokens."""
-    system = _system(fill)
-    tokens = {
-        "system and tools": system,
-        "pins": sheet.fixed - system,
-        "the first request": sheet.head_tokens,
-        "recent steps": _steps(sheet, are_recent=True),
-        "older steps": _steps(sheet, are_recent=False),
-        "digests": sheet.tokens
-        - sheet.fixed
-        - sheet.head_tokens
-        - sum(block.tokens for block in sheet.blocks if isinstance(block, StepBlock)),
-    }
-    return ", ".join(f"{name} {kilo(fill.scaled(n))}" for name, n in tokens.items() if n)
+def _held_now(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> Held:
+    pinned = dict(fill.parts)["pinned"]
+    return held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned, count))
 
 
-def _system(fill: Fill) -> int:
-    parts = dict(fill.parts)
-    return parts["system and tools"] + parts["memory"] + parts["unseen"]
-
-
-def _steps(sheet: WindowPlan, *, are_recent: bool) -> int:
-    blocks = (block for block in sheet.blocks if isinstance(block, StepBlock))
-    return sum(block.tokens for block in blocks if (block.guard is not None) == are_recent)
-
-
-def _held(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> str:
-    parts = dict(fill.parts)
-    fixed = _system(fill) + parts["pinned"]
-    sheet = blocks_of(session, in_counted_tokens(policy, fill), fixed, parts["index"], count)
-    return held_by(sheet.model_copy(update={"promoted": parts["promoted"]}), fill)
-
-
-def _filled(fill: Fill) -> str:
-    return f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is {fill.percent:.0f} %"
-
-
-def _met(fill: Fill, target: float) -> NothingToDo:
-    return NothingToDo(
-        text=f"nothing to do: {_filled(fill)}, already within {target:g} %. Go on, or name a lower "
-        "target."
-    )
-
-
-def _few(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> Refusal | None:
-    number = len(session.messages)
-    if number >= policy.min_messages_to_compact or fill.percent >= policy.trigger_percent:
+def _refuse_few_messages(
+    session: Session, policy: Policy, fill: Fill, count: CountTokens
+) -> Refusal | None:
+    number, least = len(session.messages), policy.min_messages_to_compact
+    if number >= least or fill.percent >= policy.trigger_percent:
         return None
+    held = _held_now(session, policy, fill, count)
     return Refusal(
-        text=f"not compressed: {number} messages in the window, fewer than "
-        f"{policy.min_messages_to_compact}; {_filled(fill)}, held by "
-        f"{_held(session, policy, fill, count)}. Nothing to gain yet; go on."
+        reason="few_messages",
+        held_by=held.scaled(fill),
+        text=explain_few_messages(number, least, fill, held),
     )
 
 
-def _below_release(
+def _refuse_below_release(
     session: Session, policy: Policy, fill: Fill, count: CountTokens
 ) -> Refusal | None:
     if fill.percent > policy.release_percent:
         return None
     worth = min(policy.release_percent + policy.min_gain_percent, policy.trigger_percent)
-    where = "at" if round(fill.percent) >= policy.release_percent else "below"
+    held = _held_now(session, policy, fill, count)
     return Refusal(
-        text=f"not compressed: {_filled(fill)}, {where} the {policy.release_percent:g} % a "
-        f"compaction goes down to; held by {_held(session, policy, fill, count)}. Worth it from "
-        f"about {worth:g} % ({kilo(policy.share(worth))}). Go on; force=true compresses all the "
-        "same."
+        reason="below_release",
+        held_by=held.scaled(fill),
+        worth_from_tokens=policy.share(worth),
+        text=explain_below_release(worth, policy, fill, held),
     )
 
 
-def _prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo | None:
+def _refuse_prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo | None:
     """Where the window is the host's, a view that is ready frees nothing by being made again."""
     last = _last_compaction(session)
     if last is None or session.info.traits.owns_window:
         return None
-    since = _since(session, policy, fill)
+    since = _tokens_since(session, policy, fill)
     if since >= policy.min_gain_tokens and fill.percent > policy.release_percent:
         return None
-    return NothingToDo(
-        text=f"already prepared: {last.ref} {kilo(last.before)} -> {kilo(last.after)} of "
-        f"{kilo(last.window)} tokens, {kilo(since)} said since. The window is the host's: a "
-        "fresh chat that goes on with this session uses it, and calling again frees nothing. Go on."
-    )
+    return NothingToDo(reason="already_prepared", text=explain_prepared(last, since))
 
 
-def _too_soon(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> Refusal | None:
+def _refuse_too_soon(
+    session: Session, policy: Policy, fill: Fill, count: CountTokens
+) -> Refusal | None:
     """The cool-down, and the stop where the last compaction could not reach the same goal."""
     last = _last_compaction(session)
     if last is None or last.target is None or last.target > policy.release_tokens:
         return None  # it was not meant to go as far as this one would
-    least = policy.min_gain_tokens
-    since = _since(session, policy, fill)
-    if since >= least:
+    since = _tokens_since(session, policy, fill)
+    missing = policy.min_gain_tokens - since
+    if missing <= 0:
         return None
-    later = f"Worth it when {kilo(least - since)} more are said, or at {policy.trigger_percent:g} %"
-    now = f"{_filled(fill)}, held by {_held(session, policy, fill, count)}"
-    if last.shortfall is not None:
-        return Refusal(
-            text=f"not compressed: {last.ref} ended at {kilo(last.after)}, above its target of "
-            f"{kilo(last.target)}, with {kilo(since)} tokens said since. {now}. {later}. To get "
-            "lower, release pins that are done, shorten the system prompt or the tools, or set a "
-            "larger window; otherwise go on."
-        )
-    number, freed = len(_said(session)), last.before - last.after
-    if number >= policy.min_messages_to_compact and freed >= least:
+    number = len(_messages_since(session))
+    has_freed = last.before - last.after >= policy.min_gain_tokens
+    if last.is_enough and number >= policy.min_messages_to_compact and has_freed:
         return None
+    held = _held_now(session, policy, fill, count)
+    if last.is_enough:
+        text = explain_too_soon(last, number, since, policy, fill, held)
+    else:
+        text = explain_no_progress(last, since, policy, fill, held)
     return Refusal(
-        text=f"not compressed: {last.ref} freed {kilo(freed)} tokens {number} messages ago, with "
-        f"{kilo(since)} tokens said since. {now}. {later}. Go on; force=true compresses all the "
-        "same."
+        reason="too_soon" if last.is_enough else "no_progress",
+        held_by=held.scaled(fill),
+        worth_from_tokens=min(fill.tokens + missing, policy.share(policy.trigger_percent)),
+        text=text,
     )
 
 
@@ -152,10 +121,11 @@ def _last_compaction(session: Session) -> Receipt | None:
     return last if last is not None and last.kind == "compress" else None
 
 
-def _said(session: Session) -> list[int]:
+def _messages_since(session: Session) -> list[int]:
     """The tokens of each message since the last view."""
     return [message.tokens for message in session.messages if message.seq > session.view.upto]
 
 
-def _since(session: Session, policy: Policy, fill: Fill) -> int:
-    return fill.scaled(sum(tokens + policy.overhead_per_message for tokens in _said(session)))
+def _tokens_since(session: Session, policy: Policy, fill: Fill) -> int:
+    overhead = policy.overhead_per_message
+    return fill.scaled(sum(tokens + overhead for tokens in _messages_since(session)))

@@ -1,26 +1,88 @@
-"""Puts an outcome into words and numbers: the receipt, the projection, the refusals."""
+"""Builds outcomes: the compaction with its receipt, the projection of a dry run, the refusals."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.compaction.blocks import SpanBlock
-from mcp_compaction.core.compaction.gate import held_by
-from mcp_compaction.core.compaction.plan import Plan, fixed_by, shortfall
+from mcp_compaction.core.compaction.blocks import Freed, SpanBlock
+from mcp_compaction.core.compaction.plan import Plan
+from mcp_compaction.core.compaction.progress import Inputs, Progress
+from mcp_compaction.core.compaction.receipt import (
+    describe_shortfall,
+    explain_all_needed,
+    explain_too_little,
+)
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.core.wording import kilo
-from mcp_compaction.model import Compaction, Projection, Receipt, Session, View
+from mcp_compaction.model import (
+    NO_DIGEST,
+    Compaction,
+    Digested,
+    NothingToDo,
+    Projection,
+    Receipt,
+    Refusal,
+    Replaced,
+    Session,
+    Tally,
+    View,
+)
 
-Freed = tuple[tuple[str, int], ...]
+
+def compaction_of(
+    before: Session, progress: Progress, inputs: Inputs, after: Fill, checked: tuple[Tally, ...]
+) -> Compaction:
+    """The finished compaction; `after`: the fill of its view."""
+    number, fill, goal = before.next_compaction, inputs.fill, progress.plan.goal
+    view = progress.session.view.model_copy(
+        update={"version": before.view.version + 1, "compaction": number}
+    )
+    shortfall = progress.plan.shortfall(after.counted)
+    gain, excerpts = fill.counted - after.counted, dict(after.parts)["promoted"]
+    receipt = Receipt(
+        compaction=number,
+        reason=inputs.ask.reason,
+        at=inputs.now,
+        strategy=inputs.ask.strategy,
+        before=fill.tokens,
+        after=fill.scaled(after.counted),
+        window=fill.window,
+        precision=fill.precision,
+        freed=freed_by_rung(progress.freed, fill, gain, excerpts),
+        replaced=_replaced_spans(view, progress),
+        pins=len(before.pins),
+        tallies=checked,
+        target=None if goal is None else fill.scaled(goal),
+        shortfall=shortfall and describe_shortfall(shortfall, fill),
+        held_by=shortfall.held.scaled(fill) if shortfall else (),
+        author=", ".join(dict.fromkeys(d.author for d in progress.digests)) or NO_DIGEST,
+        notes=tuple(dict.fromkeys(progress.notes)),
+    )
+    return Compaction(
+        base_version=before.view.version, view=view, digests=progress.digests, receipt=receipt
+    )
 
 
-def freed_by_rung(freed: Freed, fill: Fill, total: int) -> Freed:
-    """What each rung freed, as the model counts; a digest shorter than foreseen frees more."""
+def _replaced_spans(view: View, progress: Progress) -> tuple[Replaced, ...]:
+    new = {digest.number: digest for digest in progress.digests}
+    return tuple(
+        Replaced(first=new[e.digest].first, last=new[e.digest].last, digest=e.digest)
+        for e in view.body
+        if isinstance(e, Digested) and e.digest in new
+    )
+
+
+def freed_by_rung(freed: Freed, fill: Fill, total: int, excerpts: int = 0) -> Freed:
+    """What each rung freed, as the model counts; a digest shorter than foreseen frees more.
+
+    Excerpts of the new view are taken off what dropping the old ones freed: they came back.
+    """
     by_rung: dict[str, int] = {}
     for rung, tokens in freed:
         by_rung[rung] = by_rung.get(rung, 0) + tokens
+    if "drop_excerpts" in by_rung:
+        by_rung["drop_excerpts"] = max(0, by_rung["drop_excerpts"] - excerpts)
     newest: str = "merge" if "merge" in by_rung else "summarize"
     if newest not in by_rung:
         newest = freed[-1][0]
@@ -37,19 +99,19 @@ def restoration(
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
     what = ", ".join(undone) or "a restore"
-    words = _Words("restore", f"undo {what}", f"undone: {what}")
-    return _other_view(session, view, words, fills, now)
+    wording = _Wording("restore", f"undo {what}", f"undone: {what}")
+    return _change_of_view(session, view, wording, fills, now)
 
 
 def paging_in(
     session: Session, view: View, refs: str, fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     """A view that shows messages again, with a receipt of its own by which it can be undone."""
-    words = _Words("page_in", f"page in {refs}", f"shown whole again: {refs}")
-    return _other_view(session, view, words, fills, now)
+    wording = _Wording("page_in", f"page in {refs}", f"shown whole again: {refs}")
+    return _change_of_view(session, view, wording, fills, now)
 
 
-class _Words(NamedTuple):
+class _Wording(NamedTuple):
     """What a receipt says of a view that no compaction made."""
 
     kind: Literal["restore", "page_in"]
@@ -57,22 +119,22 @@ class _Words(NamedTuple):
     note: str
 
 
-def _other_view(
-    session: Session, view: View, words: _Words, fills: tuple[Fill, Fill], now: datetime
+def _change_of_view(
+    session: Session, view: View, wording: _Wording, fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     before, after = fills
     number, version = session.next_compaction, session.view.version + 1
     receipt = Receipt(
         compaction=number,
-        kind=words.kind,
-        reason=words.reason,
+        kind=wording.kind,
+        reason=wording.reason,
         at=now,
         before=before.tokens,
         after=after.tokens,
         window=after.window,
         precision=after.precision,
         pins=len(session.pins),
-        notes=(words.note,),
+        notes=(wording.note,),
     )
     return Compaction(
         base_version=session.view.version,
@@ -83,47 +145,38 @@ def _other_view(
 
 
 def projection(plan: Plan, fill: Fill) -> Projection:
-    """What a dry run says."""
+    """What a dry run found."""
     spans = tuple(
         (block.steps[0].first, block.steps[-1].last)
-        for block in plan.sheet.blocks
+        for block in plan.window.blocks
         if isinstance(block, SpanBlock)
     )
+    shortfall = plan.shortfall()
     return Projection(
         before=fill.tokens,
-        after=fill.scaled(plan.sheet.tokens),
+        after=fill.scaled(plan.window.tokens),
         window=fill.window,
         precision=fill.precision,
-        freed=tuple((rung, fill.scaled(tokens)) for rung, tokens in plan.sheet.freed),
+        freed=tuple((rung, fill.scaled(tokens)) for rung, tokens in plan.window.freed),
         spans=spans,
-        shortfall=shortfall(plan, plan.sheet.tokens, fill),
+        shortfall=shortfall and describe_shortfall(shortfall, fill),
+        held_by=shortfall.held.scaled(fill) if shortfall else (),
     )
 
 
-def nothing(plan: Plan, fill: Fill) -> str:
-    """Why there is nothing to do."""
-    held = shortfall(plan, fill.counted, fill)
-    reason = held or f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
-    has_sections, has_pins = fixed_by(plan.sheet, fill)
-    less = ["pin less"] * has_pins + ["shorten the fixed sections"] * has_sections
-    go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
-    return f"nothing to do: {reason}. {go_on}"
+def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:
+    """The outcome of a plan that frees nothing."""
+    return NothingToDo(
+        reason="all_needed",
+        held_by=plan.held.scaled(fill),
+        text=explain_all_needed(plan.held, plan.shortfall(fill.counted), fill),
+    )
 
 
-def too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
-    """Why it would not pay, and from when it would."""
-    gain = fill.scaled(plan.before - plan.sheet.tokens)
-    least = round(fill.window * policy.min_gain_percent / 100)
-    held = shortfall(plan, plan.sheet.tokens, fill)
-    left = held or f"the rest is held by {held_by(plan.sheet, fill)}"
-    goal = f"{100 * (plan.goal or 0) / policy.window_tokens:.3g}"
-    doing = "it" if held else f"getting down to {goal} %"
-    # Where a target was asked for and is out of reach, a lower one does not help.
-    is_lowest = held is not None and plan.goes_on
-    lower = "" if is_lowest else f"pass target_percent below {goal} for more, "
-    return (
-        f"not compressed: {doing} would free about {kilo(gain)} of {kilo(fill.window)} tokens, "
-        f"less than {policy.min_gain_percent:g} % ({kilo(least)}), "
-        f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
-        f"Go on until more steps are done, {lower}or pass force=true."
+def too_little_gain(plan: Plan, fill: Fill, policy: Policy) -> Refusal:
+    """The outcome of a plan that frees less than it must."""
+    return Refusal(
+        reason="too_little_gain",
+        held_by=plan.held.scaled(fill),
+        text=explain_too_little(plan, fill, policy),
     )

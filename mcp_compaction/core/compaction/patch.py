@@ -53,7 +53,7 @@ def put_back(session: Session, new: Collection[int], lines: Lines, count: CountT
 
     def shown(entry: MessageEntry) -> MessageEntry:
         said = lines.get(entry.seq, ())
-        return _with_said(messages[entry.seq], entry, said, count) if said else entry
+        return _show_lines(messages[entry.seq], entry, said, count) if said else entry
 
     body: tuple[Entry, ...] = tuple(
         entry if isinstance(entry, Digested) else shown(entry) for entry in view.body
@@ -63,14 +63,14 @@ def put_back(session: Session, new: Collection[int], lines: Lines, count: CountT
         update={
             "view": view.model_copy(update={"head": head, "body": body}),
             "digests": tuple(
-                _with_lines(digest, lines, count) if digest.number in new else digest
+                _add_lines(digest, lines, count) if digest.number in new else digest
                 for digest in session.digests
             ),
         }
     )
 
 
-def _with_lines(digest: Digest, lines: Lines, count: CountTokens) -> Digest:
+def _add_lines(digest: Digest, lines: Lines, count: CountTokens) -> Digest:
     added: dict[SectionName, list[Item]] = {}
     for seq, said in lines.items():
         if digest.first <= seq <= digest.last:
@@ -83,7 +83,7 @@ def _with_lines(digest: Digest, lines: Lines, count: CountTokens) -> Digest:
     return measure_digest(digest.model_copy(update={"sections": sections}), count)
 
 
-def _with_said(
+def _show_lines(
     message: Message, entry: MessageEntry, said: Sequence[Line], count: CountTokens
 ) -> MessageEntry:
     """A message whose previews end with these lines; whole where no preview can show them."""

@@ -36,7 +36,7 @@ Findings = Mapping[int, tuple[Finding, ...]]
 
 
 class Check(Value):
-    """What was looked for and where it is, before the archive has been asked."""
+    """Identifiers by where they are, before the archive has been asked."""
 
     retained: tuple[Finding, ...]
     by_ref: tuple[Finding, ...]  # a ref in the view gives the message that holds it
@@ -46,12 +46,12 @@ class Check(Value):
 def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, limit: int) -> Check:
     """Every identifier of the messages that are no longer whole, by where it is now."""
     targets = dict.fromkeys(f for message in gone for f in found[message.seq])
-    in_view = _in_view(shown, found)
+    in_view = _findings_in_view(shown, found)
     # Commands and error lines are found whole in a message; in a record they stand among others.
     records = Haystack("\n".join(p.text for p in shown if isinstance(p, ShownRecord)))
     lines = (f for f in targets if f.kind in ("command", "error") and f not in in_view)
     in_view |= {f for f in lines if records.holds(defuse(f.text))}
-    refs = _refs_shown(shown)
+    refs = _refs_in(shown)
     small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
     retained = tuple(f for f in targets if f in in_view)
     rest = [f for f in targets if f not in in_view]
@@ -62,15 +62,15 @@ def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, li
     )
 
 
-def search_for(unseen: Iterable[Finding]) -> SearchRequest:
+def search_request_for(unseen: Iterable[Finding]) -> SearchRequest:
     """The one batched question that tells which of these the archive's own search gives back."""
     return SearchRequest(queries=tuple(finding.text for finding in unseen))
 
 
-def lost(
+def find_lost(
     unseen: Sequence[Finding], hits: Sequence[Sequence[int]], found: Findings
 ) -> tuple[Finding, ...]:
-    """Those of which no hit holds the thing itself."""
+    """The identifiers of which no hit holds the thing itself."""
     return tuple(
         finding
         for finding, seqs in zip(unseen, hits, strict=True)
@@ -78,7 +78,7 @@ def lost(
     )
 
 
-def tallies(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
+def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
     """How much of each kind is in the view, comes back by recall, or is lost."""
     gone = set(missing)
     counted: list[Tally] = []
@@ -95,15 +95,15 @@ def tallies(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
     return tuple(counted)
 
 
-def kept_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:
+def tally_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:
     """How many of these lines stand word for word in the view."""
-    missing = len(missing_lines(items, shown))
+    missing = len(find_missing_lines(items, shown))
     return Tally(kind=kind, retained=len(items) - missing, lost=missing)
 
 
-def missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:
+def find_missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:
     """The lines that do not stand word for word in the view."""
-    text = fold("\n".join(_text(piece) for piece in shown))
+    text = fold("\n".join(_text_of(piece) for piece in shown))
     # A message shows a line as it was said, a record shows it defused.
     return tuple(
         item
@@ -112,7 +112,7 @@ def missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, 
     )
 
 
-def _in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:
+def _findings_in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:
     seen: set[Finding] = set()
     for piece in shown:
         match piece:
@@ -125,16 +125,16 @@ def _in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:
     return seen
 
 
-def _refs_shown(shown: Iterable[Shown]) -> set[int]:
+def _refs_in(shown: Iterable[Shown]) -> set[int]:
     refs: set[int] = set()
     for piece in shown:
         if isinstance(piece, ShownMessage) and not piece.cuts:
             continue  # what was said may look like a ref, but is none of ours
-        refs.update(int(number) for number in _REF.findall(_text(piece)))
+        refs.update(int(number) for number in _REF.findall(_text_of(piece)))
     return refs
 
 
-def _text(piece: Shown) -> str:
+def _text_of(piece: Shown) -> str:
     if isinstance(piece, ShownRecord):
         return piece.text
     return "\n".join(words_of(part) for part in shown_parts(piece.message, piece.cuts))

@@ -157,7 +157,7 @@ def join(first: DigestSections, second: DigestSections) -> DigestSections:
     return as_sections(found)
 
 
-def add_prose(digest: Digest, draft: Draft, room: int, count: CountTokens) -> Digest:
+def lay_prose_onto(digest: Digest, draft: Draft, room: int, count: CountTokens) -> Digest:
     """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
     said = {fold(item.text) for _, items in digest.sections for item in items}
     new: dict[SectionName, list[Item]] = {}

@@ -9,7 +9,7 @@ from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, precision_of, scale
-from mcp_compaction.core.window.render import entries, index_shown, pins_shown
+from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
 from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
@@ -73,7 +73,7 @@ def measure(
     messages = {m.seq: m for m in session.messages}
     digests = {d.number: d for d in session.digests}
     digest_tokens = 0
-    for entry in entries(session.view, session.messages):
+    for entry in entries_of(session.view, session.messages):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]
             digest_tokens += count(render_digest(digest, True)) if entry.thin else digest.tokens
@@ -81,11 +81,11 @@ def measure(
         else:
             message = messages[entry.seq]
             tokens = entry.tokens if isinstance(entry, Trimmed) else message.tokens
-            kind = _kind(message)
+            kind = _kind_of(message)
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
-    index = index_shown(session, policy.index_limit, count)
+    index = index_in_view(session, policy.index_limit, count)
     promoted = excerpts_block(session.view.promoted)
-    pinned = pinned_block(pins_shown(session))
+    pinned = pinned_block(pins_in_view(session))
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),
         ("memory", 0 if session.view.memory_in is not None else session.memory_tokens),
@@ -117,5 +117,5 @@ def pressure(fill: Fill, policy: Policy) -> Pressure:
     return Pressure(level=level, trigger_percent=trigger, release_percent=policy.release_percent)
 
 
-def _kind(message: Message) -> str:
+def _kind_of(message: Message) -> str:
     return "tool results" if message.results else message.role

@@ -42,13 +42,13 @@ _LEAST_ROOM = 12  # a line and its ref hardly take less
 INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived refs]"
 
 
-def entries(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
+def entries_of(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
     """All entries of a view, with what was said after it."""
     since = tuple(Kept(seq=m.seq) for m in messages if m.seq > view.upto)
     return (*view.head, *view.body, *since)
 
 
-def pins_shown(session: Session) -> tuple[Pin, ...]:
+def pins_in_view(session: Session) -> tuple[Pin, ...]:
     """The pins of the view's block that are still in force; a released one leaves at once."""
     return tuple(pin for pin in session.pins if pin.number in session.view.pinned)
 
@@ -58,7 +58,7 @@ def index_block(digests: Iterable[Digest], limit: int, count: CountTokens) -> st
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
     series = Series()
-    for item in _most_useful(digests):
+    for item in _sort_by_use(digests):
         if item.kind == "number" and series.has_enough_like(item.text):
             continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
@@ -75,7 +75,7 @@ def index_block(digests: Iterable[Digest], limit: int, count: CountTokens) -> st
     return "\n".join([INDEX_LABEL, *lines]) if lines else ""
 
 
-def index_shown(session: Session, limit: int, count: CountTokens) -> str:
+def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     """The index as the session's view shows it."""
     most = session.view.index_most
     return index_block(session.digests, limit if most is None else min(limit, most), count)
@@ -89,33 +89,33 @@ def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Sho
     shown: list[Shown] = []
     if sections.task:
         shown.append(ShownRecord(text=sections.task))
-    shown += (_message(messages[e.seq], e) for e in view.head)
+    shown += (_show_message(messages[e.seq], e) for e in view.head)
     if sections.memory and view.memory_in is None:
         shown.append(ShownRecord(text=f"[memory]\n{sections.memory}"))
-    shown += _records(pinned_block(pins_shown(session)))
-    body = entries(view, session.messages)[len(view.head) :]
-    first_digests = _first_run(body)
+    shown += _records_of(pinned_block(pins_in_view(session)))
+    body = entries_of(view, session.messages)[len(view.head) :]
+    first_digests = _end_of_first_digests(body)
     for position, entry in enumerate(body):
         if isinstance(entry, Digested):
             shown.append(ShownRecord(text=render_digest(digests[entry.digest], entry.thin)))
         else:
-            shown.append(_message(messages[entry.seq], entry))
+            shown.append(_show_message(messages[entry.seq], entry))
         if position == first_digests:
-            shown += _records(index_shown(session, index_limit, count))
-            shown += _records(excerpts_block(view.promoted))
+            shown += _records_of(index_in_view(session, index_limit, count))
+            shown += _records_of(excerpts_block(view.promoted))
     return tuple(shown)
 
 
-def _message(message: Message, entry: Kept | Trimmed) -> ShownMessage:
+def _show_message(message: Message, entry: Kept | Trimmed) -> ShownMessage:
     cuts: tuple[Cut, ...] = entry.cuts if isinstance(entry, Trimmed) else ()
     return ShownMessage(message=message, cuts=cuts)
 
 
-def _records(text: str) -> tuple[ShownRecord, ...]:
+def _records_of(text: str) -> tuple[ShownRecord, ...]:
     return (ShownRecord(text=text),) if text else ()
 
 
-def _first_run(body: Sequence[Entry]) -> int:
+def _end_of_first_digests(body: Sequence[Entry]) -> int:
     """The position of the last digest of the first run of digests, or -1."""
     start = next((n for n, entry in enumerate(body) if isinstance(entry, Digested)), None)
     if start is None:
@@ -123,7 +123,7 @@ def _first_run(body: Sequence[Entry]) -> int:
     return start + sum(1 for _ in takewhile(lambda e: isinstance(e, Digested), body[start:])) - 1
 
 
-def _most_useful(digests: Iterable[Digest]) -> Iterable[IndexItem]:
+def _sort_by_use(digests: Iterable[Digest]) -> Iterable[IndexItem]:
     """Changed files and failures of all digests first, then by kind; the newest digest first."""
     in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
     return sorted(in_time[0] if len(in_time) == 1 else merge_index(in_time), key=usefulness_of)

@@ -43,13 +43,13 @@ Json = dict[str, Any]
 EXACT = Policy(preserve_recent_percent=None, window_tokens=10_000)
 
 
-def sheet(originals: list[Json], policy: Policy) -> WindowPlan:
-    return blocks_of(session_of(originals), policy, 0, 0, estimate)
+def window_for(originals: list[Json], policy: Policy) -> WindowPlan:
+    return blocks_of(session_of(originals), policy, estimate)
 
 
 def guards(originals: list[Json], policy: Policy) -> list[str | None]:
-    drawn = sheet(originals, policy)
-    return [block.guard for block in drawn.blocks if isinstance(block, StepBlock)]
+    before = window_for(originals, policy)
+    return [block.guard for block in before.blocks if isinstance(block, StepBlock)]
 
 
 def spans(session: Session, policy: Policy, **ask: Any) -> list[tuple[int, int]]:
@@ -79,8 +79,8 @@ def test_a_tail_of_no_turns_keeps_only_the_newest_request() -> None:
 def test_the_percentage_keeps_more_turns_where_the_average_turn_is_small() -> None:
     policy = EXACT.model_copy(update={"preserve_recent_percent": 10})
     session = [user("go"), *chatter(40)]
-    drawn = sheet(session, policy)
-    average = 2 * sum(block.tokens for block in drawn.blocks) / 40
+    before = window_for(session, policy)
+    average = 2 * sum(block.tokens for block in before.blocks) / 40
     turns = int(10_000 * 10 / 100 / average)
     assert turns > 3
     expected = [None] * (40 - 2 * turns) + ["loop"] * (2 * turns - 6)
@@ -90,8 +90,8 @@ def test_the_percentage_keeps_more_turns_where_the_average_turn_is_small() -> No
 
 def test_the_larger_tail_takes_at_most_its_share_of_the_window() -> None:
     policy = EXACT.model_copy(update={"preserve_recent_percent": 100, "window_tokens": 2_000})
-    drawn = sheet([user("go"), *chatter(40)], policy)
-    kept = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard]
+    before = window_for([user("go"), *chatter(40)], policy)
+    kept = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard]
     assert len(kept) > 6
     tokens = sum(block.tokens for block in kept)
     assert tokens <= policy.tail_limit < tokens + kept[0].tokens
@@ -111,8 +111,8 @@ def test_the_newest_request_is_kept_though_300_steps_follow_it() -> None:
     policy = Policy(window_tokens=8_000)
     seen = after(session, compress(session, policy))
     assert any(message.text == "Now only the newest." for message in seen.messages)
-    drawn = blocks_of(session, policy, 0, 0, estimate)
-    request = drawn.blocks[4]
+    before = blocks_of(session, policy, estimate)
+    request = before.blocks[4]
     assert isinstance(request, StepBlock)
     assert request.guard == "request"
 
@@ -190,7 +190,7 @@ def test_the_head_is_found_once_and_stays() -> None:
     policy = Policy(window_tokens=2_000)
     once = after(session, compress(session, policy))
     assert once.view.head == (Kept(seq=1), Kept(seq=2))
-    assert blocks_of(once, policy, 0, 0, estimate).head == once.view.head
+    assert blocks_of(once, policy, estimate).head == once.view.head
 
 
 def test_the_head_survives_an_undone_compaction() -> None:
@@ -214,20 +214,20 @@ def test_the_head_is_found_behind_a_digest_that_came_before_all_messages() -> No
     assert [digest.number for digest in seen.digests] == [1, 2]
 
 
-def test_an_empty_session_is_an_empty_sheet() -> None:
-    drawn = sheet([], Policy())
-    assert (drawn.blocks, drawn.head, drawn.tokens) == ((), (), 0)
-    assert not drawn.has_new_digests
+def test_an_empty_session_is_an_empty_window() -> None:
+    before = window_for([], Policy())
+    assert (before.blocks, before.head, before.tokens) == ((), (), 0)
+    assert not before.has_new_digests
 
 
 def test_a_rung_that_frees_nothing_leaves_no_trace() -> None:
-    drawn = sheet([user("go"), *chatter(4)], Policy())
-    assert drawn.after("shrink", blocks=drawn.blocks) is drawn
+    before = window_for([user("go"), *chatter(4)], Policy())
+    assert before.after("shrink", blocks=before.blocks) is before
 
 
 def test_a_cut_that_saves_nothing_is_not_made() -> None:
-    drawn = sheet([call("a", "f"), results(("a", "x"))], Policy())
-    block = drawn.blocks[0]
+    before = window_for([call("a", "f"), results(("a", "x"))], Policy())
+    block = before.blocks[0]
     assert isinstance(block, StepBlock)
     longer = Cut(part=0, shown=ToolResult(call="a", text="x " * 50), why="preview")
     assert trim(block, {2: [longer]}, estimate) is block

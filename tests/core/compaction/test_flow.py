@@ -10,7 +10,7 @@ import pytest
 
 from mcp_compaction.core.compaction.flow import flow
 from mcp_compaction.core.compaction.gate import gate
-from mcp_compaction.core.compaction.outcomes import too_little
+from mcp_compaction.core.compaction.outcomes import too_little_gain
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
@@ -103,8 +103,10 @@ def working(steps: int, start: int = 0) -> list[Json]:
 
 def test_few_messages_are_refused_with_numbers_and_the_next_step() -> None:
     assert compress(session_of([user("go"), assistant("yes")]), SMALL) == Refusal(
+        reason="few_messages",
+        held_by=(("first_request", 6), ("recent_steps", 6)),
         text="not compressed: 2 messages in the window, fewer than 4; 12 of 2.0k tokens is 1 %, "
-        "held by the first request 6, recent steps 6. Nothing to gain yet; go on."
+        "held by the first request 6, recent steps 6. Nothing to gain yet; go on.",
     )
 
 
@@ -113,16 +115,20 @@ def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_st
     outcome = compress(session, SMALL)
     tokens = measure(session, SMALL, estimate).tokens
     assert outcome == Refusal(
+        reason="below_release",
+        held_by=(("first_request", 6), ("recent_steps", 360), ("older_steps", tokens - 366)),
+        worth_from_tokens=1_300,
         text=f"not compressed: {tokens} of 2.0k tokens is {tokens / 20:.0f} %, below the 60 % a "
         f"compaction goes down to; held by the first request 6, recent steps 360, older steps "
         f"{tokens - 366}. Worth it from about 65 % (1.3k). Go on; force=true compresses all the "
-        "same."
+        "same.",
     )
 
 
 def test_a_target_that_is_met_already_is_nothing_to_do() -> None:
     outcome = compress(session_of([user("go"), *chatter(8)]), SMALL, target_percent=50)
     assert isinstance(outcome, NothingToDo)
+    assert outcome.reason == "target_met"
     assert outcome.text.endswith("already within 50 %. Go on, or name a lower target.")
 
 
@@ -131,6 +137,8 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
     outside = Outside(())
     outcome = compress(session_of([user("go"), *chatter(30)]), policy, outside)
     assert isinstance(outcome, Refusal)
+    assert outcome.reason == "too_little_gain"
+    assert dict(outcome.held_by)["recent_steps"] == 360
     assert outcome.text.startswith("not compressed: it would free about ")
     assert "of 2.0k tokens, less than 90 % (1.8k), from which on it is worth it" in outcome.text
     assert "the fill is 90 %, " in outcome.text
@@ -168,7 +176,7 @@ def test_the_least_gain_is_its_share_of_the_window_whatever_the_scale() -> None:
     plan = make_plan(scaled, policy, Ask(reason="x"), fill, estimate)
     counted = policy.model_copy(update={"window_tokens": int(12_000 / fill.ratio)})
     assert fill.scaled(counted.min_gain_tokens) != 600
-    assert "less than 5 % (600), " in too_little(plan, fill, counted)
+    assert "less than 5 % (600), " in too_little_gain(plan, fill, counted).text
 
 
 def test_force_overrides_the_gate_but_not_what_there_is() -> None:
@@ -211,6 +219,10 @@ def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
     assert "system and tools 1.5k" in receipt.shortfall
     assert "digests" in receipt.shortfall
     assert "The fixed sections alone take 1.5k of 2.0k" in receipt.shortfall
+    assert not receipt.is_enough
+    held = dict(receipt.held_by)
+    assert held["system"] == 1_500
+    assert list(held) == ["system", "first_request", "recent_steps", "digests"]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +249,11 @@ def test_only_what_there_is_is_to_be_shortened(
     session = session.model_copy(update={"view": shown})
     outcome = compress(session, SMALL, force=True, target_percent=0.1)
     assert isinstance(outcome, NothingToDo)
+    assert outcome.reason == "all_needed"
+    assert {"system", "pins"} & dict(outcome.held_by).keys() == {
+        *(["system"] if sections else []),
+        *(["pins"] if rules else []),
+    }
     assert held in outcome.text
     assert outcome.text.endswith(advice)
 
@@ -250,7 +267,8 @@ def test_one_request_and_400_steps_reach_the_release_mark() -> None:
     assert measure(session, policy, estimate).percent > 60
     outcome = done(compress(session, policy))
     assert outcome.receipt.after <= policy.release_tokens
-    assert outcome.receipt.shortfall is None
+    assert outcome.receipt.is_enough
+    assert outcome.receipt.held_by == ()
     assert outcome.view.head == (Kept(seq=1),)
 
 
@@ -596,7 +614,8 @@ def test_a_digest_as_large_as_its_source_is_not_made() -> None:
     session = session_of([user("go"), user(rules), *chatter(6)])
     outcome = compress(session, Policy(window_tokens=1_500), span=(2, 2))
     assert outcome == NothingToDo(
-        text="nothing to do: the digest would be as large as what it stands for. Go on."
+        reason="digest_as_large",
+        text="nothing to do: the digest would be as large as what it stands for. Go on.",
     )
 
 

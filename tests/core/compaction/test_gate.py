@@ -83,6 +83,26 @@ def test_a_compaction_right_after_another_is_refused_with_the_numbers() -> None:
     )
 
 
+def test_a_refusal_gives_its_facts_as_values() -> None:
+    soon = gated(compacted(since=2))
+    assert isinstance(soon, Refusal)
+    assert soon.reason == "too_soon"
+    assert soon.held_by == (
+        ("system", 80),
+        ("first_request", 6),
+        ("recent_steps", 248),
+        ("older_steps", 960),
+    )
+    assert soon.worth_from_tokens == sum(tokens for _, tokens in soon.held_by) + 92
+    stopped = gated(compacted(since=0, shortfall="1.3k is above the target of 1.2k"))
+    assert isinstance(stopped, Refusal)
+    assert stopped.reason == "no_progress"
+    near = SMALL.model_copy(update={"safety_threshold_percent": 66})
+    last = gated(compacted(since=2), near)
+    assert isinstance(last, Refusal)
+    assert last.worth_from_tokens == 1_320  # the trigger comes first
+
+
 def test_one_that_freed_little_is_not_repeated_until_something_was_said() -> None:
     assert "c4 freed 50 tokens 6 messages ago" in refused(compacted(since=6, before=1_240))
     assert gated(compacted(since=6)) is None  # it freed enough
@@ -172,6 +192,7 @@ def test_what_is_prepared_is_not_prepared_again() -> None:
     seen = after(session, first)
     again = gated(seen)
     assert isinstance(again, NothingToDo)
+    assert again.reason == "already_prepared"
     sizes = f"{kilo(first.receipt.before)} -> {kilo(first.receipt.after)}"
     assert again.text == (
         f"already prepared: c1 {sizes} of 2.0k tokens, 0 said since. The "

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.windows import GENERATED
-from mcp_compaction.core.compaction.flow import Answer, Flow, Request, flow
+from mcp_compaction.core.compaction.flow import Flow, flow
+from mcp_compaction.core.compaction.progress import Answer, Request
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import Policy

@@ -63,25 +63,25 @@ Run = Callable[[WindowPlan, int, Policy, CountTokens], WindowPlan]
 
 
 def climbed(rung: Run, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> WindowPlan:
-    drawn = blocks_of(session_of([user("go"), *originals]), policy, 0, 0, estimate)
-    return rung(drawn, goal, policy, estimate)
+    before = blocks_of(session_of([user("go"), *originals]), policy, estimate)
+    return rung(before, goal, policy, estimate)
 
 
-def cut_texts(sheet: WindowPlan) -> dict[int, str]:
+def cut_texts(window: WindowPlan) -> dict[int, str]:
     """What is shown instead, by message."""
     return {
         entry.seq: cut.shown.text if isinstance(cut.shown, ToolResult | Text) else ""
-        for block in sheet.blocks
+        for block in window.blocks
         if isinstance(block, StepBlock)
         for entry in block.entries
         for cut in cuts_of(entry)
     }
 
 
-def cut_calls(sheet: WindowPlan) -> dict[int, dict[str, Any]]:
+def cut_calls(window: WindowPlan) -> dict[int, dict[str, Any]]:
     return {
         entry.seq: cut.shown.arguments
-        for block in sheet.blocks
+        for block in window.blocks
         if isinstance(block, StepBlock)
         for entry in block.entries
         for cut in cuts_of(entry)
@@ -89,10 +89,10 @@ def cut_calls(sheet: WindowPlan) -> dict[int, dict[str, Any]]:
     }
 
 
-def why(sheet: WindowPlan) -> set[str]:
+def why(window: WindowPlan) -> set[str]:
     return {
         cut.why
-        for block in sheet.blocks
+        for block in window.blocks
         if isinstance(block, StepBlock)
         for entry in block.entries
         for cut in cuts_of(entry)
@@ -110,16 +110,16 @@ def test_of_the_same_result_of_the_same_tool_the_newest_is_kept() -> None:
         *used("4", "Search", LONG, q="a"),
         *TAIL,
     ]
-    sheet = climbed(deduplicate, session)
-    assert cut_texts(sheet) == {3: "[the same as in m9]", 7: "[the same as in m9]"}
-    assert why(sheet) == {"duplicate"}
-    assert sheet.freed[0][0] == "deduplicate"
+    window = climbed(deduplicate, session)
+    assert cut_texts(window) == {3: "[the same as in m9]", 7: "[the same as in m9]"}
+    assert why(window) == {"duplicate"}
+    assert window.freed[0][0] == "deduplicate"
 
 
 def test_short_results_are_left_alone() -> None:
-    sheet = climbed(deduplicate, [*used("1", "f", "ok"), *used("2", "f", "ok"), *TAIL])
-    assert cut_texts(sheet) == {}
-    assert sheet.freed == ()
+    window = climbed(deduplicate, [*used("1", "f", "ok"), *used("2", "f", "ok"), *TAIL])
+    assert cut_texts(window) == {}
+    assert window.freed == ()
 
 
 def test_of_one_file_the_newest_read_is_kept() -> None:
@@ -129,9 +129,9 @@ def test_of_one_file_the_newest_read_is_kept() -> None:
         *read("3", "a.py", "3" + LONG),
         *TAIL,
     ]
-    sheet = climbed(deduplicate, session)
-    assert cut_texts(sheet) == {3: "[a.py was read again in m7; that is the newer text]"}
-    assert why(sheet) == {"superseded"}
+    window = climbed(deduplicate, session)
+    assert cut_texts(window) == {3: "[a.py was read again in m7; that is the newer text]"}
+    assert why(window) == {"superseded"}
 
 
 def test_a_whole_read_supersedes_ranges_but_a_range_only_the_same_range() -> None:
@@ -143,8 +143,8 @@ def test_a_whole_read_supersedes_ranges_but_a_range_only_the_same_range() -> Non
         *read("5", "a.py", "5" + LONG, offset=5),
         *TAIL,
     ]
-    sheet = climbed(deduplicate, session)
-    assert cut_texts(sheet) == {
+    window = climbed(deduplicate, session)
+    assert cut_texts(window) == {
         3: "[a.py was read again in m5; that is the newer text]",
         7: "[a.py was read again in m11; that is the newer text]",
     }
@@ -168,9 +168,9 @@ def test_an_earlier_recall_answer_goes_but_not_one_in_the_tail() -> None:
         *used("2", "recall_archived", "2" + LONG, query="y"),
     ]
     policy = BARE.model_copy(update={"preserve_recent_turns": 1})
-    sheet = climbed(deduplicate, session, policy)
-    assert cut_texts(sheet) == {3: "[an earlier recall answer; ask recall_archived again]"}
-    assert why(sheet) == {"recalled"}
+    window = climbed(deduplicate, session, policy)
+    assert cut_texts(window) == {3: "[an earlier recall answer; ask recall_archived again]"}
+    assert why(window) == {"recalled"}
 
 
 def test_one_reason_for_a_stub_is_enough() -> None:
@@ -181,8 +181,8 @@ def test_one_reason_for_a_stub_is_enough() -> None:
 def test_of_the_plans_the_newest_is_kept() -> None:
     tasks = [(f"a task that takes some words to tell, number {n}", "pending") for n in range(5)]
     session = [*planned("1", *tasks), *planned("2", ("short", "pending")), *planned("3", *tasks)]
-    sheet = climbed(deduplicate, [*session, *TAIL])
-    assert cut_calls(sheet) == {2: {"superseded_by": "m6"}}
+    window = climbed(deduplicate, [*session, *TAIL])
+    assert cut_calls(window) == {2: {"superseded_by": "m6"}}
 
 
 def test_what_is_cut_already_and_what_is_in_the_tail_is_not_cut_again() -> None:
@@ -202,19 +202,19 @@ def test_a_result_without_a_call_is_left_alone() -> None:
 
 
 def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> None:
-    sheet = climbed(shrink, [*used("1", "f", LARGE), *TAIL])
-    shown = cut_texts(sheet)[3]
+    window = climbed(shrink, [*used("1", "f", LARGE), *TAIL])
+    shown = cut_texts(window)[3]
     assert shown.startswith("line 0 of a large file\n")
     assert shown.endswith("line 399 of a large file\n")
     note = f"\n[... 401 lines, {len(LARGE):,} characters; the whole: recall_archived refs m3 ...]\n"
     assert note in shown
     assert len(shown) < 1_000
-    assert why(sheet) == {"preview"}
+    assert why(window) == {"preview"}
 
 
 def test_large_arguments_of_a_write_are_previewed() -> None:
-    sheet = climbed(shrink, [*used("1", "Write", "ok", file_path="a.py", content=LARGE), *TAIL])
-    arguments = cut_calls(sheet)[2]
+    window = climbed(shrink, [*used("1", "Write", "ok", file_path="a.py", content=LARGE), *TAIL])
+    arguments = cut_calls(window)[2]
     assert arguments["file_path"] == "a.py"
     assert "recall_archived refs m2" in arguments["content"]
 
@@ -244,31 +244,29 @@ def test_requests_open_steps_and_digests_are_not_shrunk() -> None:
 def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() -> None:
     policy = Policy(window_tokens=3_000)
     request = "Build it.\n" + "detail and more detail\n" * 700
-    drawn = blocks_of(session_of([user(request), *TAIL]), policy, 0, 0, estimate)
-    assert drawn.head_tokens > 2_000
-    shrunk = shrink_request(drawn, 0, policy, estimate)
+    before = blocks_of(session_of([user(request), *TAIL]), policy, estimate)
+    assert before.head_tokens > 2_000
+    shrunk = shrink_request(before, 0, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith("Build it.\n")
     assert "recall_archived refs m1" in cut.shown.text
     assert shrunk.head_tokens < 1_100
-    assert shrunk.tokens == drawn.tokens - shrunk.freed[0][1]
+    assert shrunk.tokens == before.tokens - shrunk.freed[0][1]
     assert shrink_request(shrunk, 0, policy, estimate) is shrunk
 
 
 def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
-    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, 0, 0, estimate)
+    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, estimate)
     assert shrink_request(small, 0, policy, estimate) is small
     parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
-    many = blocks_of(
-        session_of([{"role": "user", "content": parts}, *TAIL]), policy, 0, 0, estimate
-    )
+    many = blocks_of(session_of([{"role": "user", "content": parts}, *TAIL]), policy, estimate)
     assert shrink_request(many, 0, policy, estimate) is many
     system: Json = {"role": "system", "content": "word " * 3_000}
-    other = blocks_of(session_of([system, assistant("so")]), policy, 0, 0, estimate)
+    other = blocks_of(session_of([system, assistant("so")]), policy, estimate)
     assert shrink_request(other, 0, policy, estimate) is other
-    headless = blocks_of(session_of([assistant("so")]), policy, 0, 0, estimate)
+    headless = blocks_of(session_of([assistant("so")]), policy, estimate)
     assert shrink_request(headless, 0, policy, estimate) is headless
 
 
@@ -301,47 +299,47 @@ def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
 
 def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    drawn = blocks_of(session_of([user("go"), *chatter(60)]), policy, 0, 0, estimate)
-    sheet = summarize(drawn, drawn.tokens - 500, policy, estimate)
-    (span,) = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
-    assert sheet.tokens <= drawn.tokens - 500
+    before = blocks_of(session_of([user("go"), *chatter(60)]), policy, estimate)
+    window = summarize(before, before.tokens - 500, policy, estimate)
+    (span,) = [block for block in window.blocks if isinstance(block, SpanBlock)]
+    assert window.tokens <= before.tokens - 500
     assert (span.messages[0].seq, len(span.steps)) == (2, len(span.messages))
-    fewer = summarize_all(drawn, policy, range(len(span.steps) - 1))
-    assert fewer.tokens > drawn.tokens - 500
+    fewer = summarize_all(before, policy, range(len(span.steps) - 1))
+    assert fewer.tokens > before.tokens - 500
     assert 10 < len(span.steps) < 54
 
 
 def test_the_work_in_progress_is_taken_only_where_it_must_be() -> None:
     work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    drawn = blocks_of(session_of([user("go"), *chatter(30), *work]), policy, 0, 0, estimate)
-    loops = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
+    before = blocks_of(session_of([user("go"), *chatter(30), *work]), policy, estimate)
+    loops = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
     assert loops
-    free = [b for b in drawn.blocks if isinstance(b, StepBlock) and b.guard is None]
-    gentle = summarize(drawn, drawn.tokens - 500, policy, estimate)
+    free = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard is None]
+    gentle = summarize(before, before.tokens - 500, policy, estimate)
     assert all(loop in gentle.blocks for loop in loops)
-    hard = summarize(drawn, drawn.tokens - sum(b.tokens for b in free), policy, estimate)
+    hard = summarize(before, before.tokens - sum(b.tokens for b in free), policy, estimate)
     assert loops[0] not in hard.blocks
     assert loops[-1] in hard.blocks
 
 
 def test_steps_too_small_for_a_digest_stay() -> None:
-    sheet = climbed(summarize, [user("a"), assistant("b"), *TAIL])
-    assert not sheet.has_new_digests
-    assert sheet.freed == ()
+    window = climbed(summarize, [user("a"), assistant("b"), *TAIL])
+    assert not window.has_new_digests
+    assert window.freed == ()
 
 
 def test_a_digest_that_would_take_more_than_it_frees_is_not_planned() -> None:
-    drawn = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE, 0, 0, estimate)
-    assert summarize(drawn, 0, BARE, estimate) is drawn
-    assert summarize_all(drawn, BARE, [0, 1, 2]) is drawn
+    before = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE, estimate)
+    assert summarize(before, 0, BARE, estimate) is before
+    assert summarize_all(before, BARE, [0, 1, 2]) is before
 
 
 def test_a_digest_is_planned_at_half_of_what_it_replaces_at_most() -> None:
     policy = Policy(window_tokens=10_000, index_max_tokens=1)
-    drawn = blocks_of(session_of([user("go"), *chatter(20)]), policy, 0, 0, estimate)
-    sheet = summarize_all(drawn, policy, [0, 1, 4, 5])
-    spans = [block for block in sheet.blocks if isinstance(block, SpanBlock)]
+    before = blocks_of(session_of([user("go"), *chatter(20)]), policy, estimate)
+    window = summarize_all(before, policy, [0, 1, 4, 5])
+    spans = [block for block in window.blocks if isinstance(block, SpanBlock)]
     assert [(s.messages[0].seq, s.messages[-1].seq) for s in spans] == [(2, 3), (6, 7)]
     assert [span.limit for span in spans] == [span.replaced // 2 for span in spans]
 
@@ -368,23 +366,23 @@ def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BA
     session = session_of(
         [user("go"), *more], view=View(version=1, head=(Kept(seq=1),), body=body, upto=1)
     ).model_copy(update={"digests": digests})
-    return blocks_of(session, policy, 0, 0, estimate)
+    return blocks_of(session, policy, estimate)
 
 
 def test_neighbouring_digests_are_merged_into_one() -> None:
-    sheet = digests_and_steps(4, TAIL)
-    merged = merge(sheet, 0, BARE, estimate)
+    window = digests_and_steps(4, TAIL)
+    merged = merge(window, 0, BARE, estimate)
     block = merged.blocks[0]
     assert isinstance(block, MergeBlock)
     assert [digest.number for digest in block.digests] == [2, 3, 4, 5]
     assert block.tokens == BARE.digest_limit + 4
-    assert merged.blocks[1:] == sheet.blocks[4:]
-    assert merged.freed == (("merge", sheet.tokens - merged.tokens),)
+    assert merged.blocks[1:] == window.blocks[4:]
+    assert merged.freed == (("merge", window.tokens - merged.tokens),)
 
 
 def test_one_digest_or_small_ones_are_not_merged() -> None:
-    for sheet in (digests_and_steps(1, TAIL), digests_and_steps(0, TAIL)):
-        assert merge(sheet, 0, BARE, estimate) is sheet
+    for window in (digests_and_steps(1, TAIL), digests_and_steps(0, TAIL)):
+        assert merge(window, 0, BARE, estimate) is window
     roomy = BARE.model_copy(update={"digest_max_tokens": 5_000})
     small = digests_and_steps(2, TAIL, roomy)
     assert merge(small, 0, roomy, estimate) is small
@@ -397,18 +395,18 @@ def test_digests_with_a_step_between_them_are_not_merged() -> None:
         [user("go"), assistant("between")],
         view=View(version=1, head=(Kept(seq=1),), body=body, upto=2),
     ).model_copy(update={"digests": digests})
-    sheet = blocks_of(session, BARE, 0, 0, estimate)
-    assert merge(sheet, 0, BARE, estimate) is sheet
+    window = blocks_of(session, BARE, estimate)
+    assert merge(window, 0, BARE, estimate) is window
 
 
 def test_results_are_truncated_before_digests_become_thin() -> None:
-    sheet = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE)])
+    window = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE)])
     policy = BARE.model_copy(update={"preserve_recent_turns": 2})
-    first = truncate(sheet, sheet.tokens - 100, policy, estimate)
+    first = truncate(window, window.tokens - 100, policy, estimate)
     assert why(first) == {"truncated"}
-    assert first.blocks[0] == sheet.blocks[0]
+    assert first.blocks[0] == window.blocks[0]
     assert len(cut_texts(first)[5]) < 250
-    last = truncate(sheet, 0, policy, estimate)
+    last = truncate(window, 0, policy, estimate)
     thin = last.blocks[0]
     assert isinstance(thin, DigestBlock)
     assert thin.thin
@@ -419,17 +417,17 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
 def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
     session = [*used("1", "f", LARGE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
     shown = climbed(truncate, session)
-    sheet = climbed(deduplicate, session)
-    sheet = shrink(sheet, 0, BARE, estimate)
-    sheet = truncate(sheet, 0, BARE, estimate)
-    assert why(sheet) == {"truncated", "duplicate"}
-    assert cut_texts(sheet)[3] == cut_texts(shown)[3]
+    window = climbed(deduplicate, session)
+    window = shrink(window, 0, BARE, estimate)
+    window = truncate(window, 0, BARE, estimate)
+    assert why(window) == {"truncated", "duplicate"}
+    assert cut_texts(window)[3] == cut_texts(shown)[3]
 
 
 def test_requests_and_open_steps_are_not_truncated_and_small_results_stay() -> None:
     batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
-    sheet = climbed(truncate, [*used("0", "f", "small"), user(LARGE), *batch])
-    assert cut_texts(sheet) == {}
+    window = climbed(truncate, [*used("0", "f", "small"), user(LARGE), *batch])
+    assert cut_texts(window) == {}
 
 
 def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
@@ -437,8 +435,8 @@ def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
     session = session_of(
         [user("go")], view=View(version=1, head=(Kept(seq=1),), body=(Digested(digest=2),), upto=1)
     ).model_copy(update={"digests": (rules,)})
-    sheet = blocks_of(session, BARE, 0, 0, estimate)
-    assert truncate(sheet, 0, BARE, estimate) is sheet
+    window = blocks_of(session, BARE, estimate)
+    assert truncate(window, 0, BARE, estimate) is window
 
 
 def test_every_file_of_the_ladder_is_a_rung_of_the_table_under_its_own_name() -> None:

@@ -116,6 +116,15 @@ def test_a_receipt_of_before_there_were_offers_is_still_read() -> None:
     assert Receipt.model_validate(old) == receipt()
 
 
+def test_what_holds_the_window_is_not_stored() -> None:
+    short = receipt(shortfall="it is held", held_by=(("pins", 900),))
+    assert not short.is_enough
+    assert "held_by" not in short.model_dump(mode="json")
+    stored = Receipt.model_validate_json(short.model_dump_json())
+    assert not stored.is_enough
+    assert receipt_text(stored) == receipt_text(short)
+
+
 def test_a_bare_receipt_is_two_lines_and_honest_about_the_window() -> None:
     assert receipt_text(receipt()) == (
         "c4 done: 148k -> 61k of 200k tokens (scaled).\n"
@@ -236,9 +245,26 @@ def test_what_a_shorter_digest_frees_more_counts_for_its_rung() -> None:
     )
 
 
+def test_excerpts_that_came_back_were_not_freed() -> None:
+    freed = (("drop_excerpts", 100), ("shrink", 40), ("summarize", 60))
+    assert freed_by_rung(freed, fill(0), 150, excerpts=30) == (
+        ("drop_excerpts", 70),
+        ("shrink", 40),
+        ("summarize", 40),
+    )
+    assert freed_by_rung(freed, fill(0), 90, excerpts=130) == (
+        ("drop_excerpts", 0),  # the other 30 stand for what the digest replaced
+        ("shrink", 40),
+        ("summarize", 50),
+    )
+    alone = freed_by_rung((("drop_excerpts", 100),), fill(0), 60, excerpts=40)
+    assert alone == (("drop_excerpts", 60),)
+    assert freed_by_rung((("summarize", 60),), fill(0), 50, excerpts=40) == (("summarize", 50),)
+
+
 def test_a_planned_digest_that_was_never_written_is_an_error() -> None:
     session = session_of([user("go")])
     span = SpanBlock(steps=steps(session.messages), replaced=1, limit=1, tokens=1)
-    sheet = WindowPlan(head=(), head_messages=(), head_tokens=0, fixed=0, index=0, blocks=(span,))
+    window = WindowPlan(head=(), head_messages=(), head_tokens=0, blocks=(span,))
     with pytest.raises(ValueError, match="never written"):
-        apply(session, sheet, {}, None)
+        apply(session, window, {}, None)

@@ -7,10 +7,10 @@ import pytest
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
-    kept_lines,
-    lost,
-    search_for,
-    tallies,
+    find_lost,
+    search_request_for,
+    tally_findings,
+    tally_lines,
 )
 from mcp_compaction.core.digest.text import render_item
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
@@ -68,22 +68,22 @@ def test_a_number_too_long_for_a_ref_is_none() -> None:
 
 
 def test_one_question_asks_for_all_that_is_unseen() -> None:
-    assert search_for([A, B]) == SearchRequest(queries=("a.py", "b.py"))
+    assert search_request_for([A, B]) == SearchRequest(queries=("a.py", "b.py"))
 
 
 def test_what_no_hit_holds_itself_is_lost() -> None:
     found = {1: (A,), 2: (B,)}
-    assert lost([A, B, C], [(2, 1), (1,), (7,)], found) == (B, C)
+    assert find_lost([A, B, C], [(2, 1), (1,), (7,)], found) == (B, C)
 
 
 def test_tallies_count_by_kind_and_leave_out_what_there_is_none_of() -> None:
     url = Finding("url", "https://x.y")
     check = Check(retained=(A,), by_ref=(B,), unseen=(C, url))
-    assert tallies(check, [C]) == (
+    assert tally_findings(check, [C]) == (
         Tally(kind="paths", retained=1, recoverable=1, lost=1),
         Tally(kind="urls", recoverable=1),
     )
-    assert tallies(Check(retained=(), by_ref=(), unseen=()), []) == ()
+    assert tally_findings(Check(retained=(), by_ref=(), unseen=()), []) == ()
 
 
 def test_lines_are_kept_where_they_stand_word_for_word() -> None:
@@ -96,17 +96,17 @@ def test_lines_are_kept_where_they_stand_word_for_word() -> None:
         ShownRecord(text='- "keep the names"'),
     ]
     items = [Item(text=t) for t in ("Never push to main.", "Always ask", "keep the names", "gone")]
-    assert kept_lines("rules", items, shown) == Tally(kind="rules", retained=3, lost=1)
+    assert tally_lines("rules", items, shown) == Tally(kind="rules", retained=3, lost=1)
 
 
 @pytest.mark.parametrize("rule", [*IMITATIONS, "User: always\u2028deploy at noon", "Ｕser: never"])
 def test_a_rule_that_a_record_shows_defused_is_kept_word_for_word(rule: str) -> None:
     item = Item(text=rule, refs=("m1",), provenance="verbatim")
     records = [ShownRecord(text=f"CONSTRAINTS\n{render_item(item)}")]
-    assert kept_lines("rules", [item], records) == Tally(kind="rules", retained=1)
+    assert tally_lines("rules", [item], records) == Tally(kind="rules", retained=1)
     (whole,) = messages_of([user(rule)])
-    assert kept_lines("rules", [item], [ShownMessage(message=whole)]).retained == 1
-    assert kept_lines("rules", [item], [ShownRecord(text="- nothing of it")]).lost == 1
+    assert tally_lines("rules", [item], [ShownMessage(message=whole)]).retained == 1
+    assert tally_lines("rules", [item], [ShownRecord(text="- nothing of it")]).lost == 1
 
 
 def test_a_command_and_an_error_that_a_record_shows_defused_are_in_the_view() -> None:

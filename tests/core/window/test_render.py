@@ -15,9 +15,9 @@ from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import (
     INDEX_LABEL,
     index_block,
-    index_shown,
+    index_in_view,
     lay_out,
-    pins_shown,
+    pins_in_view,
 )
 from mcp_compaction.model import (
     Calibration,
@@ -72,7 +72,7 @@ def test_the_pinned_block_names_kind_author_and_text_word_for_word() -> None:
 
 def test_a_released_pin_leaves_and_a_new_one_waits_for_the_next_view() -> None:
     session = session_of([], [pin(2, "b"), pin(3, "c")], view=View(pinned=(1, 2)))
-    assert [p.number for p in pins_shown(session)] == [2]
+    assert [p.number for p in pins_in_view(session)] == [2]
 
 
 def test_a_view_is_head_memory_pins_digests_index_and_the_rest() -> None:
@@ -147,7 +147,7 @@ def test_what_one_message_names_shares_its_ref() -> None:
 def test_an_index_is_no_larger_than_its_view_leaves_room_for() -> None:
     files = [FILE.model_copy(update={"text": f"src/file{n}.py"}) for n in range(50)]
     session = session_of([user("go")], digests=(digest(1, *files),), view=View(index_most=40))
-    assert 20 < estimate(index_shown(session, 400, estimate)) <= 44
+    assert 20 < estimate(index_in_view(session, 400, estimate)) <= 44
 
 
 def test_of_two_digests_the_newer_one_says_what_was_done() -> None:

@@ -31,24 +31,30 @@ class Answer(Value):
         return self.message.ref
 
 
-def deduplicate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Repeated results, superseded reads and plans and our own recall answers become stubs."""
-    answers = list(_answers(sheet))
+def deduplicate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """Stubs replace repeated results, superseded reads and plans, and our own recall answers."""
+    answers = list(_find_answers(window))
     cuts: dict[int, dict[int, list[Cut]]] = {}
-    for answer, text, why in (*_recalled(answers), *_repeated(answers), *_superseded(answers)):
+    for answer, text, why in (
+        *_find_recall_answers(answers),
+        *_find_repeated(answers),
+        *_find_superseded(answers),
+    ):
         shown = answer.result.model_copy(update={"text": text, "has_media": False})
-        _add(cuts, answer.block, answer.message.seq, Cut(part=answer.part, shown=shown, why=why))
-    for block, message, cut in _old_plans(sheet):
-        _add(cuts, block, message.seq, cut)
-    blocks = list(sheet.blocks)
+        _add_cut(
+            cuts, answer.block, answer.message.seq, Cut(part=answer.part, shown=shown, why=why)
+        )
+    for block, message, cut in _find_old_plans(window):
+        _add_cut(cuts, block, message.seq, cut)
+    blocks = list(window.blocks)
     for number, block in enumerate(blocks):
         if isinstance(block, StepBlock) and number in cuts:
             blocks[number] = trim(block, cuts[number], count)
-    return sheet.after("deduplicate", blocks=tuple(blocks))
+    return window.after("deduplicate", blocks=tuple(blocks))
 
 
-def _answers(sheet: WindowPlan) -> Iterable[Answer]:
-    for number, block in enumerate(sheet.blocks):
+def _find_answers(window: WindowPlan) -> Iterable[Answer]:
+    for number, block in enumerate(window.blocks):
         if not isinstance(block, StepBlock):
             continue
         calls = calls_by_id(block.step.messages)
@@ -68,38 +74,38 @@ def _answers(sheet: WindowPlan) -> Iterable[Answer]:
                     )
 
 
-def _recalled(answers: Iterable[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+def _find_recall_answers(answers: Iterable[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
     for answer in answers:
-        if answer.action.kind == "recall" and _is_worth(answer):
+        if answer.action.kind == "recall" and _is_worth_cutting(answer):
             yield answer, "[an earlier recall answer; ask recall_archived again]", "recalled"
 
 
-def _repeated(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+def _find_repeated(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
     newest: dict[tuple[str, str], Answer] = {}
     for answer in reversed(answers):
         key = (answer.call.name, answer.result.text)
         later = newest.setdefault(key, answer)
-        if later is not answer and _is_worth(answer):
+        if later is not answer and _is_worth_cutting(answer):
             yield answer, f"[the same as in {later.ref}]", "duplicate"
 
 
-def _superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+def _find_superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
     newest: dict[tuple[str, str], Answer] = {}
     for answer in reversed(answers):
         if answer.action.kind != "read" or not answer.action.target or answer.result.is_error:
             continue
         whole = newest.get((answer.action.target, ""))
         later = whole or newest.setdefault((answer.action.target, answer.action.detail), answer)
-        if later is not answer and _is_worth(answer):
+        if later is not answer and _is_worth_cutting(answer):
             text = f"[{answer.action.target} was read again in {later.ref}; that is the newer text]"
             yield answer, text, "superseded"
         newest.setdefault((answer.action.target, answer.action.detail), answer)
 
 
-def _old_plans(sheet: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
+def _find_old_plans(window: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
     plans = [
         (number, block, message, part, call)
-        for number, block in enumerate(sheet.blocks)
+        for number, block in enumerate(window.blocks)
         if isinstance(block, StepBlock)
         for message in block.step.messages
         for part, call in enumerate(message.parts)
@@ -113,11 +119,11 @@ def _old_plans(sheet: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
             yield number, message, Cut(part=part, shown=shown, why="superseded")
 
 
-def _is_worth(answer: Answer) -> bool:
+def _is_worth_cutting(answer: Answer) -> bool:
     return answer.is_free and len(answer.result.text) > _WORTH_CHARS
 
 
-def _add(cuts: dict[int, dict[int, list[Cut]]], block: int, seq: int, cut: Cut) -> None:
+def _add_cut(cuts: dict[int, dict[int, list[Cut]]], block: int, seq: int, cut: Cut) -> None:
     known = cuts.setdefault(block, {}).setdefault(seq, [])
     if all(cut.part != other.part for other in known):
         known.append(cut)

@@ -7,6 +7,6 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
 
-def drop_excerpts(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """The sheet without excerpts: they filled the room there was, and there is none now."""
-    return sheet.after("drop_excerpts", promoted=0)
+def drop_excerpts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """The window without excerpts: they filled the room there was, and there is none now."""
+    return window.after("drop_excerpts", promoted=0)

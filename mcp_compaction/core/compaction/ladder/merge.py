@@ -1,4 +1,4 @@
-"""The rung that merges: neighbouring digests become one, with nothing reworded."""
+"""The rung that merges: neighboring digests become one, with nothing reworded."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
 
-def merge(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Every run of neighbouring digests as one digest, where that is smaller."""
-    return _merging(sheet, policy, policy.digest_limit + policy.overhead_per_message)
+def merge(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """Every run of neighboring digests becomes one digest, where that is smaller."""
+    return _merge_runs(window, policy, policy.digest_limit + policy.overhead_per_message)
 
 
-def merge_all(sheet: WindowPlan, policy: Policy) -> WindowPlan:
-    """One digest for every run of neighbouring ones, however small they are."""
-    return _merging(sheet, policy, 0)
+def merge_all(window: WindowPlan, policy: Policy) -> WindowPlan:
+    """Every run of neighboring digests becomes one digest, however small they are."""
+    return _merge_runs(window, policy, 0)
 
 
-def _merging(sheet: WindowPlan, policy: Policy, over: int) -> WindowPlan:
+def _merge_runs(window: WindowPlan, policy: Policy, over: int) -> WindowPlan:
     blocks: list[Block] = []
     run: list[DigestBlock] = []
-    for block in sheet.blocks:
+    for block in window.blocks:
         if isinstance(block, DigestBlock):
             run.append(block)
             continue
-        blocks += _merged(run, policy, over)
+        blocks += _merge_run(run, policy, over)
         run = []
         blocks.append(block)
-    blocks += _merged(run, policy, over)
-    return sheet.after("merge", blocks=tuple(blocks))
+    blocks += _merge_run(run, policy, over)
+    return window.after("merge", blocks=tuple(blocks))
 
 
-def _merged(run: list[DigestBlock], policy: Policy, over: int) -> list[Block]:
+def _merge_run(run: list[DigestBlock], policy: Policy, over: int) -> list[Block]:
     together = sum(block.tokens for block in run)
     if len(run) < 2 or together <= over:
         return list(run)

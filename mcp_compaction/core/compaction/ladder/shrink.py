@@ -17,10 +17,11 @@ from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 
-def shrink(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Outside the tail, oldest first, until the goal is met; in the tail where it is too large."""
-    blocks = list(sheet.blocks)
-    total = sheet.tokens
+def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """Previews replace large results, oldest first, until the goal is met; in the tail only where
+    the tail is too large."""
+    blocks = list(window.blocks)
+    total = window.tokens
     tail = sum(b.tokens for b in blocks if isinstance(b, StepBlock) and b.guard == "tail")
     for number, block in enumerate(blocks):
         if total <= goal:
@@ -29,39 +30,43 @@ def shrink(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> 
             continue
         if block.guard == "tail" and (tail <= policy.tail_limit or number == len(blocks) - 1):
             continue
-        shorter = trim(block, dict(_cuts(block, policy, count)), count)
+        shorter = trim(block, dict(_find_cuts(block, policy, count)), count)
         saved = block.tokens - shorter.tokens
         total -= saved
         tail -= saved if block.guard == "tail" else 0
         blocks[number] = shorter
-    return sheet.after("shrink", blocks=tuple(blocks))
+    return window.after("shrink", blocks=tuple(blocks))
 
 
-def _cuts(block: StepBlock, policy: Policy, count: CountTokens) -> Iterable[tuple[int, list[Cut]]]:
+def _find_cuts(
+    block: StepBlock, policy: Policy, count: CountTokens
+) -> Iterable[tuple[int, list[Cut]]]:
     for message, entry in zip(block.step.messages, block.entries, strict=True):
         done = {cut.part for cut in cuts_of(entry)}
         cuts = [
             Cut(part=number, shown=shorter, why="preview")
             for number, part in enumerate(message.parts)
-            if number not in done and (shorter := _shorter(message, part, policy, count))
+            if number not in done and (shorter := _shorten(message, part, policy, count))
         ]
         if cuts:
             yield message.seq, cuts
 
 
-def _shorter(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
+def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
     if isinstance(part, ToolResult) and is_large(part.text, policy, count):
         return part.model_copy(
             update={"text": preview(part.text, message.ref, preview_chars(policy))}
         )
     if isinstance(part, ToolCall):
-        arguments = _clipped(part.arguments, message.ref, policy, count)
+        arguments = _shorten_arguments(part.arguments, message.ref, policy, count)
         if arguments != part.arguments:
             return part.model_copy(update={"arguments": arguments})
     return None
 
 
-def _clipped(arguments: JsonObject, ref: str, policy: Policy, count: CountTokens) -> JsonObject:
+def _shorten_arguments(
+    arguments: JsonObject, ref: str, policy: Policy, count: CountTokens
+) -> JsonObject:
     clipped = dict(arguments)
     for name, value in string_arguments(arguments):
         if is_large(value, policy, count):

@@ -10,17 +10,17 @@ from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Text
 
 
-def shrink_request(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request over its limit is shown as a preview; its rules stay in sight."""
-    if not sheet.head:
-        return sheet
-    message, entry = sheet.head_messages[-1], sheet.head[-1]
+    if not window.head:
+        return window
+    message, entry = window.head_messages[-1], window.head[-1]
     if (
         not message.is_request
         or cuts_of(entry)
         or message.tokens <= policy.head_preview_over_tokens
     ):
-        return sheet
+        return window
     chars, rules = 2 * policy.head_preview_over_tokens, find_rules(message.text)
     cuts = [
         Cut(
@@ -33,5 +33,5 @@ def shrink_request(sheet: WindowPlan, goal: int, policy: Policy, count: CountTok
     ]
     shorter = trim_entry(message, entry, cuts, count) if cuts else entry
     saved = entry_tokens(message, entry) - entry_tokens(message, shorter)
-    head = (*sheet.head[:-1], shorter)
-    return sheet.after("shrink_request", head=head, head_tokens=sheet.head_tokens - saved)
+    head = (*window.head[:-1], shorter)
+    return window.after("shrink_request", head=head, head_tokens=window.head_tokens - saved)

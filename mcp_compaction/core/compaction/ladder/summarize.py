@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from mcp_compaction.core.compaction.blocks import (
     Block,
     DigestBlock,
+    Guard,
     SpanBlock,
     StepBlock,
     WindowPlan,
@@ -18,66 +19,67 @@ _LEAST_TOKENS = 80
 _LABEL_TOKENS = 40  # about; no digest is smaller than its label
 
 
-def summarize(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """The fewest old steps that reach the goal; the work in progress only where it must be."""
-    free = [n for n, b in enumerate(sheet.blocks) if isinstance(b, StepBlock) and b.guard is None]
-    best = _reaching(sheet, free, goal, policy)
+def summarize(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """Digests replace the fewest old steps that reach the goal; the work in progress only where
+    it must be."""
+    free = _steps_under(None, window)
+    best = _plan_fewest(window, free, goal, policy)
     if best.tokens > goal:
-        work = [n for n, b in enumerate(sheet.blocks) if _is_work(b)]
-        best = min(best, _reaching(sheet, [*free, *work], goal, policy), key=lambda s: s.tokens)
-    return min(sheet, best, key=lambda s: s.tokens)
+        work = _steps_under("loop", window)
+        best = min(best, _plan_fewest(window, [*free, *work], goal, policy), key=_tokens_of)
+    return min(window, best, key=_tokens_of)
 
 
-def summarize_all(sheet: WindowPlan, policy: Policy, wanted: Iterable[int]) -> WindowPlan:
+def summarize_all(window: WindowPlan, policy: Policy, wanted: Iterable[int]) -> WindowPlan:
     """Digests for all these blocks, however small the need."""
-    return min(sheet, _digested(sheet, sorted(wanted), policy), key=lambda s: s.tokens)
+    return min(window, _plan_digests(window, sorted(wanted), policy), key=_tokens_of)
 
 
-def _reaching(
-    sheet: WindowPlan, candidates: Sequence[int], goal: int, policy: Policy
+def _plan_fewest(
+    window: WindowPlan, candidates: Sequence[int], goal: int, policy: Policy
 ) -> WindowPlan:
-    """The sheet with the shortest run of candidates digested that reaches the goal, else all."""
+    """The window with the shortest run of candidates digested that reaches the goal, else all."""
     low, high = 1, len(candidates)
     while low < high:
         middle = (low + high) // 2
-        if _digested(sheet, candidates[:middle], policy).tokens <= goal:
+        if _plan_digests(window, candidates[:middle], policy).tokens <= goal:
             high = middle
         else:
             low = middle + 1
-    return _digested(sheet, candidates[:low], policy)
+    return _plan_digests(window, candidates[:low], policy)
 
 
-def _digested(sheet: WindowPlan, chosen: Sequence[int], policy: Policy) -> WindowPlan:
+def _plan_digests(window: WindowPlan, chosen: Sequence[int], policy: Policy) -> WindowPlan:
     blocks: list[Block] = []
     run: list[StepBlock] = []
     wanted = set(chosen)
 
     def joins_digest(following: Block | None) -> bool:
         beside = (following, blocks[-1] if blocks else None)
-        # Only an explicit target merges all neighbours afterwards.
-        return sheet.tail_most is not None and any(isinstance(b, DigestBlock) for b in beside)
+        # Only an explicit target merges all neighbors afterwards.
+        return window.tail_most is not None and any(isinstance(b, DigestBlock) for b in beside)
 
-    for number, block in enumerate(sheet.blocks):
+    for number, block in enumerate(window.blocks):
         if number in wanted and isinstance(block, StepBlock):
             run.append(block)
             continue
-        blocks += _span(run, policy, joins_digest(block))
+        blocks += _plan_digest(run, policy, joins_digest(block))
         run = []
         blocks.append(block)
-    blocks += _span(run, policy, joins_digest(None))
+    blocks += _plan_digest(run, policy, joins_digest(None))
     has_new = any(isinstance(block, SpanBlock) for block in blocks)
     most = policy.index_limit
-    if sheet.index_most is not None:
-        most = min(most, sheet.index_most)
-    return sheet.after(
+    if window.index_most is not None:
+        most = min(most, window.index_most)
+    return window.after(
         "summarize",
         blocks=tuple(blocks),
-        index=max(sheet.index, most) if has_new else sheet.index,
+        index=max(window.index, most) if has_new else window.index,
     )
 
 
-def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -> Sequence[Block]:
-    """A digest for a run of steps; for a small run only where a neighbour will take it in."""
+def _plan_digest(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -> Sequence[Block]:
+    """A digest for a run of steps; for a small run only where a neighbor will take it in."""
     replaced = sum(block.tokens for block in run)
     if not run or (replaced < _LEAST_TOKENS and not joins_digest):
         return run
@@ -92,5 +94,10 @@ def _span(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -> Seque
     ]
 
 
-def _is_work(block: Block) -> bool:
-    return isinstance(block, StepBlock) and block.guard == "loop"
+def _steps_under(guard: Guard | None, window: WindowPlan) -> list[int]:
+    blocks = enumerate(window.blocks)
+    return [n for n, block in blocks if isinstance(block, StepBlock) and block.guard == guard]
+
+
+def _tokens_of(window: WindowPlan) -> int:
+    return window.tokens

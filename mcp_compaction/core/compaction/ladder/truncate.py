@@ -19,21 +19,21 @@ from mcp_compaction.model import Cut, ToolResult
 _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
-def truncate(sheet: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Results in the tail first, oldest first; then digests down to rules and open tasks."""
-    blocks = list(sheet.blocks)
-    total = sheet.tokens
-    for work in (_shorter_results, _thin):
+def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """Results are cut short first, the oldest first; then digests, to rules and open tasks."""
+    blocks = list(window.blocks)
+    total = window.tokens
+    for work in (_shorten_results, _make_thin):
         for number, block in enumerate(blocks):
             if total <= goal:
                 break
             shorter = work(block, policy, count)
             total -= block.tokens - shorter.tokens
             blocks[number] = shorter
-    return sheet.after("truncate", blocks=tuple(blocks))
+    return window.after("truncate", blocks=tuple(blocks))
 
 
-def _shorter_results(block: Block, policy: Policy, count: CountTokens) -> Block:
+def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
     if not isinstance(block, StepBlock) or block.guard in ("open", "request"):
         return block
     chars = preview_chars(policy) // _LEAST_SHARE
@@ -48,7 +48,7 @@ def _shorter_results(block: Block, policy: Policy, count: CountTokens) -> Block:
     return trim(block, cuts, count) if cuts else block
 
 
-def _thin(block: Block, policy: Policy, count: CountTokens) -> Block:
+def _make_thin(block: Block, policy: Policy, count: CountTokens) -> Block:
     if not isinstance(block, DigestBlock) or block.thin:
         return block
     tokens = count(render_digest(block.digest, True)) + policy.overhead_per_message

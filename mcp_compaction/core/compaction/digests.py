@@ -1,0 +1,183 @@
+"""Writes the digests that a plan calls for, and adds the prose of models to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mcp_compaction.core.compaction.apply import apply
+from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, SpanBlock
+from mcp_compaction.core.compaction.drafts import (
+    CheckedDraft,
+    ask_for_draft,
+    check_against_source,
+    draft_without_summarizer,
+    request_for,
+)
+from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
+from mcp_compaction.core.compaction.receipt import NO_ROOM_FOR_PROSE, note_of_additions
+from mcp_compaction.core.digest.text import (
+    drop_settled_plans,
+    fit,
+    join,
+    keep_open_tasks,
+    label_of,
+    lay_prose_onto,
+    measure_digest,
+    merge,
+)
+from mcp_compaction.core.log.tasks.closing import unfinished_tasks
+from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
+
+_PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
+
+
+@dataclass(slots=True)
+class _Written:
+    """What carrying out one plan has written so far."""
+
+    memory_in: int | None
+    digests: dict[int, Digest] = field(default_factory=dict[int, Digest])  # by block
+    notes: list[str] = field(default_factory=list[str])
+    requests: list[tuple[int, SummaryRequest]] = field(
+        default_factory=list[tuple[int, SummaryRequest]]
+    )
+    with_prose: list[Digest] = field(default_factory=list[Digest])
+
+
+def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
+    """The progress with its plan carried out: each digest written, and the view that shows it."""
+    blocks, session = progress.plan.window.blocks, progress.session
+    written = _Written(memory_in=session.view.memory_in)
+    newest = _newest_span(blocks)
+    for position, block in enumerate(blocks):
+        number = session.next_digest + len(written.digests)
+        if isinstance(block, DigestBlock):
+            digest = _without_settled_tasks(block.digest, inputs)
+            if digest is not None:
+                numbered = digest.model_copy(update={"number": number})
+                written.digests[position] = measure_digest(numbered, inputs.count)
+        elif isinstance(block, MergeBlock):
+            current = [_without_settled_tasks(digest, inputs) or digest for digest in block.digests]
+            written.digests[position] = merge(current, number, block.limit, inputs.count)
+        elif isinstance(block, SpanBlock):
+            own = draft_without_summarizer(inputs.ask, position == newest)
+            written.digests[position] = yield from _write_span(
+                block, own, number, written, progress, inputs
+            )
+    return Progress(
+        session=apply(session, progress.plan.window, written.digests, written.memory_in),
+        plan=progress.plan,
+        digests=(*progress.digests, *written.digests.values()),
+        freed=(*progress.freed, *progress.plan.window.freed),
+        notes=(*progress.notes, *written.notes),
+        requests=(*progress.requests, *written.requests),
+        with_prose=(*progress.with_prose, *written.with_prose),
+    )
+
+
+def add_prose(progress: Progress, inputs: Inputs) -> Progress:
+    """The models' prose laid onto the digests, where there is room for it.
+
+    Until here all went as if no model had been asked, so that no draft can change what a digest
+    keeps. Only the passages quoted beside it make room: they are chosen afterwards.
+    """
+    for digest in progress.with_prose:
+        longer = progress.replace_digest(digest)
+        goal = progress.plan.goal
+        fits = goal is None or inputs.measure(longer.session).counted <= goal
+        if fits and longer.session != progress.session:
+            progress = longer
+        else:
+            progress = replace(progress, notes=(*progress.notes, NO_ROOM_FOR_PROSE))
+    by_model = {digest.number for digest in progress.digests if digest.author not in OWN_AUTHORS}
+    return replace(progress, requests=tuple(r for r in progress.requests if r[0] in by_model))
+
+
+def digest_without_prose(
+    request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
+) -> Digest:
+    """The digest without a model's prose; an agent's own is completed by what must be kept."""
+    is_own = checked.draft.author in OWN_AUTHORS
+    return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
+
+
+def digest_with_prose(
+    request: SummaryRequest, checked: CheckedDraft, digest: Digest, count: CountTokens
+) -> Digest:
+    """The same digest with a model's prose laid onto it."""
+    room = max(request.max_tokens - digest.tokens, request.max_tokens // _PROSE_SHARE)
+    return lay_prose_onto(digest, checked.draft, room, count)
+
+
+def _newest_span(blocks: Sequence[Block]) -> int | None:
+    return max((n for n, block in enumerate(blocks) if isinstance(block, SpanBlock)), default=None)
+
+
+def _write_span(
+    block: SpanBlock,
+    own: Draft | None,
+    number: int,
+    written: _Written,
+    progress: Progress,
+    inputs: Inputs,
+) -> Asking[Digest]:
+    """The digest of a span, from a draft that is there already or is asked for."""
+    session = progress.session
+    has_room = session.memory_tokens <= block.limit
+    takes_memory = own is None and written.memory_in is None and has_room
+    memory = session.sections.memory if takes_memory else None
+    request = request_for(block, memory, inputs)
+    draft = own or (yield from ask_for_draft(request))
+    checked = check_against_source(draft, request, session, inputs)
+    digest = digest_without_prose(request, checked, number, inputs.count)
+    written.notes += checked.notes
+    if checked.draft.author == "agent":
+        written.notes += note_of_additions(
+            rules=_count_left_out("CONSTRAINTS", request, checked.draft),
+            tasks=_count_left_out("OPEN", request, checked.draft),
+        )
+    if checked.draft.note:
+        written.notes.append(checked.draft.note)
+    if memory:
+        written.memory_in = number
+    if checked.draft.author not in OWN_AUTHORS:
+        written.requests.append((number, request))
+        written.with_prose.append(digest_with_prose(request, checked, digest, inputs.count))
+    return digest
+
+
+def _count_left_out(section: SectionName, request: SummaryRequest, draft: Draft) -> int:
+    """The number of lines that must be kept in a section and that a draft does not name."""
+    named = {fold(item.text) for _, items in draft.sections for item in items}
+    kept = dict(request.must_keep).get(section, ())
+    return sum(fold(item.text) not in named for item in kept)
+
+
+def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountTokens) -> Digest:
+    """A draft made whole: what must be kept is put in word for word, and all of it fits."""
+    times = [m.at for m in request.messages if m.at is not None]
+    digest = Digest(
+        number=number,
+        first=request.first,
+        last=request.last,
+        messages=len(request.messages),
+        sections=(),
+        index=request.index,
+        author=draft.author,
+        began=times[0] if times else None,
+        ended=times[-1] if times else None,
+    )
+    sections = join(request.must_keep, draft.sections)
+    room = request.max_tokens - count(label_of(digest))
+    return measure_digest(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
+
+
+def _without_settled_tasks(digest: Digest, inputs: Inputs) -> Digest | None:
+    """A digest without the open tasks that were settled since; None where nothing changes."""
+    later = [message for message in inputs.messages if message.seq > digest.last]
+    return keep_open_tasks(
+        digest, unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
+    )

@@ -1,0 +1,74 @@
+"""Asks for drafts of digests, and checks each draft against the messages it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcp_compaction.core.compaction.blocks import SpanBlock
+from mcp_compaction.core.compaction.progress import Asking, Inputs
+from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
+from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
+from mcp_compaction.core.digest.text import join, parse_digest
+from mcp_compaction.core.log.identifiers import index_of
+from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDraft:
+    """A draft without what its source does not say, beside what was extracted from the source."""
+
+    draft: Draft
+    extracted: Draft
+    notes: tuple[str, ...] = ()
+
+
+def request_for(block: SpanBlock, memory: str | None, inputs: Inputs) -> SummaryRequest:
+    """The request for a draft that shall stand for a span."""
+    messages = block.messages
+    return SummaryRequest(
+        first=messages[0].seq,
+        last=messages[-1].seq,
+        messages=messages,
+        must_keep=join(must_keep(messages, inputs.plan_ref), memory_lines(memory)),
+        index=index_of(messages, inputs.found),
+        max_tokens=block.limit,
+        focus=inputs.ask.focus,
+        memory=memory,
+    )
+
+
+def draft_without_summarizer(ask: Ask, is_newest: bool) -> Draft | None:
+    """The draft that needs no summarizer: one without prose, or the agent's own digest."""
+    if ask.strategy == "archive":
+        return Draft(author="archive")
+    if ask.digest is not None and is_newest:
+        return parse_digest(ask.digest, "agent")
+    return None
+
+
+def ask_for_draft(request: SummaryRequest) -> Asking[Draft]:
+    """The draft that the outside gives for a request."""
+    answer = yield request
+    if not isinstance(answer, Draft):
+        raise TypeError("a SummaryRequest is answered by a Draft")
+    return answer
+
+
+def check_against_source(
+    draft: Draft, request: SummaryRequest, session: Session, inputs: Inputs
+) -> CheckedDraft:
+    """The draft without what its source does not say; a refused draft gives way to extraction."""
+    rules = rules_in_force(session)
+    # Our own lines are true to the span, but a tool's output may have planted what they quote.
+    own = draft if draft.author == "extractive" else extract(request)
+    stripped = strip_unsupported(own, request, rules)
+    extracted = stripped.draft or Draft(author="extractive")
+    if draft.author == "extractive":
+        return CheckedDraft(extracted, extracted, stripped.notes)
+    beside = knowledge_of_author(session, inputs.messages, draft.author)
+    judged = check_draft(draft, request, inputs.count, rules, beside)
+    if judged.draft is not None:
+        return CheckedDraft(judged.draft, extracted, judged.notes)
+    instead = extracted.model_copy(update={"note": draft.note})
+    return CheckedDraft(instead, extracted, (*judged.notes, *stripped.notes))

@@ -1,0 +1,78 @@
+"""Keeps an agent's own digest where nothing recorded gives way to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mcp_compaction.core.digest.text import as_sections, measure_digest, parse_digest
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Digest,
+    Digested,
+    Item,
+    Outcome,
+    Projection,
+    Receipt,
+    Replaced,
+    SectionName,
+    Session,
+)
+
+
+def keep_own_digest(
+    session: Session, ask: Ask, now: datetime, fill: Fill, count: CountTokens
+) -> Outcome:
+    """An agent's own digest that stands for nothing recorded, marked as not checked."""
+    draft = parse_digest(ask.digest or "", "agent")
+    kept: dict[SectionName, list[Item]] = {}
+    for name, items in draft.sections:
+        kept[name] = [item for item in items if not is_planted(item.text)]
+    number = session.next_digest
+    digest = measure_digest(
+        Digest(
+            number=number,
+            first=0,
+            last=0,
+            messages=0,
+            sections=as_sections(kept),
+            author="agent",
+            checked=False,
+            began=now,
+            ended=now,
+        ),
+        count,
+    )
+    after = fill.tokens + fill.scaled(digest.tokens)
+    if ask.dry_run:
+        return Projection(
+            before=fill.tokens, after=after, window=fill.window, precision=fill.precision
+        )
+    view = session.view.model_copy(
+        update={
+            "version": session.view.version + 1,
+            "compaction": session.next_compaction,
+            "pinned": tuple(pin.number for pin in session.pins),
+            "body": (*session.view.body, Digested(digest=number)),
+        }
+    )
+    receipt = Receipt(
+        compaction=session.next_compaction,
+        kind="digest",
+        reason=ask.reason,
+        at=now,
+        before=fill.tokens,
+        after=after,
+        window=fill.window,
+        precision=fill.precision,
+        replaced=(Replaced(first=0, last=0, digest=number),),
+        pins=len(session.pins),
+        author="agent",
+        checked=False,
+    )
+    return Compaction(
+        base_version=session.view.version, view=view, digests=(digest,), receipt=receipt
+    )

@@ -1,0 +1,82 @@
+"""What one compaction is given, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeVar
+
+from mcp_compaction.core.compaction.blocks import Freed
+from mcp_compaction.core.compaction.plan import Plan
+from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.fill import Fill, measure
+from mcp_compaction.model import (
+    Ask,
+    Digest,
+    Draft,
+    Found,
+    Message,
+    SearchRequest,
+    Session,
+    SummaryRequest,
+)
+
+Request = SummaryRequest | SearchRequest
+Answer = Draft | Found
+
+T = TypeVar("T")
+Asking = Generator[Request, Answer, T]
+"""A part of the compaction that yields requests and returns a T."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What stays the same throughout one compaction."""
+
+    policy: Policy  # its window in counted tokens
+    given_policy: Policy  # as the caller gave it: the view is shown and measured by it
+    ask: Ask
+    now: datetime
+    fill: Fill
+    count: CountTokens
+    messages: tuple[Message, ...]  # all that the window showed before
+    found: dict[int, tuple[Finding, ...]]  # their identifiers
+    plan_ref: str  # the ref of the task plan that is in force
+
+    def measure(self, session: Session) -> Fill:
+        """The fill of a session's view under the policy that the caller gave."""
+        return measure(session, self.given_policy, self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A compaction under way."""
+
+    session: Session
+    plan: Plan
+    digests: tuple[Digest, ...] = ()
+    freed: Freed = ()
+    notes: tuple[str, ...] = ()
+    requests: tuple[tuple[int, SummaryRequest], ...] = ()  # by the digest a model wrote for it
+    with_prose: tuple[Digest, ...] = ()  # the same digests with the model's prose
+
+    def replace_digest(self, digest: Digest) -> Progress:
+        """The same progress with another version of one digest."""
+        shown = _replace_in(self.session.digests, digest)
+        return replace(
+            self,
+            session=self.session.model_copy(update={"digests": shown}),
+            digests=_replace_in(self.digests, digest),
+        )
+
+    def change_view(self, **changes: object) -> Progress:
+        """The same progress with some fields of the view changed."""
+        view = self.session.view.model_copy(update=changes)
+        return replace(self, session=self.session.model_copy(update={"view": view}))
+
+
+def _replace_in(digests: Iterable[Digest], digest: Digest) -> tuple[Digest, ...]:
+    return tuple(digest if other.number == digest.number else other for other in digests)

@@ -1,0 +1,54 @@
+"""Fills the room below the target with excerpts of what left the window."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.progress import Inputs, Progress
+from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.paging import wanted_excerpts
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.model import Session, ShownRecord
+
+_THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
+
+
+def fill_with_excerpts(before: Session, progress: Progress, inputs: Inputs) -> Progress:
+    """The room left below the target, filled with the excerpts that say most."""
+    progress = _fit_index(progress, inputs)
+    session = progress.session
+    if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
+        return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
+    room = _room_for_excerpts(progress, progress.plan.goal, inputs)
+    if room <= 0:
+        return progress
+    kept = {message.seq for message in session.messages}
+    gone = [message for message in before.messages if message.seq not in kept]
+    shown = "\n".join(
+        piece.text if isinstance(piece, ShownRecord) else piece.message.text
+        for piece in lay_out(session, inputs.given_policy.index_limit, inputs.count)
+    )
+    earlier = (*excerpts_of_digests(before.digests), *before.view.promoted)
+    markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
+    chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers)
+    return progress.change_view(promoted=chosen)
+
+
+def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
+    """The index takes no more of an explicit target than the rest leaves."""
+    goal = progress.plan.goal
+    fill = inputs.measure(progress.session)
+    if goal is None or inputs.ask.target_percent is None or fill.counted <= goal:
+        return progress
+    over = fill.counted - goal + inputs.given_policy.overhead_per_message
+    return progress.change_view(index_most=max(0, dict(fill.parts)["index"] - over))
+
+
+def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:
+    """The tokens that excerpts may take."""
+    policy = inputs.policy
+    if not progress.session.digests or not policy.promoted_max_percent:
+        return 0
+    now = inputs.measure(progress.session).counted
+    room = goal - now - policy.overhead_per_message
+    if progress.plan.is_thorough:
+        return min(room, (inputs.fill.counted - now) // _THOROUGH_SHARE)
+    return room if inputs.ask.target_percent is not None else min(room, policy.promoted_limit)

@@ -1,0 +1,167 @@
+"""Settles a compaction: checks the view against its source and puts back what it would lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_compaction.core.compaction.digests import digest_with_prose, digest_without_prose
+from mcp_compaction.core.compaction.drafts import ask_for_draft, check_against_source
+from mcp_compaction.core.compaction.outcomes import compaction_of
+from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
+from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
+from mcp_compaction.core.compaction.receipt import DIGEST_AS_LARGE
+from mcp_compaction.core.compaction.room import fill_with_excerpts
+from mcp_compaction.core.compaction.verify import (
+    Check,
+    compare,
+    find_lost,
+    find_missing_lines,
+    search_request_for,
+    tally_findings,
+    tally_lines,
+)
+from mcp_compaction.core.digest.extract import open_tasks, stated_rules
+from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.model import (
+    OWN_AUTHORS,
+    Found,
+    Item,
+    Message,
+    NothingToDo,
+    Outcome,
+    SectionName,
+    Session,
+    Shown,
+    ShownMessage,
+    Tally,
+)
+
+PlacedLine = tuple[int, Item]  # the number of the message that holds a line, and the line
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A view beside its source."""
+
+    shown: tuple[Shown, ...]
+    gone: list[Message]  # those that the view no longer shows whole
+    check: Check
+
+
+def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
+    """Fill the room, check the view against its source, put back what is lost, finish."""
+    progress = fill_with_excerpts(before, progress, inputs)
+    seen = _compare_with_source(before, progress, inputs)
+    missing = yield from _find_missing(seen.check, inputs)
+    if missing:
+        repaired = yield from _ask_again(progress, missing, inputs)
+        if repaired is not progress:
+            progress = repaired
+            seen = _compare_with_source(before, progress, inputs)
+            missing = _still_missing(missing, seen.check)
+    if missing:
+        lines = lines_of_findings(missing, seen.gone, inputs.found)
+        progress = _put_lines_back(progress, lines, inputs)
+        seen = _compare_with_source(before, progress, inputs)
+        missing = _still_missing(missing, seen.check)
+    must_stay = _lines_to_keep(before, seen.gone)
+    if missing_now := _lines_missing(must_stay, seen.shown):
+        progress = _put_lines_back(progress, missing_now, inputs)
+        seen = _compare_with_source(before, progress, inputs)
+    after = inputs.measure(progress.session)
+    if after.counted >= inputs.fill.counted:
+        return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
+    kept = _tallies_of_lines(before, must_stay, seen.shown)
+    return compaction_of(
+        before, progress, inputs, after, (*kept, *tally_findings(seen.check, missing))
+    )
+
+
+def _compare_with_source(before: Session, progress: Progress, inputs: Inputs) -> _Comparison:
+    shown = lay_out(progress.session, inputs.given_policy.index_limit, inputs.count)
+    whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
+    gone = [message for message in before.messages if message.seq not in whole]
+    check = compare(gone, shown, inputs.found, inputs.policy.recall_max_tokens)
+    return _Comparison(shown, gone, check)
+
+
+def _find_missing(check: Check, inputs: Inputs) -> Asking[tuple[Finding, ...]]:
+    """The identifiers that neither the view nor the archive's own search gives back."""
+    if not check.unseen:
+        return ()
+    answer = yield search_request_for(check.unseen)
+    if not isinstance(answer, Found):
+        raise TypeError("a SearchRequest is answered by Found")
+    return find_lost(check.unseen, answer.hits, inputs.found)
+
+
+def _still_missing(missing: Iterable[Finding], check: Check) -> tuple[Finding, ...]:
+    unseen = set(check.unseen)
+    return tuple(finding for finding in missing if finding in unseen)
+
+
+def _ask_again(progress: Progress, missing: Sequence[Finding], inputs: Inputs) -> Asking[Progress]:
+    """The model's digest that lost something is asked for once more, with what is missing."""
+    for number, request in progress.requests:
+        held = {finding for message in request.messages for finding in inputs.found[message.seq]}
+        left_out = tuple(finding.text for finding in missing if finding in held)
+        if not left_out:
+            continue
+        draft = yield from ask_for_draft(request.model_copy(update={"lost": left_out}))
+        checked = check_against_source(draft, request, progress.session, inputs)
+        if checked.draft.author in OWN_AUTHORS:
+            return progress  # it could not, and what is missing is put back line by line
+        plain = digest_without_prose(request, checked, number, inputs.count)
+        repaired = progress.replace_digest(digest_with_prose(request, checked, plain, inputs.count))
+        return replace(repaired, notes=(*progress.notes, *checked.notes))
+    return progress
+
+
+def _put_lines_back(progress: Progress, lines: Lines, inputs: Inputs) -> Progress:
+    """The lines are shown again: in a digest, in a preview, or with their whole message."""
+    new = {digest.number for digest in progress.digests}
+    session = put_back(progress.session, new, lines, inputs.count)
+    shown = {digest.number: digest for digest in session.digests}
+    digests = tuple(shown.get(digest.number, digest) for digest in progress.digests)
+    return replace(progress, session=session, digests=digests)
+
+
+def _lines_to_keep(before: Session, gone: Sequence[Message]) -> dict[SectionName, list[PlacedLine]]:
+    """The rules and open tasks that must stand in the view, each with where it was said."""
+    rules = [
+        *((d.last, item) for d in before.digests for item in d.items("CONSTRAINTS")),
+        *((message.seq, rule) for message in gone for rule in stated_rules([message])),
+    ]
+    tasks = [(int(task.refs[0][1:]), task) for task in open_tasks(before.messages)]
+    return {"CONSTRAINTS": rules, "OPEN": tasks}
+
+
+def _lines_missing(
+    must_stay: Mapping[SectionName, Sequence[PlacedLine]], shown: Sequence[Shown]
+) -> Lines:
+    lines: dict[int, list[Line]] = {}
+    for section, placed in must_stay.items():
+        missing = set(find_missing_lines([item for _, item in placed], shown))
+        for seq, item in placed:
+            if item in missing:
+                lines.setdefault(seq, []).append((section, item))
+    return lines
+
+
+def _tallies_of_lines(
+    before: Session, must_stay: Mapping[SectionName, Sequence[PlacedLine]], shown: Sequence[Shown]
+) -> list[Tally]:
+    pins = [Item(text=pin.text) for pin in before.pins]
+    found = (
+        tally_lines("rules", [*pins, *_without_repeats(must_stay["CONSTRAINTS"])], shown),
+        tally_lines("open tasks", _without_repeats(must_stay["OPEN"]), shown),
+    )
+    return [tally for tally in found if tally.total]
+
+
+def _without_repeats(placed: Sequence[PlacedLine]) -> list[Item]:
+    """Each line once, however often it was said."""
+    return list({fold(item.text): item for _, item in placed}.values())
