@@ -123,8 +123,18 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
 def test_the_tree_in_contributing_names_every_module_folder() -> None:
     tree = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     package = ROOT / "mcp_compaction"
-    for entry in package.iterdir():
+    rooms = [*package.iterdir(), *(package / "core").iterdir(), *(package / "cli").iterdir()]
+    for entry in rooms:
         if entry.name.startswith("_") or entry.name == "py.typed":
             continue
         name = f"{entry.name}/" if entry.is_dir() else entry.name
         assert name in tree, f"CONTRIBUTING.md does not name {name}"
+
+
+def test_every_file_that_contributing_sends_to_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|toml|md))?)`", text)
+    assert len(named) > 20
+    for path in named:
+        places = (ROOT / path, ROOT / "mcp_compaction" / path)
+        assert any(place.exists() for place in places), f"there is no {path}"

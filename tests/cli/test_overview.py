@@ -7,10 +7,12 @@ import subprocess
 import sys
 from importlib import import_module
 from itertools import takewhile
+from pkgutil import iter_modules
 from typing import cast
 
 import pytest
 
+from mcp_compaction.cli import commands
 from mcp_compaction.cli.console.invocation import Command, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.core.policy import Policy
@@ -114,3 +116,8 @@ def test_a_misspelled_option_does_nothing(argv: list[str], recorded: Shell) -> N
     assert ran.code == 2
     assert ran.err.endswith(f"see: mcp-compaction {argv[0]} --help\n")
     assert recorded.dump() == before
+
+
+def test_every_file_of_the_commands_is_listed() -> None:
+    files = {f"{commands.__name__}.{module.name}" for module in iter_modules(commands.__path__)}
+    assert {listed.module for listed in COMMANDS.values()} == files
