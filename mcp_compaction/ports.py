@@ -262,7 +262,7 @@ class Store(Protocol):
         """The texts of what is worth reading, in that order; only what the query may see."""
         ...
 
-    async def listed(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+    async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
         """The passages that a query means by its qualifiers alone, in order."""
         ...
 
@@ -284,7 +284,7 @@ class Store(Protocol):
         """Take a pin out of force; its text stays findable."""
         ...
 
-    async def unannounced(
+    async def unannounced_pins(
         self, project: str, session: int | None, now: datetime
     ) -> tuple[Pin, ...]:
         """The pins for the project or for everywhere that no other session was told of yet."""

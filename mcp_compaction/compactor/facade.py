@@ -1,6 +1,6 @@
 """The compactor: one class through which every host and command enters.
 
-Each method is one line; what it does is in the module that the line names.
+Its methods only delegate; what each does is in the module that it names.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ async def announce(
     `known`: the numbers of those the asker made; they stay to be told to others.
     """
     session = info.id if info is not None else None
-    new = await work.store.unannounced(project, session, work.now())
+    new = await work.store.unannounced_pins(project, session, work.now())
     found = tuple(pin for pin in new if pin.number not in known)
     if found:
         await work.store.mark_announced(project, [pin.number for pin in found])

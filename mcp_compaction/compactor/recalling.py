@@ -79,7 +79,7 @@ async def _search(work: Workspace, scope: Scope, question: Question) -> SearchRe
             case Read():
                 answer = await work.store.read(scope, request.query, request.passages)
             case ListAll():
-                answer = await work.store.listed(scope, request.query, request.limit)
+                answer = await work.store.list_passages(scope, request.query, request.limit)
         try:
             request = steps.send(answer)
         except StopIteration as done:

@@ -41,7 +41,7 @@ def directive(
             stands: list[JsonValue] = [m for text in texts for m in _record(text, shape)]
             replace.append(_replacement(digest.first, digest.last, stands))
         elif isinstance(entry, Trimmed):
-            replace.append(_replacement(entry.seq, entry.seq, _trimmed(messages[entry.seq], entry)))
+            replace.append(_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry)))
     kept = [entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Kept)]
     kept += [message.seq for message in session.messages if message.seq > view.upto]
     return {
@@ -65,6 +65,6 @@ def _record(text: str, shape: Shape) -> list[JsonObject]:
     return FORMATS[shape].build("user", (Text(text=text),))
 
 
-def _trimmed(message: Message, entry: Trimmed) -> list[JsonValue]:
+def _trim(message: Message, entry: Trimmed) -> list[JsonValue]:
     original = parse_object(message.raw, message.ref)
     return [*FORMATS[message.shape].keep(original, entry.cuts)]

@@ -254,7 +254,7 @@ def _read_token(path: Path) -> str:
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise SettingsError(f"{path} is a link, not a token. {_anew(path)}") from None
+            raise SettingsError(f"{path} is a link, not a token. {_how_to_renew(path)}") from None
         raise
     try:
         _check_file(path, os.fstat(descriptor))
@@ -265,16 +265,18 @@ def _read_token(path: Path) -> str:
 
 def _check_file(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise SettingsError(f"{path} is not a file. {_anew(path)}")
+        raise SettingsError(f"{path} is not a file. {_how_to_renew(path)}")
     if sys.platform == "win32":
         return
     if found.st_uid != os.geteuid():
-        raise SettingsError(f"{path} belongs to another user, who may know it. {_anew(path)}")
+        raise SettingsError(
+            f"{path} belongs to another user, who may know it. {_how_to_renew(path)}"
+        )
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise SettingsError(
-            f"{path} can be read or changed by others (mode {mode:03o}). {_anew(path)} "
-            f"If nobody else can have read it, this is enough: chmod 600 {_quoted(path)}"
+            f"{path} can be read or changed by others (mode {mode:03o}). {_how_to_renew(path)} "
+            f"If nobody else can have read it, this is enough: chmod 600 {_quote(path)}"
         )
 
 
@@ -283,16 +285,16 @@ def _check_token(token: str, path: Path) -> None:
         what = (
             f"{path} is shorter than {SHORTEST_TOKEN} characters" if token else f"{path} is empty"
         )
-        raise SettingsError(f"{what}, which protects nothing. {_anew(path)}")
+        raise SettingsError(f"{what}, which protects nothing. {_how_to_renew(path)}")
     if _TOKEN.fullmatch(token) is None:
-        raise SettingsError(f"{path} holds signs that no header can carry. {_anew(path)}")
+        raise SettingsError(f"{path} holds signs that no header can carry. {_how_to_renew(path)}")
 
 
-def _anew(path: Path) -> str:
-    return f"Remove it and start again, a new one is made: rm {_quoted(path)}"
+def _how_to_renew(path: Path) -> str:
+    return f"Remove it and start again, a new one is made: rm {_quote(path)}"
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     return shlex.quote(str(path))
 
 

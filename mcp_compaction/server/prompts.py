@@ -60,15 +60,15 @@ def check_request(params: dict[str, Any], known: dict[str, dict[str, bool]]) -> 
     name = params.get("name")
     given: object = params.get("arguments") or {}
     if not isinstance(name, str) or not _is_text_map(given):
-        raise _refused(
+        raise _refusal(
             'ask for a prompt as {"name": "resume", "arguments": {"session": "NAME"}}: all strings.'
         )
     if name not in known:
-        raise _refused(f"no prompt {name[:80]!r}; ask for one of {', '.join(sorted(known))}.")
+        raise _refusal(f"no prompt {name[:80]!r}; ask for one of {', '.join(sorted(known))}.")
     takes = ", ".join(known[name])
     strange = sorted(given.keys() - known[name].keys())
     if strange:
-        raise _refused(
+        raise _refusal(
             f"{name}: no argument {strange[0][:80]!r}; it takes {takes}. "
             "Nothing was done; ask again with these."
         )
@@ -76,7 +76,7 @@ def check_request(params: dict[str, Any], known: dict[str, dict[str, bool]]) -> 
         wanted for wanted, required in known[name].items() if required and wanted not in given
     ]
     if missing:
-        raise _refused(
+        raise _refusal(
             f"{name}: {missing[0]} is required. Nothing was done; "
             f'ask again with "arguments": {{"{missing[0]}": …}}.'
         )
@@ -88,7 +88,7 @@ def _is_text_map(given: object) -> TypeGuard[dict[str, str]]:
     )
 
 
-def _refused(text: str) -> MCPError:
+def _refusal(text: str) -> MCPError:
     """Of a prompt's errors the SDK lets only MCPError through."""
     return MCPError(INVALID_PARAMS, text)
 
@@ -105,7 +105,7 @@ async def compact(
     )
 
 
-@errors_as(_refused)
+@errors_as(_refusal)
 async def resume(
     ctx: Ctx,
     session: Annotated[
@@ -124,7 +124,7 @@ async def resume(
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 
-@errors_as(_refused)
+@errors_as(_refusal)
 async def pin(
     ctx: Ctx,
     text: Annotated[str, Field(description="The rule, word for word.")],

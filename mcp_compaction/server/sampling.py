@@ -74,14 +74,14 @@ class HostModel:
     def _read(self) -> Draft | Unusable:
         if self.answer is None:
             return Unusable(reason=self.failed)
-        return read_answer(_text(self.answer), self.answer.model, self.prompt.limit, self.count)
+        return read_answer(_text_of(self.answer), self.answer.model, self.prompt.limit, self.count)
 
     def _account(self, failed: str) -> tuple[ModelCall, ...]:
         """The call, once; hosts report no tokens, so these are counted here."""
         if not self._unpaid:
             return ()
         self._unpaid = False
-        said = _text(self.answer) if self.answer else ""
+        said = _text_of(self.answer) if self.answer else ""
         model = self.answer.model if self.answer else NAME
         return (
             ModelCall(
@@ -95,7 +95,7 @@ class HostModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class NotAsked:
     """The host's model where it was not asked, and why."""
 
     reason: str
@@ -106,7 +106,7 @@ class Unasked:
         raise SummarizerError(self.reason)
 
 
-async def asking_host(
+async def compactor_asking_host(
     ctx: Context[Any], settings: Settings, compactor: Compactor, info: SessionInfo, ask: Ask
 ) -> Compactor | InputRequiredResult:
     """The compactor that asks the host's model first, where that is wanted and needed.
@@ -118,21 +118,23 @@ async def asking_host(
     request = await compactor.foresee(info, ask)
     if request is None:
         return compactor
-    if not _offers(ctx):
-        return _first(compactor, Unasked("this host offers no sampling"))
+    if not _has_sampling(ctx):
+        return _put_first(compactor, NotAsked("this host offers no sampling"))
     count = compactor.index_terms(await compactor.load(info))[1]
     window = settings.summarizer_window_tokens or _USUAL_WINDOW
     prompts = prompts_for(request, window, count)
     if len(prompts) != 1:
-        return _first(compactor, Unasked(f"the span does not fit into {window} tokens at once"))
+        return _put_first(
+            compactor, NotAsked(f"the span does not fit into {window} tokens at once")
+        )
     model = HostModel(prompts[0], window, count)
     if not _is_modern(ctx):
         await _ask(ctx, model, settings.summarizer_timeout_seconds)
-        return _first(compactor, model)
-    return _answered(ctx, model) or _first(compactor, model)
+        return _put_first(compactor, model)
+    return _take_answer_or_ask(ctx, model) or _put_first(compactor, model)
 
 
-def _first(compactor: Compactor, host: Summarizer) -> Compactor:
+def _put_first(compactor: Compactor, host: Summarizer) -> Compactor:
     def chained(own: Summarizer) -> Summarizer:
         links = [(NAME, lambda: host)]
         if not isinstance(own, ExtractiveSummarizer):  # which ends every chain anyway
@@ -142,7 +144,7 @@ def _first(compactor: Compactor, host: Summarizer) -> Compactor:
     return compactor.with_summarizer(chained)
 
 
-def _offers(ctx: Context[Any]) -> bool:
+def _has_sampling(ctx: Context[Any]) -> bool:
     capabilities = ctx.client_capabilities
     return capabilities is not None and capabilities.sampling is not None
 
@@ -168,7 +170,7 @@ async def _ask(ctx: Context[Any], model: HostModel, seconds: float) -> None:
     model.seconds = anyio.current_time() - began
 
 
-def _answered(ctx: Context[Any], model: HostModel) -> InputRequiredResult | None:
+def _take_answer_or_ask(ctx: Context[Any], model: HostModel) -> InputRequiredResult | None:
     """Take the answer of this round; where there is none for this very question, ask it."""
     question = sha256(_request(model.prompt).model_dump_json().encode()).hexdigest()
     asked, _, rounds = (ctx.request_state or "").partition(" ")
@@ -198,5 +200,5 @@ def _request(prompt: Prompt) -> CreateMessageRequest:
     )
 
 
-def _text(answer: CreateMessageResult) -> str:
+def _text_of(answer: CreateMessageResult) -> str:
     return answer.content.text if isinstance(answer.content, TextContent) else ""

@@ -160,10 +160,10 @@ def _as_line(message: JSONRPCMessage) -> str:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True)
     except ValueError:
-        return _LONE_SURROGATE.sub("\ufffd", _by_hand(message))
+        return _LONE_SURROGATE.sub("\ufffd", _as_line_or_error(message))
 
 
-def _by_hand(message: JSONRPCMessage) -> str:
+def _as_line_or_error(message: JSONRPCMessage) -> str:
     try:
         fields = message.model_dump(by_alias=True, exclude_unset=True)
         return json.dumps(fields, ensure_ascii=False, allow_nan=False)

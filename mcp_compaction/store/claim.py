@@ -30,7 +30,7 @@ def is_claimed(database: Path, session: int) -> bool:
     if not claim.path.exists():
         return False
     try:
-        return not _is_taken(claim)
+        return not _try_to_take(claim)
     except StoreReadOnly:
         return False
     finally:
@@ -38,7 +38,7 @@ def is_claimed(database: Path, session: int) -> bool:
 
 
 @asynccontextmanager
-async def claimed(database: Path, session: int, patience: float) -> AsyncGenerator[bool]:
+async def hold_claim(database: Path, session: int, patience: float) -> AsyncGenerator[bool]:
     """A while in which nobody else compacts that session; False if another still does."""
     claim = claim_of(database, session)
     try:
@@ -50,7 +50,7 @@ async def claimed(database: Path, session: int, patience: float) -> AsyncGenerat
 async def _take(claim: LockFile, patience: float) -> bool:
     end = time.monotonic() + patience
     try:
-        while not _is_taken(claim):
+        while not _try_to_take(claim):
             if time.monotonic() >= end:
                 return False
             await anyio.sleep(_PAUSE)
@@ -59,7 +59,7 @@ async def _take(claim: LockFile, patience: float) -> bool:
     return True
 
 
-def _is_taken(claim: LockFile) -> bool:
+def _try_to_take(claim: LockFile) -> bool:
     return any(claim.try_acquire() for _ in range(_TRIES))
 
 

@@ -26,7 +26,7 @@ from mcp_compaction.errors import (
 )
 from mcp_compaction.store.identity import (
     advice,
-    emptied,
+    emptied_error,
     has_mark,
     log_path,
     refuse_leftovers,
@@ -172,7 +172,7 @@ def _reading_mode(path: Path, deadline: float) -> str:
     try:
         pragma(probe, "user_version")
     except sqlite3.OperationalError as error:
-        if _primary(error) not in _UNWRITABLE or size_of(log_path(path)):
+        if _primary_code(error) not in _UNWRITABLE or size_of(log_path(path)):
             raise
         return _UNSHARED
     finally:
@@ -196,7 +196,7 @@ def check_origin(path: Path, deadline: float, newest: int, mode: str = "ro") -> 
         probe.close()
     if application == 0 and version == 0 and tables == 0:
         if has_mark(path):
-            raise emptied(path)
+            raise emptied_error(path)
         return
     if application != APPLICATION_ID:
         raise StoreDamaged(
@@ -223,7 +223,7 @@ def _ensure_wal(
                 mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 break
             except sqlite3.OperationalError as error:
-                if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                     raise
                 time.sleep(0.002)
     if mode != "wal":
@@ -296,15 +296,15 @@ def store_errors(path: Path) -> Generator[None]:
 def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """The error of ours that an error of SQLite means."""
     code = getattr(error, "sqlite_errorcode", None)
-    match _primary(error):
+    match _primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"Another program holds {path}; close it or try again.")
         case sqlite3.SQLITE_FULL:
-            return _full(path)
+            return _full_error(path)
         case sqlite3.SQLITE_IOERR if code in _NO_ROOM:
-            return _full(path)
+            return _full_error(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _read_only(path)
+            return _read_only_error(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreDamaged(
                 f"{path} is not a sound store ({error}) and was left untouched. {advice(path)}"
@@ -321,28 +321,28 @@ _NO_ROOM: Final = (
 )
 
 
-def _primary(error: sqlite3.Error) -> int | None:
+def _primary_code(error: sqlite3.Error) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 
 
 def _file_error(error: OSError, path: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-        return _full(path)
+        return _full_error(path)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return _read_only(path)
+        return _read_only_error(path)
     return StoreError(
         f"{path} cannot be used: {error}. Set MCP_COMPACTION_HOME to a usable folder."
     )
 
 
-def _full(path: Path) -> StoreFull:
+def _full_error(path: Path) -> StoreFull:
     return StoreFull(
         f"There is no room to write {path}; nothing was changed. Free some space and try again."
     )
 
 
-def _read_only(path: Path) -> StoreReadOnly:
+def _read_only_error(path: Path) -> StoreReadOnly:
     return StoreReadOnly(
         f"{path} cannot be written; correct the permissions of the file and its folder "
         "or set MCP_COMPACTION_HOME to a folder of yours."

@@ -45,12 +45,12 @@ class Database(aiosqlite.Connection):
         self._thread.start()
         opening: asyncio.Future[sqlite3.Connection] = self._submit(self._connector)
         try:
-            await finished(opening)
+            await wait_to_end(opening)
         finally:
             if opening.exception() is None:
                 self._connection = opening.result()
             else:
-                await finished(self._stop())
+                await wait_to_end(self._stop())
 
     def begin(self, work: Work[T]) -> asyncio.Future[T]:
         """Have the thread run a function; the future is done when the thread is."""
@@ -72,7 +72,7 @@ class Database(aiosqlite.Connection):
         """Close after all that was begun and end the thread; a second call does nothing."""
         if not self._running:
             return
-        await finished(self._stop())
+        await wait_to_end(self._stop())
 
     def _stop(self) -> asyncio.Future[Any]:
         stopping = self.stop()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -86,7 +86,7 @@ class Database(aiosqlite.Connection):
         return future
 
 
-async def finished(future: asyncio.Future[T], stop: Callable[[], None] | None = None) -> T:
+async def wait_to_end(future: asyncio.Future[T], stop: Callable[[], None] | None = None) -> T:
     """The future's result, waited for to the end: a cancellation goes on only after that."""
     try:
         await asyncio.wait({future})
@@ -102,11 +102,11 @@ async def finished(future: asyncio.Future[T], stop: Callable[[], None] | None = 
     return future.result()
 
 
-def _nothing() -> None: ...
+def _check_nothing() -> None: ...
 
 
 def read_transaction(
-    connection: sqlite3.Connection, work: Work[T], check: Callable[[], None] = _nothing
+    connection: sqlite3.Connection, work: Work[T], check: Callable[[], None] = _check_nothing
 ) -> T:
     """What a function reads, all from one moment; `check` refuses files that were replaced."""
     connection.execute("BEGIN")
@@ -162,7 +162,7 @@ def write_transaction(
     connection: sqlite3.Connection,
     work: Work[T],
     stop: Stop,
-    check: Callable[[], None] = _nothing,
+    check: Callable[[], None] = _check_nothing,
 ) -> T:
     """What a function gives in one transaction that is committed whole or not at all.
 
@@ -192,7 +192,7 @@ class Writer:
         database: Callable[[], Database],
         lock_file: LockFile,
         deadline: float,
-        check: Callable[[], None] = _nothing,
+        check: Callable[[], None] = _check_nothing,
     ) -> None:
         self._database = database
         self._lock_file = lock_file
@@ -207,7 +207,7 @@ class Writer:
         async with self.alone():
             database = self._database()
             running = database.begin(lambda c: write_transaction(c, work, stop, self._check))
-            return await finished(running, stop.wish)
+            return await wait_to_end(running, stop.wish)
 
     @asynccontextmanager
     async def alone(self, deadline: float | None = None) -> AsyncGenerator[None]:

@@ -98,7 +98,7 @@ def refuse_leftovers(path: Path) -> None:
     """
     has_log = bool(size_of(log_path(path)))
     if not size_of(path) and (has_log or (size_of(path) == 0 and has_mark(path))):
-        raise emptied(path)
+        raise emptied_error(path)
     if has_log and _is_beside_another_log(path):
         raise StoreDamaged(
             f"{path} is not the file that the log {log_path(path).name} belongs to; nothing was "
@@ -106,7 +106,7 @@ def refuse_leftovers(path: Path) -> None:
         )
 
 
-def emptied(path: Path) -> StoreDamaged:
+def emptied_error(path: Path) -> StoreDamaged:
     """What to say of an empty store where there was one with something in it."""
     return StoreDamaged(
         f"{path} is empty or gone, but there was a store here; nothing was changed. {advice(path)}"

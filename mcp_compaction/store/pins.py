@@ -79,7 +79,7 @@ def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: 
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
-def unannounced(
+def unannounced_pins(
     connection: sqlite3.Connection, project: str, session: int | None, now: datetime
 ) -> tuple[Pin, ...]:
     """The pins for the project or for everywhere that no other session was told of yet."""

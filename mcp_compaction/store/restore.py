@@ -87,13 +87,13 @@ def restore_backup(
         make_folder(real.parent)
         try:
             with lock_file.holding(deadline), _unused(real):
-                copy = _copied(backup, real)
+                copy = _copy_beside(backup, real)
                 return _exchange(copy, real, f"{now:%Y%m%d-%H%M%S}")
         finally:
             lock_file.close()
 
 
-def _copied(backup: Backup, real: Path) -> Path:
+def _copy_beside(backup: Backup, real: Path) -> Path:
     copy = real.with_name(f"{real.name}.restoring-{os.getpid()}")
     copy.unlink(missing_ok=True)
     open_file(copy)

@@ -90,7 +90,7 @@ def read(
     return tuple(_hit(columns, wanted[int(key)]) for key, *columns in rows)
 
 
-def listed(
+def list_passages(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, limit: int
 ) -> tuple[Hit, ...]:
     """What messages said that a query means by its qualifiers alone, in order."""
@@ -261,12 +261,12 @@ def _visible(scope: Scope, query: SearchQuery) -> Condition:
     """What rows a query may see must fulfill."""
     parts = rows_in(scope, "passage")
     if query.roles:
-        listed = json.dumps([role.lower() for role in query.roles])
-        parts = _and(parts, "passage.role IN (SELECT value FROM json_each(?))", listed)
+        roles = json.dumps([role.lower() for role in query.roles])
+        parts = _and(parts, "passage.role IN (SELECT value FROM json_each(?))", roles)
     if query.tools:
-        listed = json.dumps([f"\n{tool.lower()}\n" for tool in query.tools])
+        tools = json.dumps([f"\n{tool.lower()}\n" for tool in query.tools])
         inside = "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(passage.tools, value))"
-        parts = _and(parts, inside, listed)
+        parts = _and(parts, inside, tools)
     if query.since is not None:
         parts = _and(parts, "passage.at >= ?", stamp(query.since))
     if query.until is not None:

@@ -54,10 +54,10 @@ from mcp_compaction.store import (
     twins,
     views,
 )
-from mcp_compaction.store.claim import claimed, is_claimed
+from mcp_compaction.store.claim import hold_claim, is_claimed
 from mcp_compaction.store.connect import open_file, store_errors
 from mcp_compaction.store.connections import Connections
-from mcp_compaction.store.database import Stop, Writer, finished, read_transaction
+from mcp_compaction.store.database import Stop, Writer, read_transaction, wait_to_end
 from mcp_compaction.store.health import health
 from mcp_compaction.store.load import count_window, load, not_shown
 from mcp_compaction.store.lockfile import LockFile
@@ -144,7 +144,7 @@ class SqliteStore:
 
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
         """A while in which nobody else compacts that session; False if another still does."""
-        return claimed(self.path, session, patience)
+        return hold_claim(self.path, session, patience)
 
     def is_compacting(self, session: int) -> bool:
         """Whether somebody compacts that session now."""
@@ -192,9 +192,9 @@ class SqliteStore:
         """The texts of what is worth reading, in that order."""
         return await self._read(lambda c: search.read(c, scope, query, wanted))
 
-    async def listed(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+    async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
         """The passages that a query means by its qualifiers alone, in order."""
-        return await self._read(lambda c: search.listed(c, scope, query, limit))
+        return await self._read(lambda c: search.list_passages(c, scope, query, limit))
 
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
@@ -214,12 +214,12 @@ class SqliteStore:
         """Take a pin out of force; its text stays findable."""
         await self._write(lambda c: pins.release_pin(c, scope, number, now))
 
-    async def unannounced(
+    async def unannounced_pins(
         self, project: str, session: int | None, now: datetime
     ) -> tuple[Pin, ...]:
         """The pins for the project or for everywhere that no other session was told of yet."""
         return await self._read(
-            lambda c: pins.unannounced(c, without_surrogates(project), session, now)
+            lambda c: pins.unannounced_pins(c, without_surrogates(project), session, now)
         )
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
@@ -349,7 +349,7 @@ class SqliteStore:
             return purge(connection, stop)
 
         async with self._writer.alone():
-            return await finished(self._connections.writing.begin(work), stop.wish)
+            return await wait_to_end(self._connections.writing.begin(work), stop.wish)
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:

@@ -21,7 +21,8 @@ TOOL_SPEAK = ("force=", "kind=", "restore_context", "Call again", "record messag
 
 def told_by_the_core() -> Iterator[str]:
     """Every text in the code of the core and the compactor, docstrings left out."""
-    for path in (PACKAGE / "compactor.py", *(PACKAGE / "core").rglob("*.py")):
+    rooms = (PACKAGE / "compactor", PACKAGE / "core")
+    for path in (path for room in rooms for path in room.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))

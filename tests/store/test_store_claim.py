@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.store.claim import claim_of, claimed, is_claimed
+from mcp_compaction.store.claim import claim_of, hold_claim, is_claimed
 
 HOLDER = """
 import sys
@@ -29,16 +29,16 @@ def database(tmp_path: Path) -> Path:
 
 def test_a_session_is_claimed_by_one_and_free_after_it(database: Path) -> None:
     async def story() -> None:
-        async with claimed(database, 1, 0) as is_first:
+        async with hold_claim(database, 1, 0) as is_first:
             assert is_first
             assert is_claimed(database, 1)
-            async with claimed(database, 1, 0) as is_second:
+            async with hold_claim(database, 1, 0) as is_second:
                 assert not is_second
             assert is_claimed(database, 1)  # who did not get it gives nothing back
-            async with claimed(database, 2, 0) as is_other:
+            async with hold_claim(database, 2, 0) as is_other:
                 assert is_other
         assert not is_claimed(database, 1)
-        async with claimed(database, 1, 0) as is_next:
+        async with hold_claim(database, 1, 0) as is_next:
             assert is_next
 
     asyncio.run(story())
@@ -46,7 +46,7 @@ def test_a_session_is_claimed_by_one_and_free_after_it(database: Path) -> None:
 
 def test_no_file_of_a_claim_stays_behind(database: Path) -> None:
     async def story() -> None:
-        async with claimed(database, 1, 0):
+        async with hold_claim(database, 1, 0):
             assert claim_of(database, 1).path.exists()
 
     asyncio.run(story())
@@ -62,11 +62,11 @@ def test_who_waits_gets_a_claim_as_soon_as_it_is_given_back(database: Path) -> N
 
         async def second() -> None:
             waiting.set()
-            async with claimed(database, 1, 60) as is_ours:
+            async with hold_claim(database, 1, 60) as is_ours:
                 assert is_ours
                 order.append("second")
 
-        async with claimed(database, 1, 0):
+        async with hold_claim(database, 1, 0):
             task = asyncio.create_task(second())
             await waiting.wait()
             order.append("first")
@@ -81,7 +81,7 @@ def test_a_cancelled_owner_gives_its_claim_back(database: Path) -> None:
         held = asyncio.Event()
 
         async def hold() -> None:
-            async with claimed(database, 1, 0):
+            async with hold_claim(database, 1, 0):
                 held.set()
                 await asyncio.Event().wait()
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
-from mcp_compaction.compactor import check_ask
+from mcp_compaction.compactor import Progress, check_ask
 from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.text.refs import parse_span
-from mcp_compaction.model import Ask, Compaction, Strategy
-from mcp_compaction.server import apart
-from mcp_compaction.server.sampling import asking_host
+from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, Strategy
+from mcp_compaction.server import worker_client
+from mcp_compaction.server.sampling import compactor_asking_host
 from mcp_compaction.server.state import errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, Name, directive_of, reply
 
@@ -59,20 +59,11 @@ async def compress_context(
     check_ask(ask)
     if digest is not None:
         state.check_records()
-    compactor = await state.compactor()
     makes = digest is not None and not dry_run
     info, _ = await state.session(ctx, session, "make" if makes else "look")
-    asking = await asking_host(ctx, state.settings, compactor, info, ask)
-    if isinstance(asking, InputRequiredResult):
-        return asking
-    report = _progress_of(ctx)
-    if state.relieving.is_running(info):
-        await report("waiting for the compaction that is under way")
-        await state.relieving.wait(info)
-    if asking is compactor:
-        outcome = await apart.compress(state.settings, compactor, info, ask, report)
-    else:
-        outcome = await asking.compress(info, ask, report)
+    outcome = await _run(ctx, info, ask)
+    if isinstance(outcome, InputRequiredResult):
+        return outcome
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
     meta = None
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
@@ -80,7 +71,23 @@ async def compress_context(
     return await reply(ctx, info, text, meta, asked=session)
 
 
-def _progress_of(ctx: Ctx) -> Any:
+async def _run(ctx: Ctx, info: SessionInfo, ask: Ask) -> Outcome | InputRequiredResult:
+    """Compact once what already runs has ended; the host may have to answer a question first."""
+    state = state_of(ctx)
+    compactor = await state.compactor()
+    asking = await compactor_asking_host(ctx, state.settings, compactor, info, ask)
+    if isinstance(asking, InputRequiredResult):
+        return asking
+    report = _progress_of(ctx)
+    if state.relieving.is_running(info):
+        await report("waiting for the compaction that is under way")
+        await state.relieving.wait(info)
+    if asking is compactor:
+        return await worker_client.compress(state.settings, compactor, info, ask, report)
+    return await asking.compress(info, ask, report)
+
+
+def _progress_of(ctx: Ctx) -> Progress:
     step = 0
 
     async def report(what: str) -> None:

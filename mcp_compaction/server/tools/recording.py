@@ -11,7 +11,7 @@ from pydantic import Field
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.formats import incoming
 from mcp_compaction.model import SessionInfo
-from mcp_compaction.server import answers, apart
+from mcp_compaction.server import answers, worker_client
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, Name, reply
 
@@ -60,6 +60,6 @@ async def _relieve(state: State, info: SessionInfo) -> list[str]:
             return [answers.compacting_elsewhere_line(fill)]
         if not state.relieving.is_wanted(info, fill):
             return []
-        work = apart.relieve(state.settings, compactor, info)
+        work = worker_client.relieve(state.settings, compactor, info)
         state.relieving.begin(info, fill, work)
     return [answers.compacting_line(fill)]

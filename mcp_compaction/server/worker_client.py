@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from mcp_compaction.compactor import Compactor, Progress
+from mcp_compaction.compactor import Compactor, Progress, ignore_progress
 from mcp_compaction.model import Ask, Failed, Outcome, SessionInfo
 from mcp_compaction.server.worker import SIZE_BYTES, Job, Kind
 from mcp_compaction.settings import Settings
@@ -33,7 +33,7 @@ async def compress(
     """Compact a session as asked, apart where its window is large."""
     if not await _is_large(compactor, info):
         return await compactor.compress(info, ask, progress)
-    outcome = await _work(Job(settings, info, ask), progress)
+    outcome = await _run_job(Job(settings, info, ask), progress)
     assert outcome is not None  # only a window that is not full enough gives none
     return outcome
 
@@ -42,14 +42,14 @@ async def relieve(settings: Settings, compactor: Compactor, info: SessionInfo) -
     """Compact a session whose window is too full, apart where it is large."""
     if not await _is_large(compactor, info):
         return await compactor.relieve(info)
-    return await _work(Job(settings, info, None), _in_silence)
+    return await _run_job(Job(settings, info, None), ignore_progress)
 
 
 async def _is_large(compactor: Compactor, info: SessionInfo) -> bool:
     return (await compactor.fill(info)).counted >= LARGE
 
 
-async def _work(job: Job, progress: Progress) -> Outcome | None:
+async def _run_job(job: Job, progress: Progress) -> Outcome | None:
     """What a process of its own makes of a job; who is cancelled ends it, and it leaves no half."""
     process = await asyncio.create_subprocess_exec(
         *_COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
@@ -70,7 +70,7 @@ async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | N
         process.stdin.write(pickle.dumps(job))
         await process.stdin.drain()
         while True:
-            kind, what = await _told(process.stdout)
+            kind, what = await _read_report(process.stdout)
             match kind:
                 case "doing":
                     await progress(what)
@@ -86,10 +86,6 @@ async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | N
         )
 
 
-async def _told(stream: asyncio.StreamReader) -> tuple[Kind, Any]:
+async def _read_report(stream: asyncio.StreamReader) -> tuple[Kind, Any]:
     size = int.from_bytes(await stream.readexactly(SIZE_BYTES), "big")
     return pickle.loads(await stream.readexactly(size))  # our own process wrote it
-
-
-async def _in_silence(_: str) -> None:
-    """Nobody wants to know."""
