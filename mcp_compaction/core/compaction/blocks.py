@@ -92,7 +92,7 @@ class WindowPlan(Value):
     sections: int = 0  # tokens of the system, the tools, the memory, and what only the host sees
     pinned: int = 0
     index: int = 0  # tokens of the index now; its limit as soon as a new digest is planned
-    promoted: int = 0  # tokens of the excerpts
+    excerpts: int = 0
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
     index_most: int | None = None  # and the index
     blocks: tuple[Block, ...]
@@ -101,7 +101,7 @@ class WindowPlan(Value):
     @property
     def tokens(self) -> int:
         """The projected size of the window."""
-        around = self.sections + self.pinned + self.index + self.promoted + self.head_tokens
+        around = self.sections + self.pinned + self.index + self.excerpts + self.head_tokens
         return around + sum(block.tokens for block in self.blocks)
 
     @property
@@ -132,7 +132,7 @@ def window_of(
         "sections": parts["system and tools"] + parts["memory"] + parts["unseen"],
         "pinned": pinned,
         "index": parts["index"],
-        "promoted": parts["promoted"],
+        "excerpts": parts["promoted"],
     }
     return blocks_of(session, policy, count, tail_most).model_copy(update=around)
 

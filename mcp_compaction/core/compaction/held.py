@@ -61,5 +61,5 @@ def held_by(window: WindowPlan) -> Held:
         recent_steps=sum(block.tokens for block in steps if block.guard is not None),
         older_steps=sum(block.tokens for block in steps if block.guard is None),
         digests=window.index + others,
-        excerpts=window.promoted,
+        excerpts=window.excerpts,
     )

@@ -12,6 +12,8 @@ from mcp_compaction.core.compaction.receipt import (
     describe_shortfall,
     explain_all_needed,
     explain_too_little,
+    note_of_paging,
+    note_of_restore,
 )
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
@@ -99,20 +101,20 @@ def restoration(
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
     what = ", ".join(undone) or "a restore"
-    wording = _Wording("restore", f"undo {what}", f"undone: {what}")
-    return _change_of_view(session, view, wording, fills, now)
+    cause = _Cause("restore", f"undo {what}", note_of_restore(what))
+    return _change_of_view(session, view, cause, fills, now)
 
 
 def paging_in(
     session: Session, view: View, refs: str, fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     """A view that shows messages again, with a receipt of its own by which it can be undone."""
-    wording = _Wording("page_in", f"page in {refs}", f"shown whole again: {refs}")
-    return _change_of_view(session, view, wording, fills, now)
+    cause = _Cause("page_in", f"page in {refs}", note_of_paging(refs))
+    return _change_of_view(session, view, cause, fills, now)
 
 
-class _Wording(NamedTuple):
-    """What a receipt says of a view that no compaction made."""
+class _Cause(NamedTuple):
+    """Why there is a view that no compaction made."""
 
     kind: Literal["restore", "page_in"]
     reason: str
@@ -120,21 +122,21 @@ class _Wording(NamedTuple):
 
 
 def _change_of_view(
-    session: Session, view: View, wording: _Wording, fills: tuple[Fill, Fill], now: datetime
+    session: Session, view: View, cause: _Cause, fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     before, after = fills
     number, version = session.next_compaction, session.view.version + 1
     receipt = Receipt(
         compaction=number,
-        kind=wording.kind,
-        reason=wording.reason,
+        kind=cause.kind,
+        reason=cause.reason,
         at=now,
         before=before.tokens,
         after=after.tokens,
         window=after.window,
         precision=after.precision,
         pins=len(session.pins),
-        notes=(wording.note,),
+        notes=(cause.note,),
     )
     return Compaction(
         base_version=session.view.version,

@@ -27,25 +27,8 @@ def keep_own_digest(
     session: Session, ask: Ask, now: datetime, fill: Fill, count: CountTokens
 ) -> Outcome:
     """An agent's own digest that stands for nothing recorded, marked as not checked."""
-    draft = parse_digest(ask.digest or "", "agent")
-    kept: dict[SectionName, list[Item]] = {}
-    for name, items in draft.sections:
-        kept[name] = [item for item in items if not is_planted(item.text)]
     number = session.next_digest
-    digest = measure_digest(
-        Digest(
-            number=number,
-            first=0,
-            last=0,
-            messages=0,
-            sections=as_sections(kept),
-            author="agent",
-            checked=False,
-            began=now,
-            ended=now,
-        ),
-        count,
-    )
+    digest = _unchecked_digest(ask.digest or "", number, now, count)
     after = fill.tokens + fill.scaled(digest.tokens)
     if ask.dry_run:
         return Projection(
@@ -75,4 +58,26 @@ def keep_own_digest(
     )
     return Compaction(
         base_version=session.view.version, view=view, digests=(digest,), receipt=receipt
+    )
+
+
+def _unchecked_digest(text: str, number: int, now: datetime, count: CountTokens) -> Digest:
+    """The digest of an agent's text, without lines that pose as another part of the window."""
+    draft = parse_digest(text, "agent")
+    kept: dict[SectionName, list[Item]] = {}
+    for name, items in draft.sections:
+        kept[name] = [item for item in items if not is_planted(item.text)]
+    return measure_digest(
+        Digest(
+            number=number,
+            first=0,
+            last=0,
+            messages=0,
+            sections=as_sections(kept),
+            author="agent",
+            checked=False,
+            began=now,
+            ended=now,
+        ),
+        count,
     )

@@ -168,6 +168,16 @@ def note_of_additions(rules: int, tasks: int) -> tuple[str, ...]:
     return (f"your digest did not name {' and '.join(added)}: added",) if added else ()
 
 
+def note_of_restore(undone: str) -> str:
+    """The note on a step back to an earlier view."""
+    return f"undone: {undone}"
+
+
+def note_of_paging(refs: str) -> str:
+    """The note on messages that the window shows again."""
+    return f"shown whole again: {refs}"
+
+
 # What holds the window
 
 # By whether there are sections and whether there are pins: what they are, what may be shortened.

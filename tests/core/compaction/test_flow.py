@@ -622,6 +622,18 @@ def test_a_digest_as_large_as_its_source_is_not_made() -> None:
 # The receipt
 
 
+def test_excerpts_that_are_shown_again_do_not_count_as_freed() -> None:
+    session = session_of([user("go"), *chatter(8)])
+    seen = after(session, compress(session, SMALL, target_percent=20.0))
+    assert seen.view.promoted
+    more = said(seen, chatter(30), len(session.messages))
+    outcome = done(compress(more, SMALL, Outside(session.messages)))
+    assert outcome.view.promoted
+    receipt = outcome.receipt
+    assert dict(receipt.freed)["drop_excerpts"] == 0
+    assert sum(tokens for _, tokens in receipt.freed) == receipt.before - receipt.after
+
+
 def test_a_receipts_numbers_are_those_of_the_view() -> None:
     session = session_of(
         [user("go"), *working(40), *ran("x", "pytest", "exit code 0"), *chatter(20)],

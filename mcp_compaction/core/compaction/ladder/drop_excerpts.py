@@ -9,4 +9,4 @@ from mcp_compaction.core.tokens import CountTokens
 
 def drop_excerpts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The window without excerpts: they filled the room there was, and there is none now."""
-    return window.after("drop_excerpts", promoted=0)
+    return window.after("drop_excerpts", excerpts=0)
