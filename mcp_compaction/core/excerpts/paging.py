@@ -11,7 +11,7 @@ from mcp_compaction.model import Kept, Message, Promoted, Session, Trimmed, View
 
 
 def wanted_excerpts(promoted: Iterable[Promoted]) -> tuple[Promoted, ...]:
-    """Of what is promoted, the messages that were asked for."""
+    """The excerpts that are whole messages somebody asked for."""
     return tuple(one for one in promoted if one.by == "wanted")
 
 

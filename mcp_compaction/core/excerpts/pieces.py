@@ -82,7 +82,7 @@ class _Requests:
 def cut_pieces(
     gone: Sequence[Message], earlier: Sequence[Promoted], markers: int | None = None
 ) -> tuple[list[Piece], bool]:
-    """All pieces, each text once, where it was said last; and whether they are of plain talk.
+    """The pieces of messages, each text once where it was said last, and whether all is plain talk.
 
     An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
     lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
@@ -105,7 +105,8 @@ def cut_pieces(
             for found in _without_series(_texts_of(part, message, talk, asked))
         )
         if markers is not None and _is_unsure(message, markers):
-            texts = iter([_unsure(message)])
+            doubt: tuple[By, str] = ("doubt", message.text)
+            texts = iter([doubt])
         for place, (by, said) in enumerate(texts):
             # A line of its own could pass for one of ours.
             text = " ".join(said.split()).rstrip(",;:" if by == "agent" else "")
@@ -121,10 +122,6 @@ def _is_unsure(message: Message, markers: int) -> bool:
     if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
         return False
     return len(marker_groups(text)) >= markers
-
-
-def _unsure(message: Message) -> tuple[By, str]:
-    return "doubt", message.text
 
 
 def _trim_ends(found: Sequence[Piece]) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""Shows the passages that were promoted as one record, by whose words they are."""
+"""Renders excerpts as one record, by whose words they are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE_REACH = 8  # messages this near to each other share a line and its ref
 
 
 def excerpts_block(promoted: Iterable[Promoted]) -> str:
-    """The pieces as one record, the user's apart; empty without any."""
+    """The excerpts as one record, the user's apart; empty without any."""
     said = tuple(promoted)
     parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
     filled = [(title, _lines(found)) for title, found in parts if found]
@@ -42,7 +42,7 @@ def _whole_messages(wanted: Sequence[Promoted]) -> list[str]:
 
 
 def _lines(promoted: Iterable[Promoted]) -> list[str]:
-    """A line for what stood near each other."""
+    """The lines of excerpts, one for those that stood near each other."""
     runs: list[list[Promoted]] = []
     for one in promoted:
         if not runs or one.seq - runs[-1][0].seq > _LINE_REACH:

@@ -1,4 +1,4 @@
-"""Where the words of a pin stand in what users said, and how far they are the user's own."""
+"""Finds the words of a pin in what users said, and tells how far they are the user's own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Saying(NamedTuple):
 
 
 class Requests:
-    """What users said, in which the words of many lines are looked for."""
+    """The messages of users, in which the words of many lines are looked for."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
         """Fold each message once."""

@@ -128,7 +128,7 @@ _NEAR = 6  # messages; "scrap that" means what was just said
 
 
 def _decisions_of_hits(hits: Sequence[Hit]) -> Iterator[_Stated]:
-    """All that the hits decide, from the oldest to the newest."""
+    """The decisions of the hits, from the oldest to the newest."""
     accepted = {
         (hit.session, hit.role, _number_of(hit) - back)
         for hit in hits
@@ -225,7 +225,7 @@ _MANY = re.compile(r"\b\w+[^\Ws]s\b")
 
 
 def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stated]:
-    """The same without what an assistant only meant to do against the user's choice."""
+    """The decisions without those an assistant only meant to make against the user's choice."""
     overtaken = _superseded(said, about)
     beyond = {
         newer
@@ -237,7 +237,7 @@ def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stat
 
 
 def _superseded(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]:
-    """Which are overtaken, and by which."""
+    """The number of each superseded decision, with that of the one that supersedes it."""
     # When the decisions of a digest were made is not known, only that it was before its writing:
     # none of them overtakes a message, but a later message may overtake them.
     spoken = [number for number, one in enumerate(said) if one.by != "digest"]
@@ -289,14 +289,14 @@ def _stands_beside(newer: _Stated, older: _Stated) -> bool:
 
 
 def _agrees(newer: Decision, older: Decision) -> bool:
-    """Whether the same is chosen once more."""
+    """Whether a newer decision chooses the same once more."""
     return bool(newer.chosen) and newer.chosen <= older.chosen
 
 
 def _goes_back(
     newer: int, between: int, overtaken: Mapping[int, int], said: Sequence[_Stated]
 ) -> bool:
-    """Whether one returns to what another had replaced."""
+    """Whether a decision returns to what another had replaced."""
     choice = said[newer].choice
     if not choice.turns_back:
         return False
@@ -331,7 +331,7 @@ def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
 
 
 def _means_another(newer: Decision, older: Decision) -> bool:
-    """Whether what it turns down is not what the older one chose."""
+    """Whether a newer decision turns down something else than the older one chose."""
     return bool(newer.refused) and newer.refused.isdisjoint(older.chosen)
 
 
@@ -369,14 +369,14 @@ def _coverage_of(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> fl
 
 
 def _context_of(hit: Hit, hits: Sequence[Hit]) -> str:
-    """What was said with a decision: its passage, and what it answers."""
+    """The words said with a decision: its passage, and what it answers."""
     before = f"m{_number_of(hit) - 1}"
     asked = [h.text for h in hits if (h.session, h.ref) == (hit.session, before)]
     return "\n".join((*asked, hit.text))
 
 
 def _rank_in_time(number: int, said: Sequence[_Stated], overtaken: Mapping[int, int]) -> float:
-    """Its place in time; who repeats the user's choice stands right below it."""
+    """The place of a decision in time; who repeats the user's choice stands right below it."""
     one = said[number]
     if one.by == "user":
         return number

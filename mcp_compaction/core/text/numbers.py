@@ -35,7 +35,7 @@ class Number:
         return f"{self.key}{between}{self.text}".strip(" .,:;")
 
     def is_one_of(self, values: Sequence[float]) -> bool:
-        """Whether it is among values in order, in any unit it may be written in."""
+        """Whether the number is among values in order, in any unit it may be written in."""
         return any(self._is_at(self.value * factor, values) for factor in self.factors)
 
     def _is_at(self, value: float, values: Sequence[float]) -> bool:

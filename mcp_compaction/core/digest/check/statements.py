@@ -22,7 +22,7 @@ _STEM = 5  # letters: "config" and "configuration" are one word
 
 @dataclass(frozen=True)
 class Statements:
-    """What was said, as far as it may have settled something."""
+    """The messages of a source, as far as they may have settled something."""
 
     messages: Sequence[Message]
     known: Sequence[str] = ()  # what is settled already: memory, rules in force, earlier decisions
