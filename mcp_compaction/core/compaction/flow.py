@@ -67,6 +67,7 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Draft,
+    Excerpt,
     Found,
     Item,
     Message,
@@ -74,7 +75,6 @@ from mcp_compaction.model import (
     Outcome,
     Precision,
     Projection,
-    Promoted,
     Receipt,
     Refusal,
     Replaced,
@@ -420,7 +420,7 @@ def _filled(before: Session, work: _Work, terms: _Terms) -> _Work:
     return _promoting(work, choose_excerpts(gone, earlier, shown, room, terms.count, markers))
 
 
-def _promoting(work: _Work, promoted: tuple[Promoted, ...]) -> _Work:
+def _promoting(work: _Work, promoted: tuple[Excerpt, ...]) -> _Work:
     view = work.session.view.model_copy(update={"promoted": promoted})
     return replace(work, session=work.session.model_copy(update={"view": view}))
 

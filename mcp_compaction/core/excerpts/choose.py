@@ -20,7 +20,7 @@ from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionName
+from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
@@ -77,12 +77,12 @@ class _Candidate:
 
 def choose_excerpts(
     gone: Sequence[Message],
-    earlier: Sequence[Promoted],
+    earlier: Sequence[Excerpt],
     shown: str,
     room: int,
     count: CountTokens,
     markers: int | None = None,
-) -> tuple[Promoted, ...]:
+) -> tuple[Excerpt, ...]:
     """The best excerpts of what left the window, and of earlier ones, that the room holds.
 
     Messages that were asked for again come before all others.
@@ -120,15 +120,15 @@ def choose_excerpts(
     return (*wanted, *_excerpts_in_order(_drop_until_it_fits(chosen, room + count(LABEL), count)))
 
 
-def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
+def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
     """The lines of digests as excerpts: what a merge leaves out may still find room."""
-    found: list[Promoted] = []
+    found: list[Excerpt] = []
     for digest in digests:
         for name, items in digest.sections:
             for item in filter(_is_whole, items):
                 by, text = _speaker_of_line(name, item.text)
                 if by is not None:
-                    found.append(Promoted(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
+                    found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
     return tuple(found)
 
 
@@ -154,11 +154,11 @@ def _is_whole(item: Item) -> bool:
     return from_span and not item.superseded and not item.text.endswith("…")
 
 
-def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
+def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
     """The excerpts by message and place; pieces in a row of one author are one excerpt."""
     ordered = sorted(chosen, key=lambda p: (p.seq, p.place))
     return tuple(
-        Promoted(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
+        Excerpt(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
         for (seq, by), run in groupby(ordered, key=lambda p: (p.seq, p.by))
     )
 

@@ -17,7 +17,7 @@ from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
 from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
-from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
+from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
 _CLAUSE = Cuts(
@@ -80,7 +80,7 @@ class _Requests:
 
 
 def cut_pieces(
-    gone: Sequence[Message], earlier: Sequence[Promoted], markers: int | None = None
+    gone: Sequence[Message], earlier: Sequence[Excerpt], markers: int | None = None
 ) -> tuple[list[Piece], bool]:
     """The pieces of messages, each text once where it was said last, and whether all is plain talk.
 
@@ -91,11 +91,11 @@ def cut_pieces(
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
     asked = _Requests()
-    for promoted in sorted(earlier, key=lambda one: one.seq):
-        for place, text in enumerate(promoted.pieces):
-            places[text] = (promoted.seq, place, promoted.by)
-        if promoted.by in OF_USER:
-            asked.add(promoted.seq, " ".join(promoted.pieces))
+    for excerpt in sorted(earlier, key=lambda one: one.seq):
+        for place, text in enumerate(excerpt.pieces):
+            places[text] = (excerpt.seq, place, excerpt.by)
+        if excerpt.by in OF_USER:
+            asked.add(excerpt.seq, " ".join(excerpt.pieces))
     for message in gone:
         if not talk and message.is_request:
             asked.add(message.seq, message.text)

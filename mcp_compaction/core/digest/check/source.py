@@ -55,17 +55,17 @@ def knowledge_of_author(
     pinned = tuple(pin.text for pin in session.pins)
     if author != "agent":
         return AuthorKnowledge(pinned, pinned)
-    sections, digests, promoted = session.sections, session.digests, session.view.promoted
+    sections, digests, excerpts = session.sections, session.digests, session.view.promoted
     fixed = (sections.task, sections.memory, compact_json(sections.system))
     told = (
         *(text for text in fixed if text),
         *(item.text for digest in digests for _, items in digest.sections for item in items),
         *(item.text for digest in digests for item in digest.index),
-        *(piece for one in promoted for piece in one.pieces),
+        *(piece for one in excerpts for piece in one.pieces),
     )
     settled = (
         *(item.text for digest in digests for item in digest.items("DECISIONS")),
-        *(piece for one in promoted if one.by in ("user", "decision") for piece in one.pieces),
+        *(piece for one in excerpts if one.by in ("user", "decision") for piece in one.pieces),
     )
     return AuthorKnowledge((*pinned, *told), (*pinned, *settled), messages)
 
