@@ -146,7 +146,7 @@ class _SaidLine(NamedTuple):
         return self.start + len(self.text)
 
 
-def _said_lines(text: str) -> list[_SaidLine]:
+def _lines_with_words(text: str) -> list[_SaidLine]:
     lines: list[_SaidLine] = []
     offset, is_after_blank = 0, True
     for line in text.split("\n"):
@@ -166,7 +166,7 @@ def _said_lines(text: str) -> list[_SaidLine]:
 
 
 def _fold_text(text: str) -> _Flat:
-    lines = _said_lines(text)
+    lines = _lines_with_words(text)
     starts, ends = set[int](), set[int]()
     barred: list[Span] = []
     places: list[int] = []

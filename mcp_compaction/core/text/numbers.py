@@ -176,7 +176,7 @@ class KeyedNumbers:
         return _without_grouping(self.text)
 
     @cached_property
-    def _given(self) -> dict[str, list[float]]:
+    def _values_by_stem(self) -> dict[str, list[float]]:
         return {}
 
     @cached_property
@@ -185,10 +185,10 @@ class KeyedNumbers:
 
     def _values(self, key: str) -> list[float]:
         stem = _stem_of(key)
-        if stem not in self._given:
+        if stem not in self._values_by_stem:
             given = "\n".join(_numbers_given(stem).findall(self._plain))
-            self._given[stem] = sorted(values_in(given))
-        return self._given[stem]
+            self._values_by_stem[stem] = sorted(values_in(given))
+        return self._values_by_stem[stem]
 
     def _is_near(self, key: str, number: str) -> bool:
         digits = re.escape(re.sub(r"[^\d.]", "", number))

@@ -46,11 +46,11 @@ class Rules:
             _opposes(section, clause, stems, rule)
             for clause in _clauses(text)
             if (stems := _stems_of(clause))
-            for rule in self._likely(stems)
+            for rule in self._rules_sharing(stems)
             if len(rule.stems & stems) >= _ENOUGH * len(rule.stems)
         )
 
-    def _likely(self, stems: frozenset[str]) -> Iterable[_Rule]:
+    def _rules_sharing(self, stems: frozenset[str]) -> Iterable[_Rule]:
         return (rule for stem in stems for rule in self._by_stem.get(stem, ()))
 
 
