@@ -87,7 +87,7 @@ _WAYS: dict[Channel, str] = {
 
 
 def way_of(pin: Pin) -> str:
-    """By which way a pin came, in words: `at a terminal`, `in m17`."""
+    """The way a pin came, in words: `at a terminal`, `in m17`."""
     return f"in {pin.source}" if pin.channel == "message" and pin.source else _WAYS[pin.channel]
 
 
@@ -102,7 +102,7 @@ class Question(Value):
 
 
 class PinPlan(Value):
-    """What the wish for a pin comes to."""
+    """The effect of a wish for a pin: on the pins in force, and what is left to the user."""
 
     draft: Pin
     same: Pin | None = None  # a pin in force that does all of it
@@ -200,7 +200,7 @@ def check_question(question: Question | None) -> None:
 
 
 def check_release(pin: Pin, by: Author) -> None:
-    """A user's pin is released by the user alone."""
+    """Refuse to release a user's pin for anyone but the user."""
     if pin.author == "user" and by != "user":
         raise NeedsUser(_release_refusal(pin))
 
@@ -213,7 +213,7 @@ def _release_refusal(pin: Pin) -> str:
 
 
 def check_expiry(expires: datetime | None, now: datetime) -> None:
-    """A pin that is over before it begins is a mistake."""
+    """Refuse a pin that is over before it begins."""
     if expires is not None and expires <= now:
         raise InputError(f"{expires:%Y-%m-%d %H:%M} is past; pass a moment to come, or none.")
 
@@ -234,7 +234,7 @@ def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Coun
 def suggest_pins(
     messages: Sequence[Message], digests: Iterable[Digest], pins: Sequence[Pin], most: int
 ) -> Offer:
-    """What to offer for pinning, newest first; what only an agent recorded is marked as told.
+    """The rules to offer for pinning, newest first; what only an agent recorded is marked as told.
 
     A rule whose message has left the window stands in a digest, and is needed all the more.
     """

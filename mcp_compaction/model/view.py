@@ -65,8 +65,8 @@ By = Literal[
 ]
 
 
-class Promoted(Value):
-    """What is still shown, word for word, of a message that left the window."""
+class Excerpt(Value):
+    """An excerpt: what is still shown, word for word, of a message that left the window."""
 
     seq: int
     by: By = "agent"
@@ -82,7 +82,7 @@ class View(Value):
     head: tuple[MessageEntry, ...] = ()
     pinned: tuple[int, ...] = ()
     body: tuple[Entry, ...] = ()
-    promoted: tuple[Promoted, ...] = ()
+    promoted: tuple[Excerpt, ...] = ()
     upto: int = 0
     memory_in: int | None = None  # the digest that took in the memory section
     index_most: int | None = None  # tokens of the index, where a target left less than usual

@@ -31,9 +31,9 @@ from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.model import (
     Compaction,
     Event,
+    Excerpt,
     Kept,
     NewMessage,
-    Promoted,
     Sections,
     Shape,
     Spoken,
@@ -137,8 +137,8 @@ def test_passages_promoted_from_a_forgotten_message_leave_all_views(tmp_path: Pa
     async def use(store: SqliteStore) -> None:
         session = await new_session(store)
         await store.append(session, batch(*history("1", "2", CANARY, "4", "5", "6")), NOW)
-        stays = Promoted(seq=2, pieces=("2",))
-        goes = Promoted(seq=3, pieces=(CANARY, f"{CANARY} too"))
+        stays = Excerpt(seq=2, pieces=("2",))
+        goes = Excerpt(seq=3, pieces=(CANARY, f"{CANARY} too"))
         for base, promoted in enumerate([(stays, goes), (goes,), (stays,)]):
             made = compaction(base=base, number=base + 1)
             view = made.view.model_copy(update={"promoted": promoted})

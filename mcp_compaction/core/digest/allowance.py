@@ -1,4 +1,4 @@
-"""How many model calls a session may still make, and whether a limit is near."""
+"""Tells how many model calls a session may still make, and whether a limit is near."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Limit(NamedTuple):
 
 
 def allowance_of(session: Spent, hour: Spent, limits: Limits) -> Allowance:
-    """What is left, given what this session took so far and what all took in the last hour."""
+    """The allowance left after what this session took, and what all took in the last hour."""
     known = list(_limits_of(session, hour, limits))
     gone = next((limit for limit in known if limit.used >= limit.most), None)
     calls = [int(limit.most - limit.used) for limit in known if "calls" in limit.setting]

@@ -1,4 +1,4 @@
-"""The summarizer that needs no model: a digest taken from the span by rules."""
+"""Extracts a digest from a span by rules: the summarizer that needs no model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_compaction.core.log.tool_calls import Task, action_of, answered_calls
 from mcp_compaction.core.text import sentences as markers
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence
-from mcp_compaction.core.text.words import fold, telling_words
+from mcp_compaction.core.text.words import first_line, fold, shorten, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
 _Pick = Callable[[Sentence], bool]
@@ -36,7 +36,7 @@ def ref_of_standing_plan(messages: Sequence[Message]) -> str:
 
 
 def open_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
-    """What the plan that stands, and what users said in words, still leave to do."""
+    """The tasks that the standing plan and the words of users leave to do."""
     planned = (
         Item(text=entry.task.text, refs=(entry.ref,))
         for entry in read_tasks(messages).entries
@@ -67,8 +67,8 @@ def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
     return as_sections({"CONSTRAINTS": rules, "OPEN": [*planned, *spoken_tasks(messages)]})
 
 
-def _still_open(ledger: TaskList, plan: str) -> Iterable[Item]:
-    for entry in ledger.entries:
+def _still_open(tasks: TaskList, plan: str) -> Iterable[Item]:
+    for entry in tasks.entries:
         if (entry.is_single or entry.ref == plan) and not entry.task.is_closed:
             yield Item(text=f"{_name_of(entry.task)}{_state_note(entry.task)}", refs=(entry.ref,))
 
@@ -121,7 +121,7 @@ def extract(request: SummaryRequest) -> Draft:
 def _without_kept(
     found: dict[SectionName, list[Item]], request: SummaryRequest
 ) -> dict[SectionName, list[Item]]:
-    """What was found without what must be kept: that has its own line, which no size leaves out."""
+    """The items found without those that must be kept: these have lines of their own."""
     kept = {fold(item.text) for _, items in request.must_keep for item in items}
     if not kept:
         return found
@@ -164,7 +164,7 @@ def _command_items(messages: Sequence[Message]) -> Iterable[Item]:
     last: dict[str, Item] = {}
     for message, call, result in answered_calls(messages):
         if action_of(call).kind == "run" and (how := ending_of(result)):
-            command = _command_line(action_of(call).target)
+            command = first_line(action_of(call).target)
             last.pop(command, None)
             last[command] = Item(text=f"ran {command}: {how}", refs=(message.ref,))
     yield from reversed(last.values())
@@ -213,7 +213,7 @@ def _error_items(messages: Sequence[Message]) -> Iterable[Item]:
     mended: set[str] = set()
     for message, call, result in answered_calls(messages):
         act = action_of(call)
-        command = _command_line(act.target) if act.kind == "run" else ""
+        command = first_line(act.target) if act.kind == "run" else ""
         mended.discard(command)
         found = () if act.kind == "recall" else causes_of(result)
         for why in map(_shorten, reversed(found)):
@@ -286,11 +286,5 @@ def _state_note(task: Task) -> str:
     return "" if task.state == "open" else f" [{task.state}]"
 
 
-def _command_line(target: str) -> str:
-    return _shorten(target.strip().split("\n", 1)[0], 100)
-
-
-def _shorten(text: str, most: int = _MOST_CHARS) -> str:
-    """A text cut at a word's end."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"
+def _shorten(text: str) -> str:
+    return shorten(text, _MOST_CHARS)

@@ -19,7 +19,7 @@ from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, rend
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     OWN_AUTHORS,
@@ -159,7 +159,7 @@ def _make_prompt(
 
 
 def _preface_of(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
-    """What stands before the span: the focus, what a first draft left out, what is kept anyway."""
+    """The lines before the span: the focus, what a first draft left out, what is kept anyway."""
     if request.focus:
         yield from _list_while_it_fits("FOCUS: what matters most now", [request.focus], room, count)
     if request.lost:
@@ -179,10 +179,10 @@ def _list_while_it_fits(
     left = room
     unsaid = 0
     for line in lines:
-        one_line = " ".join(line.split())
-        left -= count(one_line) + 1
+        said = one_line(line)
+        left -= count(said) + 1
         if left >= 0:
-            yield one_line
+            yield said
         else:
             unsaid += 1
     if unsaid:
@@ -318,7 +318,7 @@ def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft
 
 def author_name(model: str) -> str:
     """A model's name as a digest's author: one short line, and never the name of another kind."""
-    name = redact(" ".join(model.split())).text[:_LONGEST_NAME] or "unnamed"
+    name = redact(one_line(model)).text[:_LONGEST_NAME] or "unnamed"
     return f"model {name}" if name in OWN_AUTHORS else name
 
 
@@ -375,4 +375,4 @@ def _as_line(value: object) -> str:
     if isinstance(value, dict):
         fields = cast(dict[str, object], value)
         text = next((fields[name] for name in ("text", "line", "item") if name in fields), "")
-    return "- " + " ".join(str(text or "").split())
+    return "- " + one_line(str(text or ""))

@@ -146,7 +146,7 @@ def fit(
 
 
 def join(first: DigestSections, second: DigestSections) -> DigestSections:
-    """Both by section, each thing said once: where it must stay, if it must stay anywhere."""
+    """Two drafts' items by section, each thing said once: where it must stay, if anywhere."""
     found: dict[SectionName, list[Item]] = {}
     seen: set[str] = set()
     for name in (*MUST_STAY, *SECTION_NAMES):
@@ -222,7 +222,7 @@ def _settle_decisions(digests: Iterable[Digest], decisions: Sequence[Item]) -> t
 
 
 def _seq_of(item: Item, digest: Digest) -> int:
-    """The message it was said in; without one it is as new as its digest."""
+    """The number of the message an item is from; without one it is as new as its digest."""
     said = [int(ref[1:]) for ref in item.refs if ref.startswith("m")]
     return min(said, default=digest.last)
 

@@ -1,4 +1,4 @@
-"""Fills the room below the target: what the user said, then a greedy cover of telling words."""
+"""Chooses excerpts for the room below the target: the user's, then those that say most."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import By, Digest, Item, Message, Promoted, SectionName
+from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
 _NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
@@ -77,15 +77,15 @@ class _Candidate:
 
 def choose_excerpts(
     gone: Sequence[Message],
-    earlier: Sequence[Promoted],
+    earlier: Sequence[Excerpt],
     shown: str,
     room: int,
     count: CountTokens,
     markers: int | None = None,
-) -> tuple[Promoted, ...]:
-    """The best pieces of what left the window, and of those kept before, that the room holds.
+) -> tuple[Excerpt, ...]:
+    """The best excerpts of what left the window, and of earlier ones, that the room holds.
 
-    Before all others the messages that were asked for again.
+    Messages that were asked for again come before all others.
     """
     wanted, cost = keep_wanted(earlier, room, count)
     room -= cost or count(LABEL)
@@ -120,15 +120,15 @@ def choose_excerpts(
     return (*wanted, *_excerpts_in_order(_drop_until_it_fits(chosen, room + count(LABEL), count)))
 
 
-def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Promoted, ...]:
-    """The lines of digests as passages: what a merge leaves out may still find room."""
-    found: list[Promoted] = []
+def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
+    """The lines of digests as excerpts: what a merge leaves out may still find room."""
+    found: list[Excerpt] = []
     for digest in digests:
         for name, items in digest.sections:
             for item in filter(_is_whole, items):
                 by, text = _speaker_of_line(name, item.text)
                 if by is not None:
-                    found.append(Promoted(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
+                    found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
     return tuple(found)
 
 
@@ -144,7 +144,7 @@ def _speaker_of_line(section: SectionName, text: str) -> tuple[By | None, str]:
 
 
 def _telling_part(piece: Piece) -> str:
-    """What must stand in a view for the piece to be told there: of a field its value."""
+    """The words by which a view tells a piece: of a field its value."""
     return piece.text.partition(": ")[2] or piece.text if piece.by == "field" else piece.text
 
 
@@ -154,11 +154,11 @@ def _is_whole(item: Item) -> bool:
     return from_span and not item.superseded and not item.text.endswith("…")
 
 
-def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Promoted, ...]:
-    """By message and place; what one hand wrote in a row is one entry."""
+def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
+    """The excerpts by message and place; pieces in a row of one author are one excerpt."""
     ordered = sorted(chosen, key=lambda p: (p.seq, p.place))
     return tuple(
-        Promoted(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
+        Excerpt(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
         for (seq, by), run in groupby(ordered, key=lambda p: (p.seq, p.by))
     )
 
@@ -170,10 +170,7 @@ def _pieces_by(found: Iterable[Piece], *by: By) -> list[Piece]:
 def _choose_doubts(
     found: Sequence[Piece], room: int, count: CountTokens
 ) -> tuple[list[Piece], int]:
-    """What was doubted most, whole; of what the room forbids, only the phrases are named.
-
-    With what it costs, as for the newest.
-    """
+    """The pieces most in doubt, whole or by their phrases alone, and what they cost."""
     chosen: list[Piece] = []
     left = room
     groups = {id(piece): marker_groups(piece.text) for piece in found}
@@ -197,7 +194,7 @@ def _superseded_decisions(found: Iterable[Piece]) -> set[int]:
 def _choose_newest(
     found: Sequence[Piece], room: int, count: CountTokens
 ) -> tuple[list[Piece], int]:
-    """The newest that fit, and what they cost."""
+    """The newest pieces that fit, and what they cost."""
     chosen: list[Piece] = []
     left = room
     for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
@@ -208,12 +205,12 @@ def _choose_newest(
 
 
 def _is_harmless(piece: Piece) -> bool:
-    """Tool output may carry what looks like an order or a tag; it stays in the archive."""
+    """Whether a piece may be shown: what looks like an order or a tag stays in the archive."""
     return piece.by == "user" or not is_planted(piece.text)
 
 
 def _drop_until_it_fits(chosen: list[Piece], room: int, count: CountTokens) -> list[Piece]:
-    """Tokens of joined pieces are not quite their sum: the last chosen give way."""
+    """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     while chosen and (over := count(excerpts_block(_excerpts_in_order(chosen))) - room) > 0:
         while chosen and over > 0:
             over -= max(1, count(chosen.pop().text))

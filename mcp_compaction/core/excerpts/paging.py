@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import Kept, Message, Promoted, Session, Trimmed, View
+from mcp_compaction.model import Excerpt, Kept, Message, Session, Trimmed, View
 
 
-def wanted_excerpts(promoted: Iterable[Promoted]) -> tuple[Promoted, ...]:
-    """Of what is promoted, the messages that were asked for."""
-    return tuple(one for one in promoted if one.by == "wanted")
+def wanted_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
+    """The excerpts that are whole messages somebody asked for."""
+    return tuple(one for one in excerpts if one.by == "wanted")
 
 
 def messages_shown_whole(session: Session) -> set[int]:
@@ -47,18 +47,18 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
 
 
 def keep_wanted(
-    promoted: Iterable[Promoted], room: int, count: CountTokens
-) -> tuple[tuple[Promoted, ...], int]:
+    excerpts: Iterable[Excerpt], room: int, count: CountTokens
+) -> tuple[tuple[Excerpt, ...], int]:
     """The newest messages asked for that the room holds, and what they cost."""
-    kept: tuple[Promoted, ...] = ()
+    kept: tuple[Excerpt, ...] = ()
     used = 0
-    for one in sorted(wanted_excerpts(promoted), key=lambda one: -one.seq):
+    for one in sorted(wanted_excerpts(excerpts), key=lambda one: -one.seq):
         cost = count(excerpts_block((one, *kept)))
         if cost <= room:
             kept, used = (one, *kept), cost
     return kept, used
 
 
-def _quote_message(message: Message) -> Promoted:
+def _quote_message(message: Message) -> Excerpt:
     role = "tool" if message.results else message.role
-    return Promoted(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))
+    return Excerpt(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))

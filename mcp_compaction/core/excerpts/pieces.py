@@ -17,7 +17,7 @@ from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
 from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
-from mcp_compaction.model import By, Message, Promoted, Text, ToolCall, ToolResult
+from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
 _CLAUSE = Cuts(
@@ -80,9 +80,9 @@ class _Requests:
 
 
 def cut_pieces(
-    gone: Sequence[Message], earlier: Sequence[Promoted], markers: int | None = None
+    gone: Sequence[Message], earlier: Sequence[Excerpt], markers: int | None = None
 ) -> tuple[list[Piece], bool]:
-    """All pieces, each text once, where it was said last; and whether they are of plain talk.
+    """The pieces of messages, each text once where it was said last, and whether all is plain talk.
 
     An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
     lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
@@ -91,11 +91,11 @@ def cut_pieces(
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
     asked = _Requests()
-    for promoted in sorted(earlier, key=lambda one: one.seq):
-        for place, text in enumerate(promoted.pieces):
-            places[text] = (promoted.seq, place, promoted.by)
-        if promoted.by in OF_USER:
-            asked.add(promoted.seq, " ".join(promoted.pieces))
+    for excerpt in sorted(earlier, key=lambda one: one.seq):
+        for place, text in enumerate(excerpt.pieces):
+            places[text] = (excerpt.seq, place, excerpt.by)
+        if excerpt.by in OF_USER:
+            asked.add(excerpt.seq, " ".join(excerpt.pieces))
     for message in gone:
         if not talk and message.is_request:
             asked.add(message.seq, message.text)
@@ -105,7 +105,8 @@ def cut_pieces(
             for found in _without_series(_texts_of(part, message, talk, asked))
         )
         if markers is not None and _is_unsure(message, markers):
-            texts = iter([_unsure(message)])
+            doubt: tuple[By, str] = ("doubt", message.text)
+            texts = iter([doubt])
         for place, (by, said) in enumerate(texts):
             # A line of its own could pass for one of ours.
             text = " ".join(said.split()).rstrip(",;:" if by == "agent" else "")
@@ -121,10 +122,6 @@ def _is_unsure(message: Message, markers: int) -> bool:
     if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
         return False
     return len(marker_groups(text)) >= markers
-
-
-def _unsure(message: Message) -> tuple[By, str]:
-    return "doubt", message.text
 
 
 def _trim_ends(found: Sequence[Piece]) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""What a counter, a search and a digest read of a message."""
+"""Gives the words of a message as counters, searches and digests read them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Series:
         self._forms: Counter[str] = Counter()
 
     def has_enough_like(self, text: str) -> bool:
-        """Whether the first few of its form were met; it is counted itself."""
+        """Whether the first few texts of this form were met; this one is counted too."""
         form = _DIGITS.sub("#", text)
         self._forms[form] += 1
         return self._forms[form] > _MOST_OF_A_SERIES

@@ -52,7 +52,7 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
 
 
 def _cause_in_trace(text: str) -> str:
-    """What a stack trace or a compiler names as the cause."""
+    """The cause that a stack trace or a compiler names."""
     if _TRACEBACK in text:
         found = _cause_in_python_trace(text)
         if found:

@@ -1,4 +1,4 @@
-"""What a session was about, and whether now is a good moment: an outline and boundary cues."""
+"""Outlines what a session was about, and finds cues that now is a good moment to compress."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.log.tool_calls import action_of, tasks_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Message, Value
 
 _MOST_CHARS = 60
@@ -47,7 +48,7 @@ def outline_of(messages: Sequence[Message]) -> tuple[Passage, ...]:
 
 
 def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
-    """What the last steps say about this being a good moment to compress."""
+    """The signs in the last steps that this is a good moment to compress."""
     cues: dict[str, None] = {}
     for step in steps(messages)[-_RECENT:]:
         calls = calls_by_id(step.messages)
@@ -69,6 +70,4 @@ def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
 
 def _subject_of(message: Message) -> str:
     first = next(iter(split_sentences(message.text)), "")
-    line = " ".join(first.split())
-    short = line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS].rsplit(" ", 1)[0] + " …"
-    return defuse(short)
+    return defuse(shorten(first, _MOST_CHARS))

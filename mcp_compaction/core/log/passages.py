@@ -21,7 +21,7 @@ _ANSWER = re.compile(
 
 
 def passages_of(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
-    """What a search finds a message by: its words in pieces of about eighty, and whose they are.
+    """The passages a search finds a message by: about eighty words each, and whose they are.
 
     What recall itself once answered stands elsewhere in the archive, and is not found twice.
     """

@@ -1,4 +1,4 @@
-"""The pinned block: the words of the pins in force, as every view shows them."""
+"""Renders the pinned block: the words of the pins in force, as every view shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the words of a pin stand in what users said, and how far they are the user's own."""
+"""Finds the words of a pin in what users said, and tells how far they are the user's own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Saying(NamedTuple):
 
 
 class Requests:
-    """What users said, in which the words of many lines are looked for."""
+    """The messages of users, in which the words of many lines are looked for."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
         """Fold each message once."""
@@ -146,7 +146,7 @@ class _SaidLine(NamedTuple):
         return self.start + len(self.text)
 
 
-def _said_lines(text: str) -> list[_SaidLine]:
+def _lines_with_words(text: str) -> list[_SaidLine]:
     lines: list[_SaidLine] = []
     offset, is_after_blank = 0, True
     for line in text.split("\n"):
@@ -166,7 +166,7 @@ def _said_lines(text: str) -> list[_SaidLine]:
 
 
 def _fold_text(text: str) -> _Flat:
-    lines = _said_lines(text)
+    lines = _lines_with_words(text)
     starts, ends = set[int](), set[int]()
     barred: list[Span] = []
     places: list[int] = []

@@ -1,4 +1,4 @@
-"""The rules that users stated in a session and nobody has pinned."""
+"""Finds the rules that users stated in a session and nobody has pinned."""
 
 from __future__ import annotations
 
@@ -25,5 +25,6 @@ def unpinned_rules(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Ca
 
 
 def is_known(text: str, known: Iterable[str]) -> bool:
+    """Whether a rule says more or less the same as one that is known."""
     words = fold(text)
     return any(words in pinned or pinned in words for pinned in known)

@@ -112,7 +112,7 @@ class TaskChange(Value):
 
 
 def action_of(call: ToolCall) -> Action:
-    """What this call does."""
+    """The action of a call: its kind, and what it is done to."""
     kind = _kind_of(call.name)
     match kind:
         case "recall" | "plan" | "task":

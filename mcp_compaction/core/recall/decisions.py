@@ -88,7 +88,7 @@ def _note_superseded(hit: Hit, by: Hit) -> Hit:
 # What the hits decide
 
 
-class _Stated(NamedTuple):
+class _Statement(NamedTuple):
     """A decision in a hit, and whose it is."""
 
     hit: int  # the place of its hit
@@ -127,8 +127,8 @@ _MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many,
 _NEAR = 6  # messages; "scrap that" means what was just said
 
 
-def _decisions_of_hits(hits: Sequence[Hit]) -> Iterator[_Stated]:
-    """All that the hits decide, from the oldest to the newest."""
+def _decisions_of_hits(hits: Sequence[Hit]) -> Iterator[_Statement]:
+    """The decisions of the hits, from the oldest to the newest."""
     accepted = {
         (hit.session, hit.role, _number_of(hit) - back)
         for hit in hits
@@ -142,10 +142,10 @@ def _decisions_of_hits(hits: Sequence[Hit]) -> Iterator[_Stated]:
         stated = _statements_of(hit, (hit.session, other, _number_of(hit)) in accepted)
         for by, text in islice(stated, _MOST_STATED):
             choice = read_decision(text)
-            if choice.turns_back and not choice.words and not _follows(hit, last):
+            if choice.turns_back and not choice.words and not _follows_closely(hit, last):
                 continue
             last = hit
-            yield _Stated(place, by, text, choice)
+            yield _Statement(place, by, text, choice)
 
 
 def _places_in_time(hits: Sequence[Hit]) -> list[int]:
@@ -166,7 +166,7 @@ def _number_of(hit: Hit) -> int:
     return int(hit.ref[1:]) if hit.ref[1:].isdecimal() else 0
 
 
-def _follows(hit: Hit, last: Hit | None) -> bool:
+def _follows_closely(hit: Hit, last: Hit | None) -> bool:
     if last is None or last.session != hit.session or last.role == "digest":
         return False
     return _number_of(hit) - _number_of(last) <= _NEAR
@@ -224,8 +224,8 @@ _CHANGES = any_of(
 _MANY = re.compile(r"\b\w+[^\Ws]s\b")
 
 
-def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stated]:
-    """The same without what an assistant only meant to do against the user's choice."""
+def _without_overreach(said: list[_Statement], about: frozenset[str]) -> list[_Statement]:
+    """The decisions without those an assistant only meant to make against the user's choice."""
     overtaken = _superseded(said, about)
     beyond = {
         newer
@@ -236,8 +236,8 @@ def _without_overreach(said: list[_Stated], about: frozenset[str]) -> list[_Stat
     return [one for number, one in enumerate(said) if number not in beyond]
 
 
-def _superseded(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int]:
-    """Which are overtaken, and by which."""
+def _superseded(said: Sequence[_Statement], about: frozenset[str]) -> dict[int, int]:
+    """The number of each superseded decision, with that of the one that supersedes it."""
     # When the decisions of a digest were made is not known, only that it was before its writing:
     # none of them overtakes a message, but a later message may overtake them.
     spoken = [number for number, one in enumerate(said) if one.by != "digest"]
@@ -252,7 +252,7 @@ def _superseded(said: Sequence[_Stated], about: frozenset[str]) -> dict[int, int
     return overtaken
 
 
-def _repeated_decision(one: _Stated, said: Sequence[_Stated]) -> int | None:
+def _repeated_decision(one: _Statement, said: Sequence[_Statement]) -> int | None:
     """The message's decision that a line of a digest repeats."""
     text = fold(one.text)
     return next(
@@ -262,7 +262,7 @@ def _repeated_decision(one: _Stated, said: Sequence[_Stated]) -> int | None:
 
 
 def _superseded_among(
-    said: Sequence[_Stated], numbers: Sequence[int], about: frozenset[str]
+    said: Sequence[_Statement], numbers: Sequence[int], about: frozenset[str]
 ) -> dict[int, int]:
     found = superseded_by([said[number].text for number in numbers])
     overtaken = {
@@ -275,28 +275,28 @@ def _superseded_among(
             is_gone = overtaken.get(older, newer) < newer
             if not is_gone and (
                 _is_rival(said[newer], said[older])
-                or _changes(said[newer], said[older], about)
+                or _is_change(said[newer], said[older], about)
                 or _goes_back(newer, older, overtaken, said)
             ):
                 overtaken[older] = newer
     return overtaken
 
 
-def _stands_beside(newer: _Stated, older: _Stated) -> bool:
+def _stands_beside(newer: _Statement, older: _Statement) -> bool:
     choice = newer.choice
     adds = _ADDS.search(newer.text) and not choice.turns_back and not choice.refused
     return bool(adds) or _agrees(choice, older.choice)
 
 
 def _agrees(newer: Decision, older: Decision) -> bool:
-    """Whether the same is chosen once more."""
+    """Whether a newer decision chooses the same once more."""
     return bool(newer.chosen) and newer.chosen <= older.chosen
 
 
 def _goes_back(
-    newer: int, between: int, overtaken: Mapping[int, int], said: Sequence[_Stated]
+    newer: int, between: int, overtaken: Mapping[int, int], said: Sequence[_Statement]
 ) -> bool:
-    """Whether one returns to what another had replaced."""
+    """Whether a decision returns to what another had replaced."""
     choice = said[newer].choice
     if not choice.turns_back:
         return False
@@ -307,7 +307,7 @@ def _goes_back(
     )
 
 
-def _is_rival(newer: _Stated, older: _Stated) -> bool:
+def _is_rival(newer: _Statement, older: _Statement) -> bool:
     """Whether both choose for one and the same thing, which has room for one of them."""
     new, old = newer.choice, older.choice
     if _means_another(new, old) or not (
@@ -319,7 +319,7 @@ def _is_rival(newer: _Stated, older: _Stated) -> bool:
     return not has_room and bool(new.chosen and old.chosen) and new.chosen.isdisjoint(old.chosen)
 
 
-def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
+def _is_change(newer: _Statement, older: _Statement, about: frozenset[str]) -> bool:
     """Whether one sounds like a change, and both speak of the very thing that was asked for."""
     new, old = newer.choice, older.choice
     if not _CHANGES.search(newer.text) or _ADDS.search(newer.text):
@@ -331,7 +331,7 @@ def _changes(newer: _Stated, older: _Stated, about: frozenset[str]) -> bool:
 
 
 def _means_another(newer: Decision, older: Decision) -> bool:
-    """Whether what it turns down is not what the older one chose."""
+    """Whether a newer decision turns down something else than the older one chose."""
     return bool(newer.refused) and newer.refused.isdisjoint(older.chosen)
 
 
@@ -343,7 +343,7 @@ def _words_of(text: str) -> frozenset[str]:
 
 
 def _coverage(
-    said: Sequence[_Stated],
+    said: Sequence[_Statement],
     overtaken: Mapping[int, int],
     about: frozenset[str],
     hits: Sequence[Hit],
@@ -359,7 +359,7 @@ def _coverage(
     return [cover if cover >= enough else 0 for cover in covers]
 
 
-def _coverage_of(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> float:
+def _coverage_of(one: _Statement, about: frozenset[str], hits: Sequence[Hit]) -> float:
     named = len(about & _words_of(one.text))
     if named or not about:
         return named or 1
@@ -369,14 +369,14 @@ def _coverage_of(one: _Stated, about: frozenset[str], hits: Sequence[Hit]) -> fl
 
 
 def _context_of(hit: Hit, hits: Sequence[Hit]) -> str:
-    """What was said with a decision: its passage, and what it answers."""
+    """The words said with a decision: its passage, and what it answers."""
     before = f"m{_number_of(hit) - 1}"
     asked = [h.text for h in hits if (h.session, h.ref) == (hit.session, before)]
     return "\n".join((*asked, hit.text))
 
 
-def _rank_in_time(number: int, said: Sequence[_Stated], overtaken: Mapping[int, int]) -> float:
-    """Its place in time; who repeats the user's choice stands right below it."""
+def _rank_in_time(number: int, said: Sequence[_Statement], overtaken: Mapping[int, int]) -> float:
+    """The place of a decision in time; who repeats the user's choice stands right below it."""
     one = said[number]
     if one.by == "user":
         return number

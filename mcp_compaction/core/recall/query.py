@@ -62,7 +62,7 @@ class Question(Value):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it says which rows to look at, in whatever words."""
+        """Whether the question says which rows to look at, in whatever words."""
         return bool(self.role or self.tool or self.since or self.until or self.days)
 
 
@@ -106,7 +106,7 @@ def terms_of(text: str) -> tuple[str, ...]:
 
 
 def shorten_query(text: str) -> str:
-    """A query as an answer names it: whoever asked knows how it goes on."""
+    """A query as an answer repeats it, cut short: whoever asked knows how it goes on."""
     return text if len(text) <= _MOST_SAID_BACK else f"{text[:_MOST_SAID_BACK]}…"
 
 

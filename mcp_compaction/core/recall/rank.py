@@ -68,7 +68,7 @@ def loosen(question: Question, found: Matches) -> Question | None:
 
 
 def rank(found: Matches) -> tuple[Worth, ...]:
-    """What is worth reading, the best first, judged by where the words stand.
+    """The passages worth reading, the best first, judged by where the words stand.
 
     An answer seldom repeats the words of its question: what stands beside matches counts too.
     """
@@ -113,7 +113,7 @@ def note_superseded(hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 
 def _are_apart(hits: Iterable[Hit]) -> bool:
-    """Whether they come from several projects, none of which decides for another."""
+    """Whether hits come from several projects, none of which decides for another."""
     return len({hit.project for hit in hits}) > 1
 
 
@@ -127,7 +127,7 @@ def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
 
 
 def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int = 0) -> AnswerHits:
-    """As many passages as the answer holds, after those already given; at least one's start."""
+    """The passages that the answer holds, after those already given; at least one's start."""
     chosen: list[Hit] = []
     used = _PER_ANSWER
     left = hits[skip:]
@@ -258,7 +258,7 @@ def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
 
 
 def _weight_of_day(day: Stretch, at: datetime | None) -> float:
-    """People tell of a day on it, or within the next weeks."""
+    """The weight of when a hit was said: people tell of a day on it, or in the weeks after."""
     if at is None or not day.begin <= at < day.end + _WEEKS:
         return 1.0
     return _DAY if at < day.end else _SOON
@@ -288,7 +288,7 @@ def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
 
 
 def _join_neighbors(hits: Iterable[Hit]) -> list[Hit]:
-    """Neighbouring passages of a message as one, where the better one stands."""
+    """Neighboring passages of a message as one, where the better one stands."""
     spans: list[list[Hit]] = []
     by_ref: defaultdict[tuple[str, str, str], list[list[Hit]]] = defaultdict(list)
     for hit in hits:

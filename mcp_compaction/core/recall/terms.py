@@ -1,4 +1,4 @@
-"""What a text is found by besides its words, and the ways a term of a query is looked up."""
+"""Lists what a text is found by besides its words, and the ways a term of a query is looked up."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _patterns_of(name: str, is_start: bool) -> tuple[tuple[Closeness, str], ...]
 
 
 def _letter_pairs(word: str) -> Iterator[str]:
-    """Each pair of neighbouring letters and the last one alone; other scripts as they are."""
+    """Each pair of neighboring letters and the last one alone; other scripts as they are."""
     for run in _RUN.findall(word):
         if _IS_UNSPACED.search(run):
             yield from (run[n : n + 2] for n in range(len(run)))

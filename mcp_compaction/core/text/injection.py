@@ -183,7 +183,7 @@ def _as_seen(line: str) -> tuple[str, Sequence[int]]:
 
 def is_planted(text: str) -> bool:
     """Whether a line poses as another part of the window or orders its reader about."""
-    return is_forged(text) or is_order(unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
+    return is_forged(text) or is_order(text)
 
 
 _ORDER = re.compile(
@@ -224,4 +224,5 @@ _ORDER_WORDS = (  # each order in plain letters has one of these
 
 def is_order(text: str) -> bool:
     """Whether a text orders the model that reads it about."""
-    return may_say(text, _ORDER_WORDS) and bool(_ORDER.search(text))
+    seen = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
+    return may_say(seen, _ORDER_WORDS) and bool(_ORDER.search(seen))

@@ -35,7 +35,7 @@ class Number:
         return f"{self.key}{between}{self.text}".strip(" .,:;")
 
     def is_one_of(self, values: Sequence[float]) -> bool:
-        """Whether it is among values in order, in any unit it may be written in."""
+        """Whether the number is among values in order, in any unit it may be written in."""
         return any(self._is_at(self.value * factor, values) for factor in self.factors)
 
     def _is_at(self, value: float, values: Sequence[float]) -> bool:
@@ -176,7 +176,7 @@ class KeyedNumbers:
         return _without_grouping(self.text)
 
     @cached_property
-    def _given(self) -> dict[str, list[float]]:
+    def _values_by_stem(self) -> dict[str, list[float]]:
         return {}
 
     @cached_property
@@ -185,10 +185,10 @@ class KeyedNumbers:
 
     def _values(self, key: str) -> list[float]:
         stem = _stem_of(key)
-        if stem not in self._given:
+        if stem not in self._values_by_stem:
             given = "\n".join(_numbers_given(stem).findall(self._plain))
-            self._given[stem] = sorted(values_in(given))
-        return self._given[stem]
+            self._values_by_stem[stem] = sorted(values_in(given))
+        return self._values_by_stem[stem]
 
     def _is_near(self, key: str, number: str) -> bool:
         digits = re.escape(re.sub(r"[^\d.]", "", number))

@@ -1,4 +1,4 @@
-"""Which parts of a message its writer only passes on: code, quotations, tagged blocks, pastes.
+"""Finds what the writer of a text only passes on: code, quotations, tagged blocks, pastes.
 
 The texts given here have been through `unify_lines`: one kind of line end, one kind of blank.
 """

@@ -1,4 +1,4 @@
-"""Paths as text that every file, terminal and JSON can hold, whatever bytes are in them.
+"""Writes paths as text that every file, terminal and JSON can hold, whatever bytes are in them.
 
 Python reads a byte that is not UTF-8 as a lone surrogate, which neither SQLite nor JSON takes.
 Here it stands as `\\xe9`, and can be read back.

@@ -1,4 +1,4 @@
-"""Reads speech: its sentences, and what words give away of doubts and of what comes next."""
+"""Reads the sentences of a text, and tells which are doubts, next steps or pleasantries."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def is_next_step(sentence: Sentence) -> bool:
 
 
 def is_doubt(sentence: Sentence) -> bool:
-    """Whether a sentence is not sure."""
+    """Whether a sentence says that its speaker is not sure."""
     return bool(_UNCERTAIN.search(sentence.bare))
 
 

@@ -1,4 +1,4 @@
-"""Words: how texts are compared, and which of their words say something."""
+"""Folds and shortens texts, and tells which of their words say something."""
 
 from __future__ import annotations
 
@@ -23,6 +23,22 @@ _STOP = frozenset(
 def fold(text: str) -> str:
     """A text as it is compared: lower case, single spaces, no end mark."""
     return " ".join(text.lower().split()).strip(" .!\"'")
+
+
+def one_line(text: str) -> str:
+    """A text on one line, with single spaces."""
+    return " ".join(text.split())
+
+
+def shorten(text: str, most: int) -> str:
+    """A text on one line of so many characters at most, cut at a word's end."""
+    line = one_line(text)
+    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"
+
+
+def first_line(text: str, most: int = 100) -> str:
+    """The first line of a text, shortened."""
+    return shorten(text.strip().split("\n", 1)[0], most)
 
 
 @read_once

@@ -14,9 +14,9 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
     Digest,
     Draft,
+    Excerpt,
     IndexItem,
     Item,
-    Promoted,
     SectionName,
     Sections,
     SummaryRequest,
@@ -293,7 +293,7 @@ def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> N
     )
     index = (IndexItem(kind="file", text="src/queue.py"),)
     digest = Digest(number=1, first=1, last=9, messages=9, sections=sections, index=index)
-    promoted = (Promoted(seq=3, by="decision", pieces=("We went with Avro for the schema.",)),)
+    promoted = (Excerpt(seq=3, by="decision", pieces=("We went with Avro for the schema.",)),)
     session = session_of(
         [],
         digests=(digest,),

@@ -14,7 +14,7 @@ from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_dig
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens, estimate
-from mcp_compaction.model import Digest, Item, Message, Promoted
+from mcp_compaction.model import Digest, Excerpt, Item, Message
 from tests.core.saying import Json, assistant, ran, used, user
 from tests.sessions import messages_of
 
@@ -34,7 +34,7 @@ COUNTS: dict[str, CountTokens] = {
 }
 
 
-def block(session: list[Json], room: int, shown: str = "", *earlier: Promoted) -> str:
+def block(session: list[Json], room: int, shown: str = "", *earlier: Excerpt) -> str:
     """What a room shows of a session, as one record."""
     return excerpts_block(choose_excerpts(messages_of(session), earlier, shown, room, estimate))
 
@@ -226,8 +226,8 @@ def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
 
 
 def test_pieces_kept_before_compete_again() -> None:
-    kept = Promoted(seq=2, by="decision", pieces=("We decided to use SQLite for the cache.",))
-    weak = Promoted(seq=1, by="line", pieces=("ok then",))
+    kept = Excerpt(seq=2, by="decision", pieces=("We decided to use SQLite for the cache.",))
+    weak = Excerpt(seq=1, by="line", pieces=("ok then",))
     lines = used("x", "Look", "\n".join(f"harbor{n} crane{n} tower{n}" for n in range(60)))
     gone = messages_of(lines, 10)
 
@@ -270,10 +270,10 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
     )
 
     assert excerpts_of_digests([digest]) == (
-        Promoted(seq=5, by="user", pieces=("Mind the port.",)),
-        Promoted(seq=6, by="reported", pieces=("Mind it.",)),
-        Promoted(seq=7, by="decision", pieces=("We use SQLite.",)),
-        Promoted(seq=4, by="answer", pieces=("The port is 8443.",)),
+        Excerpt(seq=5, by="user", pieces=("Mind the port.",)),
+        Excerpt(seq=6, by="reported", pieces=("Mind it.",)),
+        Excerpt(seq=7, by="decision", pieces=("We use SQLite.",)),
+        Excerpt(seq=4, by="answer", pieces=("The port is 8443.",)),
     )
 
 
@@ -282,9 +282,9 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
 
 def test_lines_of_near_messages_share_a_range_of_refs() -> None:
     promoted = [
-        Promoted(seq=3, by="line", pieces=("three", "three more")),
-        Promoted(seq=11, by="field", pieces=("eleven",)),
-        Promoted(seq=12, by="agent", pieces=("twelve",)),
+        Excerpt(seq=3, by="line", pieces=("three", "three more")),
+        Excerpt(seq=11, by="field", pieces=("eleven",)),
+        Excerpt(seq=12, by="agent", pieces=("twelve",)),
     ]
 
     assert excerpts_block(promoted) == (
@@ -362,7 +362,7 @@ def test_a_pasted_blob_does_not_cost_older_words_of_the_user_their_place() -> No
 
 
 def test_a_doubt_that_was_named_once_is_never_shown_empty() -> None:
-    named = Promoted(seq=3, by="doubt", pieces=('"Wait", "perhaps"',))
+    named = Excerpt(seq=3, by="doubt", pieces=('"Wait", "perhaps"',))
     for room in range(10, 60):
         lines = block(WORK, room, "", named).splitlines()
         assert all(line.strip() != "m3" for line in lines)
@@ -370,7 +370,7 @@ def test_a_doubt_that_was_named_once_is_never_shown_empty() -> None:
 
 # What was asked for again
 
-AGAIN = Promoted(seq=1, by="wanted", role="tool", pieces=("gone at 10:42\nand back",))
+AGAIN = Excerpt(seq=1, by="wanted", role="tool", pieces=("gone at 10:42\nand back",))
 
 
 @given(st.integers(-5, 400), st.sampled_from(sorted(COUNTS)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.excerpts.pieces import Piece, cut_pieces
 from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.text.words import telling_words
-from mcp_compaction.model import Message, Promoted
+from mcp_compaction.model import Excerpt, Message
 from tests.core.saying import Json, assistant, call, calls, ran, results, thought, used, user
 from tests.sessions import messages_of
 
@@ -23,7 +23,7 @@ SMALL_TALK: list[Json] = [
 WORK = ran("w", "make", "built")
 
 
-def said(session: list[Json], earlier: tuple[Promoted, ...] = ()) -> list[tuple[str, str]]:
+def said(session: list[Json], earlier: tuple[Excerpt, ...] = ()) -> list[tuple[str, str]]:
     """The pieces of a session's last message, with whose words they are."""
     found, _ = cut_pieces(messages_of(session), earlier)
     last = max(piece.seq for piece in found)
@@ -106,8 +106,8 @@ def test_each_text_is_one_piece_where_it_was_said_last(session: list[Json]) -> N
 
 def test_what_was_kept_before_is_a_piece_unless_it_is_said_again() -> None:
     earlier = (
-        Promoted(seq=3, by="decision", pieces=("Redis it is.", "The port is 6379.")),
-        Promoted(seq=1, by="user", pieces=("Find the port of the cache.",)),
+        Excerpt(seq=3, by="decision", pieces=("Redis it is.", "The port is 6379.")),
+        Excerpt(seq=1, by="user", pieces=("Find the port of the cache.",)),
     )
     session = [*WORK, user("The port is 6379.")]
 
@@ -241,7 +241,7 @@ def test_an_answer_names_what_was_asked_for_and_is_whole_unless_it_leads_on_to_a
     asked = [*WORK, user("Find out why the upload to Lisbon hangs.")]
     answer = "The Lisbon upload hangs, because a proxy in between drops idle connections."
     leading = calls(("c", "Read", {}), text=answer)
-    earlier = (Promoted(seq=1, by="user", pieces=("Why does the Lisbon upload hang?",)),)
+    earlier = (Excerpt(seq=1, by="user", pieces=("Why does the Lisbon upload hang?",)),)
 
     assert said([*asked, assistant(answer)]) == [("answer", answer)]
     assert said([*WORK, assistant(answer)], earlier) == [("answer", answer)]

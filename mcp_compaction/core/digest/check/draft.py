@@ -39,5 +39,5 @@ def check_draft(
 
 
 def strip_unsupported(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Verdict:
-    """The same strips without a refusal, for our own draft: tools may have planted what it took."""
+    """Our own draft without the lines at fault, never refused: it may quote what a tool planted."""
     return strip_faults(draft, Source(request, rules))

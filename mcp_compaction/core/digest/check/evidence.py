@@ -41,38 +41,38 @@ class Evidence:
 
     @cached_property
     def folded(self) -> tuple[str, ...]:
-        """Each in lower case, with one way to write quotes, dashes, slashes and spaces."""
+        """Each text in lower case, with one way to write quotes, dashes, slashes and spaces."""
         return tuple(_fold_signs(text).lower() for text, _ in self.texts)
 
     @cached_property
     def text(self) -> str:
-        """All of it, so folded."""
+        """All texts together, folded."""
         return "\n".join(self.folded)
 
     @cached_property
     def words(self) -> str:
-        """Its words alone."""
+        """The words of all texts, without signs."""
         return f" {' '.join(map(_spaced_words, self.folded))} "
 
     @cached_property
     def letters(self) -> str:
-        """Its letters and digits alone, so that `rateLimit` stands in "rate limit"."""
+        """The letters and digits of all texts, so that `rateLimit` stands in "rate limit"."""
         return "".join(map(_join_letters, self.folded))
 
     @cached_property
     def numbers(self) -> list[float]:
-        """Its numbers in order, those up to twenty also where they are written as words."""
+        """The numbers of all texts in order, those up to twenty also as words."""
         spelled = {n for n, word in enumerate(_SPELLED) if f" {word} " in self.words}
         return sorted(spelled.union(*self._values))
 
     @cached_property
     def keyed(self) -> KeyedNumbers:
-        """Its numbers by what they are the numbers of."""
+        """The numbers of all texts, by what they are the numbers of."""
         return KeyedNumbers(self.text)
 
     @cached_property
     def days(self) -> SourceDays:
-        """The days it names, and those on which it was said."""
+        """The days that the texts name, and those on which they were said."""
         return days_of_source(self.texts)
 
     def missing(self, line: str) -> tuple[str, ...]:

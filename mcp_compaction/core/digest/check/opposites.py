@@ -24,8 +24,8 @@ def lifts_rules(text: str) -> bool:
 
 
 class Rules:
-    """The rules that stand, by the words few of them share: a line is held only against those that
-    it may speak of, however many there are."""
+    """The rules in force, by their rarest words: a line is compared only with those that it may
+    speak of, however many there are."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Read each clause that forbids or demands."""
@@ -41,16 +41,16 @@ class Rules:
                 self._by_stem.setdefault(stem, []).append(rule)
 
     def are_opposed_by(self, section: SectionName, text: str) -> bool:
-        """Whether a line of a digest allows what one of them forbids, or calls it needless."""
+        """Whether a line of a digest allows what a rule forbids, or calls it needless."""
         return bool(self._by_stem) and any(
             _opposes(section, clause, stems, rule)
             for clause in _clauses(text)
             if (stems := _stems_of(clause))
-            for rule in self._likely(stems)
+            for rule in self._rules_sharing(stems)
             if len(rule.stems & stems) >= _ENOUGH * len(rule.stems)
         )
 
-    def _likely(self, stems: frozenset[str]) -> Iterable[_Rule]:
+    def _rules_sharing(self, stems: frozenset[str]) -> Iterable[_Rule]:
         return (rule for stem in stems for rule in self._by_stem.get(stem, ()))
 
 

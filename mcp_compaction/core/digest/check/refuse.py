@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mcp_compaction.core.digest.check.source import Source, one_line
+from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.text import render_item
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Draft,

@@ -14,6 +14,7 @@ from mcp_compaction.core.digest.check.statements import Statements
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Message,
     SectionName,
@@ -29,7 +30,7 @@ OUR_PREFIX = re.compile(
 
 
 class AuthorKnowledge(NamedTuple):
-    """What the author of a draft may know beside the span."""
+    """The texts that the author of a draft may know beside the span."""
 
     texts: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()  # those that state a rule or a decision
@@ -54,17 +55,17 @@ def knowledge_of_author(
     pinned = tuple(pin.text for pin in session.pins)
     if author != "agent":
         return AuthorKnowledge(pinned, pinned)
-    sections, digests, promoted = session.sections, session.digests, session.view.promoted
+    sections, digests, excerpts = session.sections, session.digests, session.view.promoted
     fixed = (sections.task, sections.memory, compact_json(sections.system))
     told = (
         *(text for text in fixed if text),
         *(item.text for digest in digests for _, items in digest.sections for item in items),
         *(item.text for digest in digests for item in digest.index),
-        *(piece for one in promoted for piece in one.pieces),
+        *(piece for one in excerpts for piece in one.pieces),
     )
     settled = (
         *(item.text for digest in digests for item in digest.items("DECISIONS")),
-        *(piece for one in promoted if one.by in ("user", "decision") for piece in one.pieces),
+        *(piece for one in excerpts if one.by in ("user", "decision") for piece in one.pieces),
     )
     return AuthorKnowledge((*pinned, *told), (*pinned, *settled), messages)
 
@@ -86,7 +87,7 @@ class Source:
 
     @cached_property
     def spoken(self) -> str:
-        """All but what tools answered: open tasks are named by the user or the assistant."""
+        """The span without tool results: open tasks are named by the user or the assistant."""
         said = [_words_of(m, with_results=False) for m in self.request.messages]
         return _join_folded([*said, *self._kept()])
 
@@ -139,8 +140,3 @@ def _words_of(message: Message, with_results: bool = True) -> str:
 
 def _join_folded(texts: Iterable[str]) -> str:
     return "\x00".join(one_line(text) for text in texts)
-
-
-def one_line(text: str) -> str:
-    """A text with its white space folded."""
-    return " ".join(text.split())

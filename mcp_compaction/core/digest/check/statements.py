@@ -22,7 +22,7 @@ _STEM = 5  # letters: "config" and "configuration" are one word
 
 @dataclass(frozen=True)
 class Statements:
-    """What was said, as far as it may have settled something."""
+    """The messages of a source, as far as they may have settled something."""
 
     messages: Sequence[Message]
     known: Sequence[str] = ()  # what is settled already: memory, rules in force, earlier decisions
@@ -55,19 +55,21 @@ class Statements:
         is_short = len(wanted) <= _FEW_WORDS
         enough, least = (_MOST_OF_FEW, _MOST_OF_FEW) if is_short else (_ENOUGH, _AT_LEAST)
         return _share_of(wanted, said) >= enough and any(
-            _share_of(wanted, stems) >= least for stems in self._stated_stems(place)
+            _share_of(wanted, stems) >= least for stems in self._stems_settled_at(place)
         )
 
     @cached_property
     def _stems_by_place(self) -> dict[int, list[frozenset[str]]]:
         return {}
 
-    def _stated_stems(self, place: int) -> list[frozenset[str]]:
+    def _stems_settled_at(self, place: int) -> list[frozenset[str]]:
         if place not in self._stems_by_place:
-            self._stems_by_place[place] = [_stems_of(text) for text in self._stated(place)]
+            self._stems_by_place[place] = [
+                _stems_of(text) for text in self._texts_settled_at(place)
+            ]
         return self._stems_by_place[place]
 
-    def _stated(self, place: int) -> Iterator[str]:
+    def _texts_settled_at(self, place: int) -> Iterator[str]:
         """The sentences of a message that settle something, and what its acceptance settles."""
         message = self.messages[place]
         yield from _settling_texts(message)

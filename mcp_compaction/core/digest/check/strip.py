@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.opposites import lifts_rules
-from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source, one_line
+from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source
 from mcp_compaction.core.digest.text import as_sections
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Draft,
     Item,
@@ -82,21 +82,17 @@ def strip_faults(draft: Draft, source: Source) -> Verdict:
 
 def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
     """The item on one line, without what cannot be shown, with refs that lead somewhere."""
-    refs = tuple(ref for ref in item.refs if _REF.fullmatch(ref) and _leads(ref, request))
+    named = (ref for ref in item.refs if _REF.fullmatch(ref))
+    refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= request.last)
     changed = {"text": one_line(UNSEEN.sub("", item.text)), "refs": refs}
     # What no size leaves out is for us to say.
     return item.model_copy(update=changed if is_ours else {**changed, "must_stay": False})
 
 
-def _leads(ref: str, request: SummaryRequest) -> bool:
-    return ref[0] != "m" or int(ref[1:]) <= request.last
-
-
 def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Fault | None:
-    bare = unicodedata.normalize("NFKC", item.text)
     if is_forged(item.text):
         return "forged"
-    if is_order(bare) and not source.is_users(item.text):
+    if is_order(item.text) and not source.is_users(item.text):
         return "order"
     if _negates(section, item.text, source) and not source.is_users(item.text):
         return "negated"

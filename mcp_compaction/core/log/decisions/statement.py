@@ -16,7 +16,7 @@ def find_decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
 
 
 def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> tuple[str, ...]:
-    """The same, of a text whose sentences are known."""
+    """The decisions of a text whose sentences are known, each with the reason next to it."""
     found: list[str] = []
     taken = -1  # the sentence that the last decision ended with
     for place, sentence in enumerate(sentences):

@@ -15,7 +15,7 @@ from mcp_compaction.model import Item
 
 
 def mark_superseded(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Decisions from the oldest to the newest, those that a later one overtakes marked so."""
+    """Decisions from the oldest to the newest, those that a later one supersedes marked."""
     # Marks that were set before are kept but not looked at: settled twice is settled once.
     overtaken = superseded_by([item.text for item in items])
     return tuple(
@@ -25,7 +25,7 @@ def mark_superseded(items: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def superseded_by(texts: Sequence[str]) -> dict[int, int]:
-    """Of decisions from the oldest to the newest: which are overtaken, each by which, by place."""
+    """The place of each superseded decision, with the place of the one that supersedes it."""
     choices = [read_decision(text) for text in texts]
     said = [fold(text) for text in texts]
     standing: dict[int, None] = {}
@@ -70,7 +70,7 @@ class Decision(NamedTuple):
 
     @property
     def words(self) -> frozenset[str]:
-        """All it speaks of."""
+        """All words of what was taken or turned down."""
         return self.taken | self.refused
 
 
@@ -161,7 +161,7 @@ adopted migrate migrated migrating reason instead other whole cancel canceled ca
 
 @lru_cache(maxsize=8_192)
 def read_decision(text: str) -> Decision:
-    """What a decision takes and turns down, and what for."""
+    """The words of what a decision takes, turns down and is made for."""
     said = text.replace("’", "'").replace("`", "")
     is_reversal = turns_back(said) or bool(BARE_REVERSAL.match(said))
     alone = said.split(". ", 1) if ". " in said else [said]
@@ -233,7 +233,7 @@ def _may_mean(newer: Decision, older: Decision) -> bool:
 
 
 def _is_elsewhere(newer: Decision, older: Decision) -> bool:
-    """Whether one was decided for this and the other for that, so that both stand."""
+    """Whether two decisions are made for different things, so that both stand."""
     if not newer.about or not older.about:
         return False
     return not (newer.about <= older.about or older.about <= newer.about)

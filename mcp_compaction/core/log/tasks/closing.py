@@ -1,4 +1,4 @@
-"""Which tasks were said to be done since."""
+"""Finds which open tasks were said to be done since."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_compaction.model import Item, Message
 
 
 def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:
-    """Those of some open tasks that no later message says are done."""
+    """The open tasks that no later message says are done."""
     closed, by_number = last_closed(items, later), _closed_numbers(later)
     return tuple(item for item in items if not by_number.get(_number_of(item), item.text in closed))
 
@@ -32,7 +32,7 @@ _NUMBERED = re.compile(r"#(\S+) ")
 
 
 def _number_of(item: Item) -> str:
-    """What its tool calls a task of a digest; users may begin a line with a number too."""
+    """The number a tool gave a task of a digest; users may begin a line with a number too."""
     named = _NUMBERED.match(item.text) if item.provenance == "extracted" else None
     return named[1] if named else ""
 
@@ -162,7 +162,7 @@ class _DoneThing(NamedTuple):
 
 
 def last_closed(items: Sequence[Item], messages: Sequence[Message]) -> dict[str, int]:
-    """Where each task that is said to be done was last said to be, by its text."""
+    """The place where each task was last said to be done, by its text."""
     wanted = {item.text: _read_task(item.text) for item in items}
     by_word = _tasks_by_rarest_words(wanted)
     closed: dict[str, int] = {}

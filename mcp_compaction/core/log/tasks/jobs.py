@@ -1,4 +1,4 @@
-"""What was started and not waited for."""
+"""Finds jobs and agents that were started and not waited for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mcp_compaction.core.log.tool_calls import (
     action_of,
     is_background,
 )
+from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult
 
 _STARTED = re.compile(
@@ -48,7 +49,7 @@ def _note_call(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResu
     if _is_start(call, result):
         named = _JOB.search(result.text[:2_000])
         job = next(filter(None, named.groups()), "") if named else ""
-        what = _first_line(action_of(call).target) or call.name
+        what = first_line(action_of(call).target) or call.name
         jobs[job or f"? {what}"] = Item(text=f"left running: {what}", refs=(ref,))
 
 
@@ -78,8 +79,3 @@ def _arguments_of(call: ToolCall) -> str:
 
 def _long_words(text: str) -> list[str]:
     return re.findall(r"[\w.-]{4,}", text.removeprefix("left running: "))
-
-
-def _first_line(text: str) -> str:
-    line = " ".join(text.strip().split("\n", 1)[0].split())
-    return line if len(line) <= 100 else line[:100].rsplit(" ", 1)[0] + " …"

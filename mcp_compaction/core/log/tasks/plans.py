@@ -1,4 +1,4 @@
-"""What the calls that write plans and tasks leave standing."""
+"""Reads the tasks that the calls which write plans leave standing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class TaskEntry(Value):
 
 
 class TaskList(Value):
-    """What stands: the newest plan written whole, and the tasks that are kept one by one."""
+    """The tasks that stand: of the newest plan written whole, and those kept one by one."""
 
     plan: str = ""  # the ref of the newest plan written whole
     entries: tuple[TaskEntry, ...] = ()
 
 
 def read_tasks(messages: Sequence[Message]) -> TaskList:
-    """What the calls that write plans and tasks leave standing at the end of some messages."""
+    """The tasks that stand at the end of some messages, by the calls that write plans and tasks."""
     plan = ""
     entries: dict[str, TaskEntry] = {}
     answers: dict[tuple[str, str], str] | None = None

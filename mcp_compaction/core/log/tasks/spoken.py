@@ -1,4 +1,4 @@
-"""What users said is still to be done."""
+"""Finds what users said is still to be done."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _leaves_open(bare: str) -> bool:
 
 
 def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
-    """What users said is still to be done, word for word, unless it was said to be done since."""
+    """The sentences in which users leave something to do, unless it was said to be done since."""
     found: dict[str, tuple[int, Item]] = {}
     for place, message in enumerate(messages):
         if message.role == "user":
