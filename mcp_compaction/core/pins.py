@@ -13,6 +13,7 @@ from mcp_compaction.core.log.quotes import Saying
 from mcp_compaction.core.log.spoken_rules import is_known, unpinned_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, has_label, is_forged
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
@@ -30,7 +31,7 @@ from mcp_compaction.model import (
     Value,
 )
 
-_POSES_AS_PIN = re.compile(r"\W*p\d+\b.{0,40}\bby\s+(?:the\s+)?(?:user|agent)\b", re.I)
+_POSES_AS_PIN = pattern_of(r"\W*p\d+\b.{0,40}\bby\s+(?:the\s+)?(?:user|agent)\b", re.I)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
 
 

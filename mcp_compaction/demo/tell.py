@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import indent, wrap
+from textwrap import indent
 
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.wording import kilo
@@ -81,10 +81,12 @@ def _recalled(figures: Figures) -> Iterator[str]:
     if asked.ref is None:
         yield f"  NOT found: {asked.detail}"
         return
-    lines = wrap(f"{asked.ref}: {asked.passage}", _TEXT)
-    more = ["…"] if len(lines) > _MOST_LINES else []
-    for line in (*lines[:_MOST_LINES], *more):
-        yield f"  | {line}"
+    lines = asked.passage.splitlines()
+    place = next((n for n, line in enumerate(lines) if asked.detail in line), 0)
+    first = max(0, place - _MOST_LINES // 2)
+    yield f"  {asked.ref}, lines {first + 1} to {min(len(lines), first + _MOST_LINES)}:"
+    for line in lines[first : first + _MOST_LINES]:
+        yield f"  | {line[:_TEXT]}"
 
 
 def _sound(figures: Figures) -> Iterator[str]:

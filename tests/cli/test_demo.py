@@ -107,7 +107,7 @@ def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_pat
     assert "\x1b" not in played.out
     assert "starting the server" not in played.out
     assert "before [####" in played.out
-    assert "all 6 promises held" in played.out
+    assert "all 6 things that were checked held" in played.out
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["mcp-compaction"]
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
@@ -131,7 +131,7 @@ def test_a_broken_promise_gives_code_1(shell: Shell, monkeypatch: pytest.MonkeyP
     ran = shell.bare("demo")
     assert (ran.code, ran.err) == (1, "")
     assert "BROKEN PROMISE: the rule is in it byte for byte\n" in ran.out
-    assert "promises held" not in ran.out
+    assert "checked held" not in ran.out
     told = shell.bare("demo", "--json")
     assert told.code == 1
     assert told.json()["promises"]["the rule is in it byte for byte"] is False

@@ -76,7 +76,7 @@ def _show(screen: Screen, figures: Figures, faults: list[str]) -> None:
     for fault in faults:
         screen.say(screen.bold(f"BROKEN PROMISE: {fault}"))
     if not faults:
-        screen.say(screen.bold(f"all {len(figures.promises())} promises held"))
+        screen.say(screen.bold(f"all {len(figures.promises())} things that were checked held"))
 
 
 def _say_what_next(call: Invocation, figures: Figures) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     IndexKind,
@@ -22,7 +22,7 @@ from mcp_compaction.model import (
     Value,
 )
 
-_REF = re.compile(r"\bm(\d{1,12})\b")
+_REF = pattern_of(r"\bm(\d{1,12})\b")
 _NAMES: dict[IndexKind, str] = {
     "file": "paths",
     "command": "commands",

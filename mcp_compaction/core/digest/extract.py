@@ -17,6 +17,7 @@ from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
 from mcp_compaction.core.log.tool_calls import Task, action_of, answered_calls
 from mcp_compaction.core.text import sentences as markers
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.core.text.words import first_line, fold, shorten, telling_words
@@ -240,13 +241,13 @@ def _artifact_items(request: SummaryRequest) -> Iterable[Item]:
             yield Item(text=f"{item.text} {item.note}", refs=item.refs)
 
 
-_INTENT = re.compile(
+_INTENT = pattern_of(
     r"(?:(?:ok(?:ay)?|great|good|perfect|now|next|first|then|alright|so|and|right)[,.!:]? )*"
     r"(?:let me|let's|I(?:'ll| will|'m going to| am going to|'m about to| need to| should)\b"
     r"|looking at|checking|reading|running|searching)",
     re.I,
 )
-_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
+_NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
 
 def _fact_items(

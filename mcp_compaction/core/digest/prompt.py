@@ -18,6 +18,7 @@ from mcp_compaction.core.digest.check.refuse import is_excuse
 from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.steps import steps
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.tokens import CountTokens
@@ -271,8 +272,8 @@ _LONGEST_NAME = 80
 _SHORTEST_ECHO = 16  # letters; shorter lines may be anybody's
 _OUR_WORDS = " ".join(re.findall(r"\w+", " ".join((*_WHAT.values(), _SYSTEM)).lower()))
 
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
-_FENCE = re.compile(r"^\s*```.*$", re.M)
+_THOUGHT = pattern_of(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
+_FENCE = pattern_of(r"^\s*```.*$", re.M)
 _OTHER_WORDS: dict[str, SectionName] = {
     "KEY FINDINGS": "FACTS",
     "FINDINGS": "FACTS",
@@ -285,14 +286,14 @@ _OTHER_WORDS: dict[str, SectionName] = {
     "DECISION": "DECISIONS",
 }
 _NAMES: dict[str, SectionName] = {**{name: name for name in SECTION_NAMES}, **_OTHER_WORDS}
-_HEADING = re.compile(
+_HEADING = pattern_of(
     r"^[\s#*_>\d.)-]{0,8}("
     + "|".join(sorted((name.replace(" ", "[ _]") for name in _NAMES), key=len, reverse=True))
     + r")(?:\s*\([^)]*\))?[*_]{0,3}(?:\s*[:：]\s*[*_]{0,3}\s*(.*)|\s*)$",
     re.I,
 )
-_BRACKETED = re.compile(r"\[((?:[mdp]\d+)(?:(?:, ?|\.\.)[mdp]?\d+)*)\][.]?\s*$")
-_NOTHING = re.compile(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$", re.I)
+_BRACKETED = pattern_of(r"\[((?:[mdp]\d+)(?:(?:, ?|\.\.)[mdp]?\d+)*)\][.]?\s*$")
+_NOTHING = pattern_of(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$", re.I)
 
 
 def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft | Unusable:

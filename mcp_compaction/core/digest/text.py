@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
@@ -32,8 +33,8 @@ _WORTH: tuple[SectionName, ...] = (
     "FACTS",
     "UNCERTAIN",
 )
-_HEADING = re.compile(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
-_TITLE = re.compile(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
+_HEADING = pattern_of(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
+_TITLE = pattern_of(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
 _HEADINGS: dict[str, SectionName] = {  # ours, and those agents write of themselves
     **{name: name for name in SECTION_NAMES},
     "DONE": "PROGRESS",
@@ -52,9 +53,9 @@ _HEADINGS: dict[str, SectionName] = {  # ours, and those agents write of themsel
     "NAMES": "ARTIFACTS",
     "KEY FACTS": "FACTS",
 }
-_NUMBERED = re.compile(r"#\S+ ")  # a task that is kept one by one
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_REFS = re.compile(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
+_NUMBERED = pattern_of(r"#\S+ ")  # a task that is kept one by one
+_BULLET = pattern_of(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_REFS = pattern_of(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
 
 
 def label_of(digest: Digest) -> str:

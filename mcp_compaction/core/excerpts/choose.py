@@ -17,20 +17,21 @@ from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
-_NUMBER = re.compile(r"\b\d[\d,.:/%-]*\b")
-_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
-_QUOTE = re.compile(r"\"[^\"]{2,60}\"")
+_NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
+_NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
+_QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
 _TURN_WORDS = (
     *("decided", "because", "instead", "no longer", "must", "never", "always", "prefer"),
     "deadline",
 )
-_TURN = re.compile(rf"\b(?:{'|'.join(_TURN_WORDS)})\b")
-_SMALL_TALK = re.compile(
+_TURN = pattern_of(rf"\b(?:{'|'.join(_TURN_WORDS)})\b")
+_SMALL_TALK = pattern_of(
     r"^(?:\w+: )?(?:hey|hi|hello|wow|thanks|thank you|awesome|great|cool|yeah|sounds|glad|bye"
     r"|take care|that's (?:great|awesome|so)|so (?:cool|nice|glad))\b",
     re.I,

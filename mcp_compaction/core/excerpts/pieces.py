@@ -14,7 +14,7 @@ from typing import cast
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.core.text.patterns import Cuts
+from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
 from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
@@ -27,8 +27,8 @@ _CLAUSE = Cuts(
 )
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
-_WORDS_IN_ORDER = re.compile(r"\S+")
-_NEGATION = re.compile(
+_WORDS_IN_ORDER = pattern_of(r"\S+")
+_NEGATION = pattern_of(
     r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot|hardly|rarely|barely|scarcely"
     r"|nearly|seldom)\b|n['’]t\b",
     re.I,

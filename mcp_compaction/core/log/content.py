@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Cut,
@@ -22,9 +22,9 @@ from mcp_compaction.model import (
     ToolResult,
 )
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = pattern_of(r"\d+")
 _MOST_OF_A_SERIES = 3
-_ESCAPED = re.compile(r"\\(.)")
+_ESCAPED = pattern_of(r"\\(.)")
 _SIGNS = {"n": "\n", "r": "\n", "t": "\t"}
 
 _TALK = 0.2  # where users say more of it than this, a session is talk and not work

@@ -5,35 +5,36 @@ from __future__ import annotations
 import re
 
 from mcp_compaction.core.log.identifiers import error_lines, exit_code, outcome_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import ToolResult
 
 _MOST_CHARS = 4_000  # at either end of an answer; what sums it up stands there
 _MOST_TESTS = 5
 
 _TRACEBACK = "Traceback (most recent call last)"
-_PYTHON_CAUSE = re.compile(r"^(?:E  +)?([A-Za-z_][\w.]*(?:: .+)?)$")
-_CAUSED_BY = re.compile(r"^[ \t]*Caused by: (\S.*)$", re.M)
-_JAVA = re.compile(
+_PYTHON_CAUSE = pattern_of(r"^(?:E  +)?([A-Za-z_][\w.]*(?:: .+)?)$")
+_CAUSED_BY = pattern_of(r"^[ \t]*Caused by: (\S.*)$", re.M)
+_JAVA = pattern_of(
     r"^(?:Exception in thread \"[^\"\n]*\" )?([\w.$]+(?:Exception|Error)\b.*)\n\s+at ", re.M
 )
-_RUST = re.compile(
+_RUST = pattern_of(
     r"^thread '[^'\n]*'(?: \(\d+\))? panicked at [^\n]+(?:\n(?!note:|stack)[^\n]+)?", re.M
 )
-_GO = re.compile(r"^(?:panic|fatal error): .+$", re.M)
-_COMPILER = re.compile(
+_GO = pattern_of(r"^(?:panic|fatal error): .+$", re.M)
+_COMPILER = pattern_of(
     r"^(?:error(?:\[\w+\])?: (?!could not compile|aborting|build failed|process).+"
     r"|\S+[:(]\d+[:,)].{0,12}? (?:fatal )?error(?: [A-Z]+\d+)?: .+"
     r"|\S+:\d+: error: .+)$",
     re.M,
 )
-_FAILED_TEST = re.compile(r"^(?:FAILED|FAIL:) \S")
-_ASSERTED = re.compile(r"^E\s+")  # pytest's sign for the lines of a failed assertion
+_FAILED_TEST = pattern_of(r"^(?:FAILED|FAIL:) \S")
+_ASSERTED = pattern_of(r"^E\s+")  # pytest's sign for the lines of a failed assertion
 # Source that names an error has not met one.
-_IS_CODE = re.compile(
+_IS_CODE = pattern_of(
     r"^(?:\d+[\s:|→-]+)?(?:@|except|raise|catch|throw|throws|elif|if|assert|return|import|from|class"
     r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
 )
-_EXIT_LINE = re.compile(r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b", re.I)
+_EXIT_LINE = pattern_of(r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b", re.I)
 
 
 def causes_of(result: ToolResult) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ def _last_words(text: str) -> str:
 
 # How a run ended
 
-_SUMMARY = re.compile(
+_SUMMARY = pattern_of(
     r"^[ \t=]*(?:Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
     r"|test result: .+|BUILD (?:FAILED|FAILURE|SUCCESS\w*)\b.*|FAILED \(\w+=.+\)|Ran \d+ tests? .+"
     r"|error: could not compile .+|error: build failed.*|make(?:\[\d+\])?: \*\*\* .+"
@@ -101,7 +102,7 @@ _SUMMARY = re.compile(
     r"|failed|completed).*|.*\b\d+ (?:passed|failed)\b.*)[ \t=]*$",
     re.M,
 )
-_COUNTED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b")
+_COUNTED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b")
 _MOST_SUMMARY = 100
 
 
@@ -120,7 +121,7 @@ def is_failure(result: ToolResult) -> bool:
     return result.is_error or bool(exit_code(result)) or bool(_FAILED.search(ending_of(result)))
 
 
-_FAILED = re.compile(
+_FAILED = pattern_of(
     r"\b[1-9]\d* (?:failed|failing|errors?|failures?|problems?)\b|FAIL|could not compile"
     r"|build failed|\*\*\*|npm (?:ERR!|error)|[Cc]ompilation failed"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.log.content import calls_by_id, words_of
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import (
     IndexItem,
     IndexKind,
@@ -27,11 +27,11 @@ _EXTENSION = (
     r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|swift|php|sh|sql|md|rst|txt|"
     r"toml|ya?ml|json|jsonl|cfg|ini|env|lock|html|css|ipynb|csv|log|proto|tf|xml|png|svg|pdf)"
 )
-_PATH = re.compile(
+_PATH = pattern_of(
     rf"(?:~|\.{{1,2}})?/[\w.@+-]+(?:/[\w.@+-]+)+|(?:~|\.{{1,2}})/[\w.@+-]+"
     rf"|(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*{_EXTENSION}|[\w@+-][\w.@+-]*(?:/[\w.@+-]+){{2,}}"
 )
-_ID = re.compile(
+_ID = pattern_of(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}"
@@ -41,20 +41,20 @@ _ID = re.compile(
     r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
 )
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
-_LINE_NUMBER = re.compile(r"(?::\d+){1,2}$")
-_KEYED = re.compile(
+_LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
+_KEYED = pattern_of(
     r"[:=]\s?[\"']?\s?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
 )
-_KEY_BACKWARDS = re.compile(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
+_KEY_BACKWARDS = pattern_of(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
 _MOST_BACKWARDS = 44
-_ERROR_WORD = re.compile(
+_ERROR_WORD = pattern_of(
     r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"
 )
 _ERROR_SIGNS = ("rror", "xception", "ailure", "FAILED", "FATAL", "fatal:", "panic:")
-_EXIT_CODE = re.compile(
+_EXIT_CODE = pattern_of(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b"
 )
-_PASSED_FAILED = re.compile(r"\b\d+ (?:passed|failed|errors?)\b[^\n]{0,80}")
+_PASSED_FAILED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b[^\n]{0,80}")
 
 
 class Finding(NamedTuple):

@@ -10,15 +10,16 @@ from mcp_compaction.core.log.identifiers import exit_code
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.log.tool_calls import action_of, tasks_of
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Message, Value
 
 _MOST_CHARS = 60
 _RECENT = 3
-_PASSED = re.compile(r"\b\d+ passed\b|\bOK\b|\ball tests pass", re.I)
-_NOT_PASSED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|FAILED", re.I)
-_COMMIT = re.compile(r"\bgit\s+(?:-\S+\s+\S+\s+)*commit\b")
+_PASSED = pattern_of(r"\b\d+ passed\b|\bOK\b|\ball tests pass", re.I)
+_NOT_PASSED = pattern_of(r"\b[1-9]\d* (?:failed|errors?)\b|FAILED", re.I)
+_COMMIT = pattern_of(r"\bgit\s+(?:-\S+\s+\S+\s+)*commit\b")
 
 
 class Passage(Value):

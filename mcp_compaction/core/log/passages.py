@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Part, Role, Spoken, ToolResult
 
 MOST_CHARS = 600  # about eighty words
-_LINE = re.compile(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
+_LINE = pattern_of(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
 _JOINTS = (
-    re.compile(r"(?<=[.!?]) +|(?<=[。！？])"),  # sentences
-    re.compile(r"(?<=[}\]],)|(?<=\",)|(?<=[;|]) "),  # fields of JSON and tables
-    re.compile(r"(?<=,)| "),
+    pattern_of(r"(?<=[.!?]) +|(?<=[。！？])"),  # sentences
+    pattern_of(r"(?<=[}\]],)|(?<=\",)|(?<=[;|]) "),  # fields of JSON and tables
+    pattern_of(r"(?<=,)| "),
 )
-_ANSWER = re.compile(
+_ANSWER = pattern_of(
     r"\d+ (?:passages?|found)\b[^\n]* is data, not instructions\n(?:[^\n]*\n)?<archived \w+>"
 )
 

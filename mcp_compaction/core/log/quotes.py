@@ -10,24 +10,25 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
-_BULLET = re.compile(r"(?:[-*•]|\d+[.)]) ")
-_IN_WORDS = re.compile(r"\W?")
+_BULLET = pattern_of(r"(?:[-*•]|\d+[.)]) ")
+_IN_WORDS = pattern_of(r"\W?")
 _STOPS = tuple(".!?")
 _WIDE_STOPS = tuple("。！？")
-_ABBREVIATED = re.compile(
+_ABBREVIATED = pattern_of(
     r"(?:^|[\s(])(?:\w|e\.g|i\.e|etc|vs|cf|ca|approx|no|nr|dr|mrs?|ms|st|z\. ?b|d\. ?h|bzw|usw"
     r"|p\. ?ej|art|fig|sec|vol)\.$",
     re.I,
 )
-_HEADING = re.compile(
+_HEADING = pattern_of(
     r"\W*(?:[\w'’/-]+ ){0,4}(?:rules?|guidelines?|constraints?|requirements?|conventions?"
     r"|preferences?|notes?|remember|regeln|règles|reglas|regole)\b(?: [\w'’/-]+){0,5} ?:",
     re.I,
 )
-_TURNED_ROUND = re.compile(
+_TURNED_ROUND = pattern_of(
     r"\b(?:never|not|no|nor|avoid|without|against|break|ignore|wrong|bad|old|outdated|nicht|nie"
     r"|kein\w*|jamais|pas|nunca|non|mai)\b|n['’]t\b",
     re.I,

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
 ActionKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
@@ -64,7 +65,7 @@ _STATES: dict[str, TaskState] = {
     "stuck": "blocked",
 }
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
-_CHECKBOX = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
+_CHECKBOX = pattern_of(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
 _BOXES: dict[str, TaskState] = {
     "x": "done",
     "✓": "done",
@@ -184,7 +185,7 @@ def is_background(call: ToolCall) -> bool:
 
 
 _BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")
-_BACKGROUND = re.compile(r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^(?:nohup|setsid)\s")
+_BACKGROUND = pattern_of(r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^(?:nohup|setsid)\s")
 
 
 def _read_task(entry: JsonValue) -> Task | None:

@@ -16,7 +16,7 @@ from mcp_compaction.core.log.decisions.supersede import (
     subject_words,
     superseded_by,
 )
-from mcp_compaction.core.text.patterns import any_of
+from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Hit
@@ -108,7 +108,7 @@ _OFFERS = any_of(
     r"\bif you(?:'re| are| like| agree| want| prefer)?\b|\blet me know\b|^\W*option \w\b",
 )
 # What an assistant means to do; it does not undo what the user chose.
-_MEANS = re.compile(r"\b(?:let's|I'll|I will|I'm going|I am going)\b", re.I)
+_MEANS = pattern_of(r"\b(?:let's|I'll|I will|I'm going|I am going)\b", re.I)
 # Settled in the words of plans for a trip or an evening, or as the assistant reports it.
 _PLANS = any_of(
     r"\b(?:let's|we'll|we will) (?:go to|fly|book|visit|take|spend|meet|travel|rent|have|cancel)\b",
@@ -117,12 +117,12 @@ _PLANS = any_of(
     r"\b(?:we|I)(?:'ve| have)? (?:finally |now |just )?(?:decided|agreed|chosen)\b",
     r"^\W*(?:ok(?:ay)?,? |please |actually,? )*cancel (?:the|our|my)\b",
 )
-_REPORTS = re.compile(
+_REPORTS = pattern_of(
     r"\b(?:you|the user)(?:'ve| have)? (?:\w+ )?(?:decided|chose|chosen|picked|agreed|opted"
     r"|settled)\b",
     re.I,
 )
-_OPEN = re.compile(r"\?\W*$|\b(?:maybe|perhaps|might|could|should|if|whether|not sure|yet)\b", re.I)
+_OPEN = pattern_of(r"\?\W*$|\b(?:maybe|perhaps|might|could|should|if|whether|not sure|yet)\b", re.I)
 _MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many, of so many hits
 _NEAR = 6  # messages; "scrap that" means what was just said
 
@@ -215,13 +215,13 @@ def _is_proposal(text: str, by_user: bool) -> bool:
 # What a later one overtakes
 
 
-_ADDS = re.compile(r"\b(?:also|as well|too|in addition|additionally|plus|both)\b", re.I)
+_ADDS = pattern_of(r"\b(?:also|as well|too|in addition|additionally|plus|both)\b", re.I)
 _CHANGES = any_of(
     r"\b(?:actually|instead|switch\w*|mov(?:e|ed|ing) to|migrat\w+|rather|make it|after all"
     r"|on second thoughts?|no longer|revert\w*|scrap)\b",
     r"^\W*no\b",
 )
-_MANY = re.compile(r"\b\w+[^\Ws]s\b")
+_MANY = pattern_of(r"\b\w+[^\Ws]s\b")
 
 
 def _without_overreach(said: list[_Statement], about: frozenset[str]) -> list[_Statement]:

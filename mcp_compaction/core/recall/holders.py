@@ -6,7 +6,6 @@ Here the texts are read once, and at each word only those phrases are followed t
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -15,8 +14,9 @@ from math import log
 from typing import NamedTuple
 
 from mcp_compaction.core.recall.terms import ways_of
+from mcp_compaction.core.text.patterns import pattern_of
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = pattern_of(r"[^\W_]+")
 _OF_KEYS = 0.6  # what a key counts beside a word, as in the store's index
 _SATURATION, _LENGTH = 1.2, 0.75  # BM25's k1 and b
 _LEAST_RARITY = 1e-6

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from mcp_compaction.core.text.dates import Stretch, named_days
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Value
 
@@ -15,12 +16,12 @@ _MOST_CHARS = 20_000  # of a question; nobody reads more into one
 _MOST_LETTERS = 1_000  # of a term
 _MOST_DATED = 1_000  # characters in which dates are looked for
 _MOST_SAID_BACK = 80  # characters of a query that an answer repeats
-_QUALIFIER = re.compile(r"\b(role|tool|since|until):(\S+)")
-_WORD = re.compile(
+_QUALIFIER = pattern_of(r"\b(role|tool|since|until):(\S+)")
+_WORD = pattern_of(
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|,\d)"  # a number with its commas
     r"|[^\s\"'`’()\[\]{}<>,;!?，。；：！？、（）「」『』“”]+"
 )
-_SHORTENED = re.compile(r"\b\w+n['’]t\b", re.I)  # "didn't" tells as little as "did not"
+_SHORTENED = pattern_of(r"\b\w+n['’]t\b", re.I)  # "didn't" tells as little as "did not"
 _ROLES = ("user", "assistant", "tool", "system")
 
 # Words that stand in every second message and tell none apart.

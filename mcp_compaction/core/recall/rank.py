@@ -14,6 +14,7 @@ from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import MOST_TERMS, Question
 from mcp_compaction.core.recall.terms import closeness_of, is_name, parts_of_term
 from mcp_compaction.core.text.dates import Stretch
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
 
@@ -44,7 +45,7 @@ _PER_ANSWER = 90  # of the answer's first and last lines
 _ALIKE = 2  # letters that a misspelt word begins with like the one that was meant
 _SHORTEST = 60  # characters of a passage that is shown in part
 _WEEKS = timedelta(weeks=3)
-_LABEL = re.compile(r"\s*(\w[\w .'-]{0,30}):\s")
+_LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
 
 _Place = tuple[int | None, str, int]
 _Scores = dict[int, float]  # by the position of the term

@@ -8,20 +8,22 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from mcp_compaction.core.text.patterns import pattern_of
+
 # Scripts that write no spaces: a tokenizer takes a whole clause for one word.
 _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     r"\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
-_WORD = re.compile(r"\w+")
-_CAMEL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*?[a-z0-9][A-Z][A-Za-z0-9]*")
-_BEND = re.compile(r"[a-z0-9][A-Z]")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_HASH = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{6,}", re.I)
-_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,]*\d)")
-_JOINED = re.compile(r"\w[-_./\\:#@=+]+\w|\w[+#]+$|[A-Za-z][0-9]|[0-9][A-Za-z]")
+_IS_UNSPACED = pattern_of(f"[{_UNSPACED}]")
+_RUN = pattern_of(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
+_WORD = pattern_of(r"\w+")
+_CAMEL = pattern_of(r"(?<![A-Za-z0-9])[A-Za-z0-9]*?[a-z0-9][A-Z][A-Za-z0-9]*")
+_BEND = pattern_of(r"[a-z0-9][A-Z]")
+_HUMP = pattern_of(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HASH = pattern_of(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{6,}", re.I)
+_GROUPED = pattern_of(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,]*\d)")
+_JOINED = pattern_of(r"\w[-_./\\:#@=+]+\w|\w[+#]+$|[A-Za-z][0-9]|[0-9][A-Za-z]")
 
 
 class Way(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
-from mcp_compaction.core.text.patterns import late_pattern
+from mcp_compaction.core.text.patterns import pattern_of
 
 MONTH = (
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
@@ -115,8 +115,8 @@ def _at(day: date, hour: int, now: datetime) -> datetime:
     return datetime.combine(day + timedelta(days=hour // 24), time(hour % 24), tzinfo=now.tzinfo)
 
 
-_FROM = re.compile(r"\b(?:between|from)\s+\Z", re.I)
-_TO = re.compile(r"\s*(?:and|to|until|till|through|[-–])\s+", re.I)
+_FROM = pattern_of(r"\b(?:between|from)\s+\Z", re.I)
+_TO = pattern_of(r"\s*(?:and|to|until|till|through|[-–])\s+", re.I)
 
 
 def _joined(text: str, found: Iterable[_Named]) -> list[_Named]:
@@ -245,7 +245,7 @@ def _month_alone(match: re.Match[str], today: date) -> _Days | None:
     return _month_of(date(today.year - (number > today.month), number, 1))
 
 
-_COUNTED = re.compile(
+_COUNTED = pattern_of(
     r"\s+(?!(?:was|has|this|does|his|its|us|is|as|always|perhaps|besides)\b)"
     r"(?:[a-z]+s|[kmg]b|ms|px|people)\b",
     re.I,
@@ -399,7 +399,7 @@ _NO_MORE = r"(?![\w%]|[.,:/-]\d)"
 def _table(*rows: tuple[str, _Read]) -> tuple[tuple[re.Pattern[str], _Read], ...]:
     # ASCII, so that no letter of another alphabet passes for one of a name.
     return tuple(
-        (late_pattern((_TURN + row).replace(" ", r"\s+"), re.I | re.A), read) for row, read in rows
+        (pattern_of((_TURN + row).replace(" ", r"\s+"), re.I | re.A), read) for row, read in rows
     )
 
 

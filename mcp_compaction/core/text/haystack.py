@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from itertools import islice
 
-_RUN = re.compile(r"\S+")
+from mcp_compaction.core.text.patterns import pattern_of
+
+_RUN = pattern_of(r"\S+")
 
 
 class Haystack:

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from mcp_compaction.core.text.patterns import may_say
+from mcp_compaction.core.text.patterns import may_say, pattern_of
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
-UNSEEN = re.compile(
+UNSEEN = pattern_of(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Signs that no reader sees and no writing needs."""
 # And signs that some writing needs: they stay where a text is ordinary.
-_INVISIBLE = re.compile(
+_INVISIBLE = pattern_of(
     UNSEEN.pattern[:-1] + "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164"
     "\ufe00-\ufe0f\uffa0\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
 )
@@ -84,7 +84,7 @@ _NEEDED: dict[re.Pattern[str], tuple[str, ...]] = {
 }
 
 # Without one of these signs only a word or two alone on a line can pose as ours.
-_HINT = re.compile(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
+_HINT = pattern_of(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
 
 
 def has_label(text: str) -> bool:
@@ -186,7 +186,7 @@ def is_planted(text: str) -> bool:
     return is_forged(text) or is_order(text)
 
 
-_ORDER = re.compile(
+_ORDER = pattern_of(
     r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.;]{0,30}\b(?:previous|prior"
     r"|above|earlier"
     r"|preceding|existing|system|safety|pinned|all|any|your|these"

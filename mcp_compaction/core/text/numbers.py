@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
-from mcp_compaction.core.text.patterns import any_of, word_set
+from mcp_compaction.core.text.patterns import any_of, pattern_of, word_set
 
 LARGEST_COUNT = 20  # a summarizer counts so far by itself
 LONGEST_NUMBER = 15  # digits; what is longer is an id
@@ -57,15 +57,15 @@ _BETWEEN = (
     r"(?:(?:is|was|are|were|be|been|has|now|set|of|to|at|on|from|number|code|changed|moved|switched"
     r"|raised|lowered|increased|reduced) )*"
 )
-_KEY = re.compile(
+_KEY = pattern_of(
     rf"(?:\b(?:({_SETTINGS})|({_OTHERS}))(?: ?[:=(>→-]+ ?| ){_BETWEEN}(?:\d[\w.]* ?(?:to|->|→) )?"
     rf"|\b((?!\d)\w+) ?= ?)[#v$€£]?$|[#v$€£]$",
     re.I,
 )
 _ROUGHLY = any_of(r"(?:about|around|roughly|nearly|almost|over|under|circa|ca\.|[~≈<>]) ?[$€£]?$")
-_NUMBER = re.compile(
+_NUMBER = pattern_of(
     r"(?<![^\W_])(?<!\d\.)(v)?(\d{1,15})(\.\d{1,9})?"
-    r"(?: ?(%|(?:ms|s|sec|min|h|[kKMGT]i?B|[kKMB])\b))?(?![^\W\d_])(?!\.\d)"
+    r"(?: ?(%|(?:ms|s|sec|min|h|[kKMGT]i?B|[kKMB])\b))?(?![^\W_])(?!\.\d)"
 )
 _SIZES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _TIMES = (1.0, 1e3, 1e-3, 60.0, 1 / 60, 3_600.0, 1 / 3_600)
@@ -115,9 +115,9 @@ def _factors_of(unit: str | None) -> tuple[float, ...]:
 
 # The numbers of a source
 
-_GROUPED = re.compile(r"[,_'](?<=\d[,_'])(?=\d{3}(?!\d))")
+_GROUPED = pattern_of(r"[,_'](?<=\d[,_'])(?=\d{3}(?!\d))")
 # It begins with what a search finds fast; looking back, it passes over the inside of an id.
-_SOURCE_NUMBER = re.compile(
+_SOURCE_NUMBER = pattern_of(
     r"\d(?<!\d\d)(?<!\d\.\d)(?<!\d[^\W\d_]\d)(?<!\d[^\W\d_]{2}\d)\d*+(?:\.\d{1,9})?"
     r"(?=[^\W\d_]{0,3}(?![^\W_]))"
 )
@@ -138,9 +138,9 @@ _FAR_BEFORE, _FAR_AFTER = 160, 30  # characters
 _JOINED = (
     r"(?:(?:[\s/,&+(-]|->|→|\b(?:and|or|to|from|then|not|instead|of|was|now|by)\b)+\d[\w.%]*)*"
 )
-_STOP = re.compile(r"[.!?;]\s|\n")
-_WORD = re.compile(r"[^\W_]+")
-_SIGNED = re.compile(r"(?:[a-z\])]:|[#$€£])$")  # host:8080, file.py:12, #12, $5
+_STOP = pattern_of(r"[.!?;]\s|\n")
+_WORD = pattern_of(r"[^\W_]+")
+_SIGNED = pattern_of(r"(?:[a-z\])]:|[#$€£])$")  # host:8080, file.py:12, #12, $5
 # Words between a number and what it is the number of, and words that say it is of nothing.
 _LINKS = word_set("is was are were be been of number no the to at now set value equals")
 _OWNS_NOTHING = word_set(
@@ -212,7 +212,7 @@ class KeyedNumbers:
         return not is_given and not _IS_KEY.fullmatch(owner)
 
 
-_IS_KEY = re.compile(f"{_SETTINGS}|{_OTHERS}")
+_IS_KEY = pattern_of(f"{_SETTINGS}|{_OTHERS}")
 
 
 def _owner_of(before: str) -> str | None:

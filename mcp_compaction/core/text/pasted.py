@@ -12,13 +12,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.text.injection import UNSEEN
-from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED
+from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
 
-_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_BLANKS = re.compile(r"[^\S\n]")
-_FENCE = re.compile(r" *(`{3,}|~{3,})")
-_QUOTED_LINE = re.compile(r"^ *>.*$", re.M)
-_SPEAKER = re.compile(r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:", re.I)
+_LINE_ENDS = pattern_of("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_BLANKS = pattern_of(r"[^\S\n]")
+_FENCE = pattern_of(r" *(`{3,}|~{3,})")
+_QUOTED_LINE = pattern_of(r"^ *>.*$", re.M)
+_SPEAKER = pattern_of(r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:", re.I)
 _CLOSERS = {'"': '"', "“": "”", "«": "»", "„": "“”", "「": "」"}
 _MOST_QUOTED_LINES = 60
 # What follows such a line to the end of the message is somebody else's text.
@@ -27,7 +27,7 @@ _SOURCES = (
     r"|message|ticket|issue|comment|transcript|diff|response|website|paste|pasted)\b"
 )
 _OWN_RULES = r"(?!.*\b(?:rules?|guidelines?|requirements?|constraints?|conventions?)\b)"
-_ANNOUNCED = re.compile(
+_ANNOUNCED = pattern_of(
     r"^ *(?:here(?:'s|’s| is| are)|this is|below|see|look at|from|according to)\b[^\n]{0,80}?\b"
     rf"{_SOURCES}[^\n]{{0,60}}: *$"
     rf"|^ *{_OWN_RULES}(?:\w+ ){{0,4}}?{_SOURCES}[^\n.!?:]{{0,60}}: *$"
@@ -36,7 +36,7 @@ _ANNOUNCED = re.compile(
     r"|^ *-{2,} *(?:forwarded|original|begin)\b[^\n]*$",
     re.M | re.I,
 )
-_OPENING_TAG = re.compile(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
+_OPENING_TAG = pattern_of(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
 
 
 class Span(NamedTuple):

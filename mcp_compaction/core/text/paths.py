@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
-_BYTE = re.compile("[\udc80-\udcff]")
-_WRITTEN_BYTE = re.compile(r"\\x([0-9a-f]{2})")
+from mcp_compaction.core.text.patterns import pattern_of
+
+_BYTE = pattern_of("[\udc80-\udcff]")
+_WRITTEN_BYTE = pattern_of(r"\\x([0-9a-f]{2})")
 
 
 def readable_path(path: str) -> str:

@@ -22,16 +22,16 @@ class _Late:
         return getattr(compiled, name)
 
 
-def late_pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+def pattern_of(source: str, flags: int = 0) -> re.Pattern[str]:
     """A pattern that costs nothing until it is used: most commands use none of the core's."""
     return cast("re.Pattern[str]", _Late(source, flags))
 
 
 # Stretches of a text that are not its writer's own words.
 # Each way begins with a plain sign, so that a search passes over all the others at once.
-FENCED = late_pattern(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
-INLINE_CODE = late_pattern(r"`[^`\n]*`")
-QUOTED = late_pattern(
+FENCED = pattern_of(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
+INLINE_CODE = pattern_of(r"`[^`\n]*`")
+QUOTED = pattern_of(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"
     r"|'(?<!\w')[^'\n]{0,300}'(?!\w)"
 )
@@ -39,7 +39,7 @@ QUOTED = late_pattern(
 
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
-    return late_pattern("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
+    return pattern_of("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
 
 
 class Cuts:
@@ -48,8 +48,8 @@ class Cuts:
     def __init__(self, *at_space: str) -> None:
         """Each way has to begin with white space, and may look back."""
         wide = (*at_space, r"(?<=[。！？])")
-        self._wide = late_pattern("|".join(wide), re.M)
-        self._ascii = late_pattern(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
+        self._wide = pattern_of("|".join(wide), re.M)
+        self._ascii = pattern_of(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
 
     def in_text(self, text: str) -> re.Pattern[str]:
         """The pattern for such a text: a look at every sign is costly."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Value
 
-_REF = re.compile(r"m(\d{1,12})(?:~(\d{1,2})|\.\.m?(\d{1,12}))?")
-_OTHER = re.compile(r"([dp])(\d{1,12})")
-_SLIP = re.compile(r"\d+|[mdp](?:\d*|\d*[~.].*)")  # meant as a ref, but written wrongly
-_CALL = re.compile(r"\w[\w.:|/+=-]{1,255}", re.ASCII)
+_REF = pattern_of(r"m(\d{1,12})(?:~(\d{1,2})|\.\.m?(\d{1,12}))?")
+_OTHER = pattern_of(r"([dp])(\d{1,12})")
+_SLIP = pattern_of(r"\d+|[mdp](?:\d*|\d*[~.].*)")  # meant as a ref, but written wrongly
+_CALL = pattern_of(r"\w[\w.:|/+=-]{1,255}", re.ASCII)
 _MOST = 1_000
 _MOST_CALLS = 20
 HOW = "write m42, m42~3, m12..m40, d1, p2 or the id of a tool call."

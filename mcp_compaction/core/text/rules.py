@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 
-from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, any_of, late_pattern
+from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, any_of, pattern_of
 from mcp_compaction.core.text.reading import read_once
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
@@ -21,8 +21,8 @@ def find_rules(text: str) -> tuple[str, ...]:
 
 # Sentences, with code and quotations blanked out: words in them are not the user's own.
 
-_BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_NOT_SPEECH = re.compile(
+_BREAK = pattern_of(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_NOT_SPEECH = pattern_of(
     r"\s*(?:>|\$ |#!|//|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \"|at )\b"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]*(?:Error|Exception)\b|[^\n]*[{};]\s*$|\w+\s*(?:=|\()\S)"
 )
@@ -73,7 +73,7 @@ def _is_question(sentence: str) -> bool:
     return bool(_QUESTION.search(sentence)) and not _ASKED_TO.search(sentence)
 
 
-_WORD = re.compile(r"\w+")
+_WORD = pattern_of(r"\w+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
 
 
@@ -86,7 +86,7 @@ class _Signs:
     def __init__(self, *signs: str) -> None:
         self._by_word: dict[str, list[re.Pattern[str]]] = {}
         for words, pattern in zip(signs[::2], signs[1::2], strict=True):
-            sign = late_pattern(pattern, re.I)
+            sign = pattern_of(pattern, re.I)
             for word in words.split():
                 self._by_word.setdefault(word, []).append(sign)
 
@@ -565,7 +565,7 @@ _FOREIGN_WORDS = frozenset(
         em o os não um uma prefiro preferisco"""
     )
 )
-_FOREIGN = re.compile(
+_FOREIGN = pattern_of(
     rf"[^\x00-\x7f‘’“”–—…€£•°×→’]|\b(?:{'|'.join(sorted(_FOREIGN_WORDS))})\b", re.I
 )
-_ENGLISH = re.compile(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|be|do|not|with|my|I)\b")
+_ENGLISH = pattern_of(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|be|do|not|with|my|I)\b")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets
 from mcp_compaction.model import Value
@@ -61,9 +62,9 @@ def masked_line(counts: Mapping[str, int]) -> str:
 
 _PRIVATE_KEY = "private-key"
 _BEGIN, _CLOSE = "-----BEGIN ", "-----END "
-_LINE = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----")
-_BODY = re.compile(r"[A-Za-z0-9+/=\s\\:,.()-]*+")
-_CUT_BODY = re.compile(r"(?:(?:\s|\\++[nrt])*+[A-Za-z0-9+/=]{16,}+)++")
+_LINE = pattern_of(r"-----(?:BEGIN|END) [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----")
+_BODY = pattern_of(r"[A-Za-z0-9+/=\s\\:,.()-]*+")
+_CUT_BODY = pattern_of(r"(?:(?:\s|\\++[nrt])*+[A-Za-z0-9+/=]{16,}+)++")
 
 
 def _mask_private_keys(text: str, counts: dict[str, int]) -> str:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, Cuts, may_say
+from mcp_compaction.core.text.patterns import (
+    FENCED,
+    INLINE_CODE,
+    QUOTED,
+    Cuts,
+    may_say,
+    pattern_of,
+)
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
-    "interjection": re.compile(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
-    "reversal": re.compile(r"\b(?:let me reconsider|on second thought|I was wrong)\b", re.I),
-    "hedge": re.compile(
+    "interjection": pattern_of(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
+    "reversal": pattern_of(r"\b(?:let me reconsider|on second thought|I was wrong)\b", re.I),
+    "hedge": pattern_of(
         r"\b(?:perhaps|alternatively|I'm not sure|I am not sure|uncertain)\b", re.I
     ),
-    "check": re.compile(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(/_]|\.\w)", re.I),
-    "halt": re.compile(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
+    "check": pattern_of(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(/_]|\.\w)", re.I),
+    "halt": pattern_of(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
 }
 _MARKER_WORDS = (  # each marker has one of these
     *("wait", "hm", "ah", "actually", "reconsider", "thought", "wrong", "perhaps"),
@@ -23,25 +30,25 @@ _MARKER_WORDS = (  # each marker has one of these
 
 _STOP = r"(?<=[.!?。！？])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!^\d\.)(?<!^\d\d\.)"
 _SENTENCE = Cuts(rf"{_STOP}\s+|\n+")
-_LIST_SIGN = re.compile(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
-_NOT_SPEECH = re.compile(
+_LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
+_NOT_SPEECH = pattern_of(
     r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]*(?:Error|Exception)\b|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
 _FEWEST_CHARS, _LONGEST = 8, 600
 
-_NEXT = re.compile(
+_NEXT = pattern_of(
     r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|"
     r"now I(?:'ll| will| need)|remaining|"
     r"still (?:to do|need|have to|missing)|follow[- ]up|later we|afterwards)\b",
     re.I,
 )
-_UNCERTAIN = re.compile(
+_UNCERTAIN = pattern_of(
     r"\b(?:not sure|unsure|uncertain|unclear|perhaps|maybe|might be|suspect|seems? (?:like|to)|"
     r"possibly|unverified|haven't (?:checked|verified|tested)|don't know|open question)\b",
     re.I,
 )
-_PLEASANTRY = re.compile(
+_PLEASANTRY = pattern_of(
     r"^(?:thanks?|thank you|great|perfect|awesome|ok(?:ay)?|sure|got it|sounds good|hello|hi|"
     r"hey|you're (?:welcome|right)|good|nice|cool|yes|no|done|continue|go on|"
     r"please continue|right|good catch|nice (?:catch|one|work)|fair enough|makes sense|exactly|"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 
-WORD = re.compile(r"\d+(?:[-:/.,]\d+)+|\w+")
+WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
 _STOP = frozenset(
     WORD.findall(
         """a about after again all also am an and any are as at be because been before being but by

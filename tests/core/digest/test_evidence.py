@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.check.evidence import Evidence
@@ -232,6 +232,7 @@ def test_times_at_the_ends_of_the_calendar_and_without_a_zone_are_no_trouble(at:
     assert said.missing("on 2026-11-09") == ("on 2026-11-09",)
 
 
+@example("210A")
 @given(st.text(max_size=200))
 def test_a_text_always_stands_in_itself(text: str) -> None:
     assert Evidence([(text, None)]).missing(text) == ()

@@ -11,14 +11,15 @@ from functools import cached_property
 from itertools import islice
 
 from mcp_compaction.core.text.dates import MONTH, Stretch, named_days
+from mcp_compaction.core.text.patterns import pattern_of
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-_YEAR = re.compile(r"\d{4}")
-_DATE = re.compile(
+_YEAR = pattern_of(r"\d{4}")
+_DATE = pattern_of(
     rf"\d{{4}}-\d\d-\d\d|\b{MONTH}\.? \d|\d(?:st|nd|rd|th)?(?: of)? {MONTH}", re.I | re.A
 )
-_ISO = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.A)
-_DAY_WORD = re.compile(
+_ISO = pattern_of(r"\d{4}-\d\d-\d\d(?!\d)", re.A)
+_DAY_WORD = pattern_of(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}|\d{{4}}-\d\d(?![-\d])"
     rf"|(?=[adfjlmnopsty])(?:{MONTH}\.? ?(?:the )?\d|(?:yester|to)day|tomorrow|ago\b|(?:to)?night"
     r"|(?:last|next|this|past) (?:week|month|year|\d)|the day\b))"

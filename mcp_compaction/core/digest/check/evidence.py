@@ -20,7 +20,7 @@ from mcp_compaction.core.text.numbers import (
     numbers_of,
     values_in,
 )
-from mcp_compaction.core.text.patterns import word_set
+from mcp_compaction.core.text.patterns import pattern_of, word_set
 
 _FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
 _STEM = 4  # letters by which a key is known in other words: "times out" for `timeout`
@@ -160,11 +160,11 @@ class Evidence:
 _FOLDS = str.maketrans(
     {**dict.fromkeys("“”„«»「」", '"'), **dict.fromkeys("‘’", "'"), "–": "-", "—": " - ", "\\": "/"}
 )
-_NO_WORD = re.compile(r"[^\w]+|_+")
+_NO_WORD = pattern_of(r"[^\w]+|_+")
 _NO_LETTERS = [code for code in range(128) if not chr(code).isalnum()]
 _SPACED, _CLOSED = dict.fromkeys(_NO_LETTERS, " "), dict.fromkeys(_NO_LETTERS)
-_QUOTED = re.compile(r"\"[^\"]{4,}\"|`[^`]+`")
-_CODE_NUMBER = re.compile(r"`([\d.,]+)`")  # a number as it is often set in prose
+_QUOTED = pattern_of(r"\"[^\"]{4,}\"|`[^`]+`")
+_CODE_NUMBER = pattern_of(r"`([\d.,]+)`")  # a number as it is often set in prose
 _SPELLED = re.findall(
     r"\w+",
     """
@@ -202,11 +202,11 @@ def _is_joined_in(name: str, letters: str) -> bool:
 
 # Names
 
-_NO_NAME = re.compile(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
-_REF = re.compile(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
-_DIGIT = re.compile(r"\d")
-_HEX = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
-_NAME = re.compile(
+_NO_NAME = pattern_of(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
+_REF = pattern_of(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
+_DIGIT = pattern_of(r"\d")
+_HEX = pattern_of(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
+_NAME = pattern_of(
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
     r"|(?<!\w)--?[a-z][\w-]*(?:=\S+)?"  # a flag
     r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"

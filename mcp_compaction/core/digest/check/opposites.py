@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import NamedTuple
 
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import SectionName
 
 
@@ -54,11 +55,11 @@ class Rules:
         return (rule for stem in stems for rule in self._by_stem.get(stem, ()))
 
 
-_CLAUSE = re.compile(r"[.;:!?。；！？\n]+|, (?:and|but|so)\b|\b(?:but|while|although)\b|，|、")
-_WORD = re.compile(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
-_EAST_ASIAN = re.compile(r"[぀-ヿ㐀-鿿]")
-_ENDING = re.compile(r"(?:ing|ed|es|s|e|en|er|é|ez|as|are|ar)$")
-_NOT = re.compile(
+_CLAUSE = pattern_of(r"[.;:!?。；！？\n]+|, (?:and|but|so)\b|\b(?:but|while|although)\b|，|、")
+_WORD = pattern_of(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
+_EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿]")
+_ENDING = pattern_of(r"(?:ing|ed|es|s|e|en|er|é|ez|as|are|ar)$")
+_NOT = pattern_of(
     r"\b(?:not|never|no|nor|none|nothing|nobody|without|avoid\w*|cannot|forbid\w*|prohibit\w*"
     r"|refus\w*|"
     r"off[- ]limits|disallow\w*|refrain\w*|hands off|instead of|rather than|except|nicht|nie"
@@ -70,13 +71,13 @@ _NOT = re.compile(
     r"|ない|ません|마세요|하지|않|금지",
     re.I,
 )
-_DEMAND = re.compile(
+_DEMAND = pattern_of(
     r"\b(?:always|must|only|keep|stay|ensure|make sure|has to|have to|needs? to|required|mandatory|"
     r"immer|nur|muss|müssen|toujours|doit|siempre|debe|solo|sempre|deve|всегда|должн\w*)\b|必须"
     r"|务必|只|必ず|반드시",
     re.I,
 )
-_LIFTED = re.compile(
+_LIFTED = pattern_of(
     r"\bno longer\b|\b(?:is|are|was|were|been|has) (?:now )?(?:lifted|waived|withdrawn|revoked"
     r"|suspended|"
     r"released|dropped)\b|\b(?:not|n't) (?:forbidden|prohibited|off[- ]limits|disallowed"
@@ -86,7 +87,7 @@ _LIFTED = re.compile(
     r"não .* mais|больше не|不再|もう",
     re.I,
 )
-_ALLOWED = re.compile(
+_ALLOWED = pattern_of(
     r"\b(?:may|can|could|should|must|allowed|permitted|permission|fine|okay?|free to|go ahead"
     r"|safe to|"
     r"approved|authorized|possible|now|always|will|shall|let's|darf|dürfen|kann|erlaubt|peut"
@@ -95,13 +96,13 @@ _ALLOWED = re.compile(
     r"|허용",
     re.I,
 )
-_NEEDLESS = re.compile(
+_NEEDLESS = pattern_of(
     r"\b(?:no need|need not|needn't|not (?:required|necessary|needed)|unnecessary|optional|skip\w*|"
     r"do not|don't|never|must not|mustn't|should not|shouldn't|stop|no longer|ignore|without)\b"
     r"|不用|不必|不要",
     re.I,
 )
-_RULES_LIFTED = re.compile(
+_RULES_LIFTED = pattern_of(
     r"\b(?:rules?|constraints?|restrictions?|prohibitions?|bans?|pins?|guidelines?"
     r"|p\d+)\b[^.;]{0,40}\b"
     r"(?:lifted|waived|withdrawn|revoked|suspended|void|no longer (?:appl\w*|holds?|valid"

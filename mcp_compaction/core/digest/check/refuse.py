@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.text import render_item
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
@@ -56,7 +57,7 @@ def refusal_reason(
     return None
 
 
-_EXCUSE = re.compile(
+_EXCUSE = pattern_of(
     r"\W*(?:(?:I'?m|I am) (?:very |so )?(?:sorry|afraid|unable)\b|I (?:apologi[sz]e|can ?no?t|can't"
     r"|won't|must decline)\b|sorry,? (?:but )?I\b|as an? (?:AI|artificial"
     r"|(?:large )?language model)\b"
@@ -66,7 +67,7 @@ _EXCUSE = re.compile(
 )
 
 
-_ERROR_FORM = re.compile(
+_ERROR_FORM = pattern_of(
     r"\bquota\b|rate[ _-]?limit|overloaded|too many requests|insufficient[ _]|credit balance"
     r"|billing"
     r"|(?:invalid|incorrect|missing) (?:api|x-api)[ -]?key|unauthori[sz]ed"
@@ -90,7 +91,7 @@ def _is_error(texts: Sequence[str], source: Source) -> bool:
     return len(texts) <= 6 and 2 * len(wrong) >= len(texts)
 
 
-_SPEAKER = re.compile(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
+_SPEAKER = pattern_of(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
 
 
 _MOSTLY = 0.8
@@ -125,15 +126,15 @@ def _is_echo(texts: Sequence[str], span: str) -> bool:
 
 
 _SCRIPTS = {
-    "latin": re.compile(r"[A-Za-zÀ-ɏ]"),
-    "greek": re.compile(r"[Ͱ-Ͽ]"),
-    "cyrillic": re.compile(r"[Ѐ-ԯ]"),
-    "hebrew": re.compile(r"[֐-׿]"),
-    "arabic": re.compile(r"[؀-ۿݐ-ݿ]"),
-    "indic": re.compile(r"[ऀ-෿]"),
-    "southeast": re.compile(r"[฀-࿿က-႟ក-៿]"),
-    "hangul": re.compile(r"[ᄀ-ᇿ가-힯]"),
-    "east asian": re.compile(r"[぀-ヿ㐀-鿿]"),
+    "latin": pattern_of(r"[A-Za-zÀ-ɏ]"),
+    "greek": pattern_of(r"[Ͱ-Ͽ]"),
+    "cyrillic": pattern_of(r"[Ѐ-ԯ]"),
+    "hebrew": pattern_of(r"[֐-׿]"),
+    "arabic": pattern_of(r"[؀-ۿݐ-ݿ]"),
+    "indic": pattern_of(r"[ऀ-෿]"),
+    "southeast": pattern_of(r"[฀-࿿က-႟ក-៿]"),
+    "hangul": pattern_of(r"[ᄀ-ᇿ가-힯]"),
+    "east asian": pattern_of(r"[぀-ヿ㐀-鿿]"),
 }
 
 

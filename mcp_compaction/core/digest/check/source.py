@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from mcp_compaction.core.digest.check.statements import Statements
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Message,
@@ -23,7 +23,7 @@ from mcp_compaction.model import (
     ToolResult,
 )
 
-OUR_PREFIX = re.compile(
+OUR_PREFIX = pattern_of(
     r"^(?:asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
 )
 """What a digest writes before the words it quotes."""

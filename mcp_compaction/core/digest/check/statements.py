@@ -9,7 +9,7 @@ from functools import cached_property
 
 from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import subject_words
-from mcp_compaction.core.text.patterns import any_of
+from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_doubt, spoken_sentences
 from mcp_compaction.model import Item, Message
@@ -128,14 +128,14 @@ _ASKS_TO_LOOK = any_of(
     rf"|I (?:want|need) (?:you )?to)[,:]? )*{_TO_LOOK}"
 )
 # Where a sentence begins to speak of something else, or to ask.
-_CLAUSE = re.compile(
+_CLAUSE = pattern_of(
     r"[;:—–] |,? (?:but|although|because|since|while)\b|,? and (?=\w+ (?:me|us)\b)"
     r"| (?=(?:why|how|whether|what|who|where)\b)",
     re.I,
 )
 _OPEN = any_of(r"[?？]\W*$", r"\b(?:should|could|would|shall|might) (?:I|we)\b|\bif you\b")
-_ENGLISH = re.compile(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|we|with|I)\b", re.I)
-_FOREIGN = re.compile(
+_ENGLISH = pattern_of(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|we|with|I)\b", re.I)
+_FOREIGN = pattern_of(
     r"[^\x00-\x7f‘’“”–—…]|\b(?:der|die|das|den|und|nicht|wir|ich|ist|le|les|des|et|pas|nous|el|los"
     r"|las|que|por|para|il|non|che|per|os|um|uma|de)\b",
     re.I,
@@ -160,7 +160,7 @@ def _settling_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[
 
 # Words
 
-_EAST_ASIAN = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")
+_EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
 
 def _stems_of(text: str) -> frozenset[str]:

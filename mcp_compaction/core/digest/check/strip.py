@@ -11,6 +11,7 @@ from mcp_compaction.core.digest.check.opposites import lifts_rules
 from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source
 from mcp_compaction.core.digest.text import as_sections
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Draft,
@@ -35,7 +36,7 @@ _FAULTS: dict[_Fault, str] = {  # in the order of their weight on a receipt
 }
 _MOST_NOTES = 4
 _MOST_NAMES = 3
-_BARE_NAME = re.compile(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
+_BARE_NAME = pattern_of(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
 _LEAST_QUOTE = 4
 
 
@@ -46,13 +47,13 @@ class Verdict(NamedTuple):
     notes: tuple[str, ...]
 
 
-_QUOTES = re.compile(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
-_OF_THE_USER = re.compile(
+_QUOTES = pattern_of(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
+_OF_THE_USER = pattern_of(
     r"\b(?:user|customer|client|owner|they|he|she)\b[^\"“«「„]{0,60}[\"“«「„]"
     r"|[\"”»」][^\"]{0,20}\b(?:the user|user (?:said|asked|wrote|told))|^(?:asked|user)\b",
     re.I,
 )
-_REF = re.compile(r"[mdp]\d{1,9}")
+_REF = pattern_of(r"[mdp]\d{1,9}")
 
 
 def strip_faults(draft: Draft, source: Source) -> Verdict:

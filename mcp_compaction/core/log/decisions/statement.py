@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mcp_compaction.core.text.patterns import any_of, word_set
+from mcp_compaction.core.text.patterns import any_of, pattern_of, word_set
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 
 
@@ -36,7 +36,7 @@ def states_decision(sentence: str) -> bool:
 
 
 # Most sentences decide nothing: a look at their words spares them the patterns.
-_SPOKEN = re.compile(r"[a-z]+")
+_SPOKEN = pattern_of(r"[a-z]+")
 _US_WORDS = frozenset(("we", "i", "let", "switching", "switched"))
 _SETTLED_WORDS = word_set(
     """
@@ -67,7 +67,7 @@ prefer
 """
 )
 _TELLING_WORDS = _US_WORDS | _SETTLED_WORDS | _BACK_WORDS | _WORK_WORDS | _ORDER_WORDS
-_CLAUSE = re.compile(r"[;—–]| - |\bbut\b|\bhowever\b|, so\b|\bso (?=we|I|let)|\. ", re.I)
+_CLAUSE = pattern_of(r"[;—–]| - |\bbut\b|\bhowever\b|, so\b|\bso (?=we|I|let)|\. ", re.I)
 # A mind not made up yet, and what only looks like a choice.
 _UNDECIDED = any_of(
     r"\?\W*$",
@@ -201,7 +201,7 @@ _ORDERS = any_of(
     r"|, not |\bfor (?:now|this|the)\b)",
     _START + r"prefer .+ (?:over|to) .+ because\b",
 )
-_TECHNICAL = re.compile(
+_TECHNICAL = pattern_of(
     r"[`_/\\@#]|\w\.\w|[a-z]\d|\bv?\d+\.\d|\b(?:api|app|approach"
     r"|architecture|backend|batch|bug|bucket|budget|build|cache|class|cli|client|cluster|code|codec"
     r"|column|commit|config\w*|container|cron|dashboard|data|database|default|dependenc\w+|deploy"
@@ -215,8 +215,8 @@ _TECHNICAL = re.compile(
     r"|spec|storage|store|strateg\w+|stream|syntax|system|table|template|tenant|test|thread"
     r"|threshold|timeout|timestamp|token|tool|type|validat\w+|vendor|version|webhook|worker)s?\b",
 )
-_UPPER = re.compile(r"\b[A-Z]{2,}\b|[a-z][A-Z]")
-_PEOPLE = re.compile(
+_UPPER = pattern_of(r"\b[A-Z]{2,}\b|[a-z][A-Z]")
+_PEOPLE = pattern_of(
     r"^\W*(?:and |but |so |then |yesterday,? |last \w+,? )*(?:she|he|they|her|his|their|my (?!final"
     r"|decision|choice|call|plan|conclusion|verdict)\w+|who|everyone|people|someone)\b",
     re.I,
@@ -255,12 +255,12 @@ def _is_technical(clause: str) -> bool:
     return bool(_TECHNICAL.search(clause.lower()) or _UPPER.search(clause))
 
 
-_WHY = re.compile(
+_WHY = pattern_of(
     r"(?:because|since|as (?:it|we|this|the|that)|the (?:main )?reason|reason|that way|this way"
     r"|why:|otherwise|rationale|so that|it also means|this (?:keeps|avoids|means|lets))\b",
     re.I,
 )
-BARE_REVERSAL = re.compile(
+BARE_REVERSAL = pattern_of(
     r"^\W*(?:\w+,? )?(?:scrap|undo|strike|forget|discard|cancel) (?:that|this|it|the plan|the idea)"
     r"\W*$|^\W*(?:ok(?:ay)?,? )?change of plans?\W*$|^\W*(?:I|we)(?:'ve| have)? changed (?:my|our) "
     r"minds?\W*$|^\W*(?:I|we) take (?:that|it) back\W*$",
@@ -277,13 +277,13 @@ def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
 
 # Yes to what was said before
 
-_ACCEPTS = re.compile(
+_ACCEPTS = pattern_of(
     r"\W*(?:yes|yep|yeah|ok(?:ay)?|sure|sounds (?:good|great|fine)|agreed|perfect|great|good"
     r"|deal|fine|lgtm|approved|exactly|works for me|do (?:it|that)|go (?:ahead|for it|with (?:it"
     r"|that))|let's do (?:it|that)|I like (?:it|that)|please do|love it)\b",
     re.I,
 )
-_BUT = re.compile(r"\b(?:but|not|no|don't|instead|rather|wait|however|first|later)\b|\?", re.I)
+_BUT = pattern_of(r"\b(?:but|not|no|don't|instead|rather|wait|however|first|later)\b|\?", re.I)
 
 
 def is_acceptance(text: str) -> bool:

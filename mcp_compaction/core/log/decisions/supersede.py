@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.log.decisions.statement import BARE_REVERSAL, turns_back
-from mcp_compaction.core.text.patterns import word_set
+from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Item
 
@@ -74,12 +74,12 @@ class Decision(NamedTuple):
         return self.taken | self.refused
 
 
-_REASON = re.compile(
+_REASON = pattern_of(
     r"\b(?:because|since|so that|the reason|as (?:it|we|this|the|that))\b|\. ", re.I
 )
 
 
-_REFUSED = re.compile(
+_REFUSED = pattern_of(
     r"\b(?:rather than|instead of|ruled? out|ruling out|reject(?:ed|ing)?|drop(?:ped|ping)?"
     r"|abandon(?:ed|ing)?|cancel(?:l?ed|l?ing)?|tak(?:e|ing) back"
     r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer"
@@ -92,14 +92,14 @@ _REFUSED = re.compile(
 )
 
 
-_REFUSED_BEFORE = re.compile(
+_REFUSED_BEFORE = pattern_of(
     r"^\W*(?:the )?(.{2,60}?) (?:is|are|was|were) (?:now )?(?:out\b|ruled out|rejected|dropped"
     r"|overruled|off the table|scrapped|abandoned|turned down|superseded|replaced)",
     re.I,
 )
 
 
-_CHOOSES = re.compile(
+_CHOOSES = pattern_of(
     r"\b(?:us(?:e|es|ing)|go(?:ing)? (?:with|for|back)|went with|chose|choose|chosen"
     r"|pick(?:ed|ing)?|settled? (?:on|for)|opt(?:ed|ing)? (?:for|to)|switch(?:ed|ing)?"
     r"|mov(?:e|ed|ing) (?:to|off)|adopt(?:ed)?|keep(?:ing)?|stay(?:s|ing)?|stick(?:ing)?"
@@ -109,7 +109,7 @@ _CHOOSES = re.compile(
 )
 
 
-_ABOUT = re.compile(
+_ABOUT = pattern_of(
     r"\b(?:for|about|regarding|concerning) (?:the |our |my |this |that )?([^,;:.()]{2,60}?)"
     r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was|let's|use)\b"
     r"|[,;:.()]|$)",
@@ -117,7 +117,7 @@ _ABOUT = re.compile(
 )
 
 
-_CHOSEN = re.compile(
+_CHOSEN = pattern_of(
     r"\b(?:us(?:e|es|ing)|(?:go|going|went|stick|sticking|stay|stays|staying) (?:with|for)|chose"
     r"|choose|pick(?:ed|ing)?|settled? (?:on|for)|opt(?:ed|ing)? for|adopt(?:ed)?|landed on|prefer"
     r"|standardi[sz]\w+ on|decided (?:on|for)|(?:back|switch\w*|mov\w+|migrat\w+|revert\w*)"
@@ -127,17 +127,17 @@ _CHOSEN = re.compile(
 )
 
 
-_MEASURE = re.compile(r"^\d[\d.]*(?=-?[a-z]+$)")  # the 30 of "30-day"
+_MEASURE = pattern_of(r"^\d[\d.]*(?=-?[a-z]+$)")  # the 30 of "30-day"
 
 
 # "keep the API in Go" chooses Go.
-_PUT = re.compile(r".*\b(?:in|on|at|with|via|behind|to|as|by)\b(.+)$", re.I)
+_PUT = pattern_of(r".*\b(?:in|on|at|with|via|behind|to|as|by)\b(.+)$", re.I)
 
 
-_WORD = re.compile(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
+_WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 
 
-_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
+_ENDING = pattern_of(r"(?:ing|ed|es|s|e)$")
 
 
 _EMPTY = word_set(

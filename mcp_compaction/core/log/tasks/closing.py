@@ -16,7 +16,7 @@ from mcp_compaction.core.log.tool_calls import (
     task_change_of,
     tasks_of,
 )
-from mcp_compaction.core.text.patterns import word_set
+from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.model import Item, Message
@@ -28,7 +28,7 @@ def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[I
     return tuple(item for item in items if not by_number.get(_number_of(item), item.text in closed))
 
 
-_NUMBERED = re.compile(r"#(\S+) ")
+_NUMBERED = pattern_of(r"#(\S+) ")
 
 
 def _number_of(item: Item) -> str:
@@ -43,14 +43,14 @@ def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:
     return {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
 
 
-_NOT_DONE = re.compile(
+_NOT_DONE = pattern_of(
     r"\b(?:not|never|no|cannot|still|yet to|to be|will|once|when|if|whether|until|before|unless"
     r"|need|needs|must|should|shall|going to|remain\w*|left to|let me|next|later|todo|almost|partly"
     r"|partially|about to|would|could|want)\b|n't\b|'ll\b|\?\W*$",
     re.I,
 )
-_WORD = re.compile(r"[^\W_][\w-]*[^\W_]")
-_ENDING = re.compile(r"(?:ing|ed|es|s|e|ten)$")
+_WORD = pattern_of(r"[^\W_][\w-]*[^\W_]")
+_ENDING = pattern_of(r"(?:ing|ed|es|s|e|ten)$")
 _EMPTY = word_set(
     """
 the a an to of in on at for and or be is are was were been it its this that these those you we i
@@ -106,31 +106,31 @@ def _alternatives(words: Iterable[str]) -> str:
 
 _PAST = {past: deed for deed in sorted(_DEEDS) for past in _past_forms(deed)}
 _GENERIC = frozenset(("done", "finished", "complete", "completed", "fixed", "closed", "resolved"))
-_DONE = re.compile(rf"\b(?:{_alternatives(_PAST.keys() | _GENERIC)})\b|[✓✔✅]", re.I)
+_DONE = pattern_of(rf"\b(?:{_alternatives(_PAST.keys() | _GENERIC)})\b|[✓✔✅]", re.I)
 _HOW = r"\s*(?:\b(?:now|just|also|already|then|finally|all|both|successfully)\s+)*$"
 _BEGIN = r"^\W*(?:(?:ok(?:ay)?|so|great|good|right|well|and|also|now|update)\b\W*)*"
-_BY_US = re.compile(rf"\b(?:I|we)(?:'ve| have)?\s{_HOW}", re.I)
-_UNSAID = re.compile(rf"(?:{_BEGIN}|[:—–]|\s-\s){_HOW}", re.I)
-_WE_ARE = re.compile(rf"\b(?:I|we)(?:'m|'re| am| are)\s{_HOW}", re.I)
-_GOES_ON = re.compile(rf"(?:,|\band\b|\bthen\b){_HOW}", re.I)
-_WE_BEGIN = re.compile(rf"{_BEGIN}(?:(?:I|we)\b|(?:{_alternatives(_PAST)})\b)", re.I)
-_WAS = re.compile(rf"(?:\b(?:is|are|was|were|been|got)\s|\w's\s){_HOW}", re.I)
-_CLAUSE = re.compile(
+_BY_US = pattern_of(rf"\b(?:I|we)(?:'ve| have)?\s{_HOW}", re.I)
+_UNSAID = pattern_of(rf"(?:{_BEGIN}|[:—–]|\s-\s){_HOW}", re.I)
+_WE_ARE = pattern_of(rf"\b(?:I|we)(?:'m|'re| am| are)\s{_HOW}", re.I)
+_GOES_ON = pattern_of(rf"(?:,|\band\b|\bthen\b){_HOW}", re.I)
+_WE_BEGIN = pattern_of(rf"{_BEGIN}(?:(?:I|we)\b|(?:{_alternatives(_PAST)})\b)", re.I)
+_WAS = pattern_of(rf"(?:\b(?:is|are|was|were|been|got)\s|\w's\s){_HOW}", re.I)
+_CLAUSE = pattern_of(
     r"[,;:—–()]|\s-\s|\b(?:so|because|since|but|which|who|while|after|where|that)\b", re.I
 )
-_PASSIVE_CLAUSE = re.compile(rf"{_CLAUSE.pattern}|\band\b", re.I)
-_TWICE = re.compile(r"([bdgmnpt])\1$")
+_PASSIVE_CLAUSE = pattern_of(rf"{_CLAUSE.pattern}|\band\b", re.I)
+_TWICE = pattern_of(r"([bdgmnpt])\1$")
 _ASIDE = word_set(
     """
 myself ourselves yourself yesterday too everywhere via using without through per during about
 """
 )
-_TO_DO = re.compile(
+_TO_DO = pattern_of(
     r"(?:\b(?:to|to-?do|please|must|should|will|can|and|then|also|just)\s|^\W*|[:,;—–]\s|\s-\s)\s*"
     rf"({_alternatives(_DEEDS)})\b|\b(?:be|been) ({_alternatives(_PAST)})\b",
     re.I,
 )
-_LABELS = re.compile(
+_LABELS = pattern_of(
     r"^#\S+ | \[\w+\]$|^\W*(?:and )?(?:once|as soon as|when|after|before)\b[^,]*, ", re.I
 )
 

@@ -9,22 +9,23 @@ from mcp_compaction.core.log.tool_calls import (
     action_of,
     is_background,
 )
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult
 
-_STARTED = re.compile(
+_STARTED = pattern_of(
     r"\b(?:running in (?:the )?background|launched|started|spawned|backgrounded)\b", re.I
 )
-_JOB = re.compile(
+_JOB = pattern_of(
     r"\b(?:(?:task|agent|shell|job|process|bash|session)[ _-]?)?(?:id|pid)\b[\"']?"
     r"(?: is)?[ :=]{1,3}[\"'`]?([\w-]{3,64})|\[\d+\] (\d{3,9})\b",
     re.I,
 )
-_ENDED = re.compile(
+_ENDED = pattern_of(
     r"\b(?:completed?|finished|exited|killed|terminated|stopped|failed|done|exit code|cancel\w+)\b",
     re.I,
 )
-_KILL = re.compile(r"\b(?:kill|pkill|killall|killshell|killbash|taskstop|stop)\b", re.I)
+_KILL = pattern_of(r"\b(?:kill|pkill|killall|killshell|killbash|taskstop|stop)\b", re.I)
 
 
 def running_jobs(messages: Sequence[Message]) -> tuple[Item, ...]:

@@ -12,6 +12,7 @@ from mcp_compaction.core.log.tool_calls import (
     task_change_of,
     tasks_of,
 )
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message, ToolCall, Value
 
 
@@ -48,7 +49,7 @@ def read_tasks(messages: Sequence[Message]) -> TaskList:
     return TaskList(plan=plan, entries=tuple(entries.values()))
 
 
-_NUMBER = re.compile(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,40})", re.I)
+_NUMBER = pattern_of(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,40})", re.I)
 
 
 def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], str]:

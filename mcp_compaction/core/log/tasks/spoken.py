@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from mcp_compaction.core.log.tasks.closing import last_closed
-from mcp_compaction.core.text.patterns import word_set
+from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.model import Item, Message
 
 # Most sentences leave nothing open: a look at their words spares them the patterns.
-_SPOKEN = re.compile(r"[a-z]+")
+_SPOKEN = pattern_of(r"[a-z]+")
 _LEFT_WORDS = word_set(
     """
 todo do forget remember remind later afterwards eventually point tomorrow week end before once when
@@ -39,7 +39,7 @@ _DONE_WITH = (
     r"|shipped|ready|in place|works?|fixed|through|approved|over|in|up|resolved|tested|reviewed)"
 )
 _START = r"(?:^|[.;:,!–—] |\b(?:and|but|also|oh|please|so),? )"
-_LEFT = re.compile(
+_LEFT = pattern_of(
     "|".join(
         (
             r"\bto-?do\b ?(?::|—|–| - )|^\W*(?:still |left )?to do ?:|\bfor later:|\bfollow-?up:"
@@ -76,18 +76,18 @@ _LEFT = re.compile(
     re.I,
 )
 # Said of work only: a shop is still open, and people are still missing.
-_LEFT_AT_WORK = re.compile(
+_LEFT_AT_WORK = pattern_of(
     r"\b(?:is|are) still (?:open|missing|left|broken|failing|red|on hold|to do|not \w+ed)\b"
     r"|\b(?:is|are|has|have)(?:n't| not) (?:been )?(?:implemented|tested|migrated|finished|fixed"
     r"|deployed|written|reviewed|documented|merged|updated)(?: yet)?\b",
     re.I,
 )
-_WORK = re.compile(
+_WORK = pattern_of(
     r"[`_/#]|\w\.\w|\b[A-Z]{2,}|\b(?:bug|test|ticket|issue|task|migration|endpoint|docs?|page|api"
     r"|feature|review|pr|build|pipeline|script|report|item|point|question|fix|patch|release|branch"
     r"|module|table|config|deploy\w*|check|rollout|invoice|contract|draft|step|part)s?\b"
 )
-_TOLD = re.compile(
+_TOLD = pattern_of(
     r"^\W*(?:and |but |so |well,? )?(?:I|I'm|I've|I'd|I'll|he|she|they|my \w+|his|her|their|it was"
     r"|there was|we (?:had|were|went))\b(?! (?:need|want|would like) you)",
     re.I,
