@@ -86,7 +86,7 @@ def _recalled(figures: Figures) -> Iterator[str]:
     first = max(0, place - _MOST_LINES // 2)
     yield f"  {asked.ref}, lines {first + 1} to {min(len(lines), first + _MOST_LINES)}:"
     for line in lines[first : first + _MOST_LINES]:
-        yield f"  | {line[:_TEXT]}"
+        yield f"  | {line[:_TEXT]}".rstrip()
 
 
 def _sound(figures: Figures) -> Iterator[str]:

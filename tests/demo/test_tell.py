@@ -58,7 +58,7 @@ def test_the_figures_are_told() -> None:
     assert "88 %  70,000 of 80,000 tokens (scaled)" in text
     assert "15 %  12,000 of 80,000 tokens (scaled)" in text
     assert "m2..m41 is now the digest d1" in text
-    assert "| m5: it listens on 6437" in text
+    assert "m5, lines 1 to 1:\n  | it listens on 6437" in text
     assert "NOT" not in text
     assert "put back" not in text
     assert broken(FIGURES) == []
