@@ -207,7 +207,7 @@ class Store(Protocol):
         ...
 
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
-        """A while in which nobody else compacts that session, in whatever process.
+        """Claims the session: no other process compacts it inside the block.
 
         It gives False if another still does after so many seconds; a dead owner holds nothing.
         """
@@ -248,7 +248,7 @@ class Store(Protocol):
     async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
         """User messages of one session that may hold a text: the host's first, then the oldest.
 
-        None that holds the text as whole sentences is left out, but for the limit.
+        Up to the limit, every message that holds the text as whole sentences is among them.
         """
         ...
 

@@ -38,7 +38,7 @@ class Format(Protocol):
         ...
 
     def unpair(self, obj: JsonObject, numbers: set[int]) -> list[JsonObject]:
-        """A message with those of its results as words whose call is not in sight."""
+        """A message in which results whose call is not shown are plain text."""
         ...
 
     def finish(self, objs: Sequence[JsonObject]) -> list[JsonObject]:

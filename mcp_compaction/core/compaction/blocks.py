@@ -276,7 +276,7 @@ def _guards_of(
 
 
 def _tail_starts(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]:
-    """The first step of the least tail, and of the larger tail that gives way under need."""
+    """The first step of the least tail, and of the larger tail, given up when the goal needs it."""
     total = sum(len(b.entries) for b in blocks)
     if policy.preserve_recent_messages is not None:
         start = _start_of_last(blocks, policy.preserve_recent_messages)

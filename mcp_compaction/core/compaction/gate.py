@@ -21,7 +21,7 @@ from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, Session
 def gate(
     session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens
 ) -> Refusal | NothingToDo | None:
-    """None where it is worth planning; over the trigger it always is."""
+    """Why compressing is not worth planning now; None where it is, as always above the trigger."""
     if ask.force:
         return None
     if ask.span is None and ask.target_percent is not None:

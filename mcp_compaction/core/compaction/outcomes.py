@@ -76,7 +76,7 @@ def _replaced_spans(view: View, progress: Progress) -> tuple[Replaced, ...]:
 
 
 def freed_by_rung(freed: Freed, fill: Fill, total: int, excerpts: int = 0) -> Freed:
-    """What each rung freed, as the model counts; a digest shorter than foreseen frees more.
+    """What each rung freed, in the model's tokens; what a digest saves beyond the plan counts too.
 
     Excerpts of the new view are taken off what dropping the old ones freed: they came back.
     """

@@ -27,10 +27,10 @@ from mcp_compaction.model import Ask, Session, Value
 _DIGEST_SHARE = 15
 _TAIL_SHARE = 12
 _INDEX_SHARE = 40
-_FAR = 3  # times the goal
+_FAR_ABOVE_GOAL = 3  # times
 
-_BEFORE_DIGESTS = tuple(rung for rung in LADDER if rung.before == "digests")
-_DIGESTS_ON = tuple(rung for rung in LADDER if rung.before != "digests")
+_SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
+_DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
 
 
 class Plan(Value):
@@ -108,8 +108,8 @@ def _window_before(
 
 def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest of it is for passages."""
-    if goal * _FAR > window.tokens:  # else no preview is small enough, and digests do it all
-        window = _climb(window, _BEFORE_DIGESTS, goal, policy, count)
+    if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
+        window = _climb(window, _SHORTENING, goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
     tight = policy.model_copy(update={"digest_max_tokens": most})
     has_digests = any(isinstance(block, DigestBlock) for block in window.blocks)
@@ -117,7 +117,7 @@ def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens
         window = summarize_all(window, tight, _steps_outside_tail(window, policy))
     if not window.has_new_digests:
         window = merge_all(window, tight)
-    return _climb(window, _DIGESTS_ON, goal, tight, count)
+    return _climb(window, _DIGESTING, goal, tight, count)
 
 
 def _climb(
@@ -132,8 +132,8 @@ def _climb(
 
 
 def _oldest_share(window: WindowPlan, session: Session) -> list[int]:
-    """The steps outside the tail; taken once of what was said, or a share would be taken of the
-    rest, and again of what is left then."""
+    """The steps outside the tail; none if nothing new was said, or each call would take another
+    share."""
     if all(message.seq <= session.view.upto for message in session.messages):
         return []
     return [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.guard is None]

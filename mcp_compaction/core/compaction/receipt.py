@@ -269,7 +269,7 @@ def explain_few_messages(number: int, least: int, fill: Fill, held: Held) -> str
 
 
 def explain_below_release(worth: float, policy: Policy, fill: Fill, held: Held) -> str:
-    """The window is not above what a compaction goes down to; `worth`: percent from which on."""
+    """The window is not above what a compaction goes down to; it pays from `worth` percent on."""
     where = "at" if round(fill.percent) >= policy.release_percent else "below"
     return (
         f"not compressed: {_describe_fill(fill)}, {where} the {policy.release_percent:g} % a "

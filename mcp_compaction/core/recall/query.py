@@ -46,7 +46,7 @@ _SAYING = frozenset(
 )
 
 
-_NEVER = datetime(2000, 1, 1, tzinfo=UTC)  # where nobody asks at any time, days are UTC's
+_NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # used where the time of asking is unknown
 
 
 class Question(Value):
@@ -75,7 +75,7 @@ def read_query(text: str, now: datetime | None = None) -> Question:
     role = found.get("role")
     if role is not None and role not in _ROLES:
         raise InputError(f"no role {role!r}; use one of {', '.join(_ROLES)}.")
-    at = now or _NEVER
+    at = now or _NO_TIME
     return plain.model_copy(
         update={
             "role": role,

@@ -27,8 +27,8 @@ class Stretch(NamedTuple):
 def named_days(text: str, now: datetime) -> tuple[Stretch, ...]:
     """The stretches of time a text names, in its order, as local times in the zone of `now`.
 
-    What has no year was last time, not after now. What lies ahead ("next Tuesday") begins after
-    now: nothing was said then yet.
+    A date without a year means its latest past occurrence. What lies ahead ("next Tuesday")
+    begins after now: nothing was said then yet.
     """
     found: list[_Named] = []
     for pattern, read in _TABLE:
@@ -73,14 +73,14 @@ def _named(match: re.Match[str], days: _Days, now: datetime) -> _Named:
         begin, end = _at(first, from_hour, now), _at(first, to_hour, now)
     else:
         begin, end = _at(first, 0, now), _at(after, 0, now)
-    begin, end = _turned(groups, begin, end, now)
+    begin, end = _apply_preposition(groups, begin, end, now)
     return _Named(match.start(), match.end(), begin, end)
 
 
-def _turned(
+def _apply_preposition(
     groups: dict[str, str | None], begin: datetime, end: datetime, now: datetime
 ) -> tuple[datetime, datetime]:
-    """What lies before, after or since it, where that is what was named."""
+    """The stretch that "before", "after", "since" or "until" makes of a named one."""
     beginning, tomorrow = _at(_LONG_AGO, 0, now), _at(now.date() + _DAY, 0, now)
     length = (groups["length"] or "").lower()
     match (groups["turn"] or "").lower():
@@ -317,7 +317,7 @@ def _back(today: date, count: int, unit: str) -> date | None:
 
 
 def _ago(match: re.Match[str], today: date) -> _Days | None:
-    """A day, or a week, month or year with that day in its middle: nobody counts so exactly."""
+    """A day, or a week, month or year around that day: "two weeks ago" names no single one."""
     unit = match["unit"].lower()
     middle = _back(today, _count(match["count"]), unit)
     if middle is None:

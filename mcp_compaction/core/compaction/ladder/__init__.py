@@ -23,17 +23,17 @@ class Rung(NamedTuple):
     name: str  # as receipts are stored
     shown_as: str  # what it freed, in the words of a receipt
     run: Callable[[WindowPlan, int, Policy, CountTokens], WindowPlan]
-    before: Literal["digests", "end"] = "end"  # before digests: it only shows things shorter
+    phase: Literal["shorten", "digest"]  # whether it runs before digests are written, or after
 
 
 LADDER: tuple[Rung, ...] = (
-    Rung("drop_excerpts", "excerpts", drop_excerpts, before="digests"),
-    Rung("deduplicate", "duplicates", deduplicate, before="digests"),
-    Rung("shrink", "old tool results", shrink, before="digests"),
-    Rung("shrink_request", "the first request", shrink_request, before="digests"),
-    Rung("summarize", "old steps", summarize),
-    Rung("merge", "old digests", merge),
-    Rung("truncate", "cut short", truncate),
+    Rung("drop_excerpts", "excerpts", drop_excerpts, "shorten"),
+    Rung("deduplicate", "duplicates", deduplicate, "shorten"),
+    Rung("shrink", "old tool results", shrink, "shorten"),
+    Rung("shrink_request", "the first request", shrink_request, "shorten"),
+    Rung("summarize", "old steps", summarize, "digest"),
+    Rung("merge", "old digests", merge, "digest"),
+    Rung("truncate", "cut short", truncate, "digest"),
 )
 
 _SHOWN_AS = {rung.name: rung.shown_as for rung in LADDER}

@@ -1,4 +1,4 @@
-"""The last rung: what is summarized and kept is shown as little as can be answered for."""
+"""The last rung: results and digests are cut to the shortest form that is safe."""
 
 from __future__ import annotations
 

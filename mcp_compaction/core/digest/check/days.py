@@ -38,7 +38,7 @@ class SourceDays:
     stretches: Sequence[Stretch]
 
     def holds(self, day: Stretch) -> bool:
-        """Whether the source names a day; one without a year may be of any."""
+        """Whether the source names a day; one without a year matches any year."""
         if not _YEAR.search(day.words):
             return f"{day.begin:%m-%d}" in self._of_any_year
         place = bisect_left(self.dates, day.begin.date())
