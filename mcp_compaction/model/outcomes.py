@@ -74,12 +74,12 @@ class Receipt(Value):
     tallies: tuple[Tally, ...] = ()
     target: int | None = None
     shortfall: str | None = None  # what holds the window above the target, with the numbers
-    # The same for programs. Not stored: a server of an earlier version reads the same store.
+    # The same for programs, while the outcome is at hand; it is not stored.
     held_by: HeldBy = Field(default=(), exclude=True)
     author: str = "extractive"
     checked: bool = True
     notes: tuple[str, ...] = ()
-    offer: Offer = Field(default_factory=Offer)
+    offer: Offer = Offer()
 
     @property
     def is_enough(self) -> bool:

@@ -116,7 +116,7 @@ class Fuse:
             )
 
     def note(self, reason: str, now: float) -> None:
-        """CountTokens a failure; no reason: it went well."""
+        """Count a failure; no reason: it went well."""
         self.failures = self.failures + 1 if reason else 0
         self.last = reason
         if self.failures >= _FAILURES_TO_BLOW:

@@ -41,7 +41,7 @@ def test_a_small_run_prints_ratio_and_exponent_of_every_kind(
     sessions = tmp_path / "sessions.jsonl"
     lines = ({"messages": list(islice(windows.joined(), n, n + 40))} for n in (0, 40))
     sessions.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    compress.main(["--sizes", "4000,8000", "--no-recording", "--sessions", str(sessions)])
+    compress.main(["--sizes", "2000,4000", "--no-recording", "--sessions", str(sessions)])
     said = capsys.readouterr().out
     for kind in ("coding", "joined", "short", "sessions"):
         assert f"compressing {kind}" in said

@@ -285,8 +285,7 @@ def test_a_cancelled_compaction_leaves_the_session_as_it_was(tmp_path: Path, ste
     assert receipts_of(tmp_path) == ["c1"]
 
 
-@sizes
-@pytest.mark.parametrize("way", ["EOF", "SIGTERM"])
+@pytest.mark.parametrize(("steps", "way"), [(SMALL, "EOF"), (LARGE, "SIGTERM")])
 def test_a_server_that_leaves_leaves_a_session_whole(tmp_path: Path, steps: int, way: str) -> None:
     fill_store(tmp_path, steps, 97)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:

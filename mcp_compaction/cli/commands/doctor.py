@@ -15,9 +15,10 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import flags_of, has_store, opened, project_of, settings_of
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.waiting import teller
-from mcp_compaction.cli.console.wording import columns, counted
+from mcp_compaction.cli.console.wording import columns
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.secrets import counts_by_kind
+from mcp_compaction.core.wording import plural
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.program import as_typed, lasting_command
@@ -189,7 +190,7 @@ def _say_server(screen: Screen, checks: Iterable[Checked]) -> None:
     for check in checks:
         if check.first_answer_ms is None:
             continue
-        what = f"{counted(len(check.tools), 'tool')}, {counted(check.calls, 'call')} made"
+        what = f"{plural(len(check.tools), 'tool')}, {plural(check.calls, 'call')} made"
         when = f"first answer after {check.first_answer_ms:,} ms"
         screen.say(f"{screen.bold('server')} over MCP {check.protocol}: {when}, {what}")
 
@@ -201,7 +202,7 @@ def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> 
         screen.say(line)
     rest = len(listed) - len(chosen)
     if rest:
-        screen.say(screen.dim(f"  and {counted(rest, 'policy setting')} at the default"))
+        screen.say(screen.dim(f"  and {plural(rest, 'policy setting')} at the default"))
     screen.say(f"  project here: {project}")
 
 
@@ -216,7 +217,7 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
     screen.say(f"  {path}: {health.size_bytes:,} bytes")
     screen.say(f"  modes: folder {_mode(path.parent)}, file {_mode(path)}")
     screen.say(f"  schema {health.schema_version}, SQLite {health.sqlite_version}")
-    sessions, messages = counted(health.sessions, "session"), counted(health.messages, "message")
+    sessions, messages = plural(health.sessions, "session"), plural(health.messages, "message")
     screen.say(f"  {sessions}, {messages}")
     if health.masked:
         screen.say(f"  masked on disk: {counts_by_kind(health.masked)}")

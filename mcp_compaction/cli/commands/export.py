@@ -11,8 +11,8 @@ from typing import BinaryIO
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, opened
-from mcp_compaction.cli.console.wording import counted
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import SessionInfo
 
@@ -44,7 +44,7 @@ async def run(call: Invocation) -> int:
         call.screen.write_json({"output": call.args.output, "lines": lines})
     else:
         done = f"exported {info.name} to {call.args.output}: a header and "
-        call.screen.say(done + counted(lines - 1, "message"))
+        call.screen.say(done + plural(lines - 1, "message"))
     return 0
 
 

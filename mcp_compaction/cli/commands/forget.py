@@ -15,7 +15,7 @@ from mcp_compaction.cli.console.twins import (
     refs_by_session,
     where_twins_stand,
 )
-from mcp_compaction.cli.console.wording import counted
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
@@ -80,7 +80,7 @@ async def _meant(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
     info = await place.session()
     scope = Scope(project=info.project, session=info.id)
     if not refs:
-        return f"session {info.name} with {counted(info.messages, 'message')}", scope
+        return f"session {info.name} with {plural(info.messages, 'message')}", scope
     for ref in refs:
         await place.compactor.originals(info, ref)
     return f"{', '.join(refs)} of session {info.name}", scope
@@ -118,7 +118,7 @@ def _lines(what: str, forgotten: Forgotten) -> Iterator[str]:
         "pin": forgotten.pins,
         "digest line": forgotten.digest_lines,
     }
-    removed = ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
+    removed = ", ".join(plural(number, noun) for noun, number in numbers.items() if number)
     yield f"forgotten: {what}"
     yield f"removed: {removed}"
     if forgotten.kept_pins:

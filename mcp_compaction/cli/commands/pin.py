@@ -11,8 +11,9 @@ from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, opened
 from mcp_compaction.cli.console.speaker import WHO, needs_terminal, speaker, users_alone
-from mcp_compaction.cli.console.wording import counted, moment
+from mcp_compaction.cli.console.wording import moment
 from mcp_compaction.core.pins import check_expiry, check_text
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import PinKind, PinScope, SessionInfo
 from mcp_compaction.wiring import SystemClock
@@ -86,7 +87,7 @@ async def run(call: Invocation) -> int:
     call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
     if is_new:
         call.screen.say(f"in the new session {info.name}")
-    call.screen.say(f"the pinned block takes {counted(pinned.block_tokens, 'token')}")
+    call.screen.say(f"the pinned block takes {plural(pinned.block_tokens, 'token')}")
     return 0
 
 

@@ -11,12 +11,13 @@ from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, opened
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import counted, moment
+from mcp_compaction.cli.console.wording import moment
 from mcp_compaction.compactor import Quote, Recalled
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.recall.query import read_query, shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
 from mcp_compaction.core.text.refs import parse_refs
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
 from mcp_compaction.ports import Original
@@ -126,7 +127,7 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         around.say("after", after)
     if found.more:
         skip = args.skip + len(found.hits)
-        more = f"{counted(found.more, 'more passage')}: --skip {skip}, or --max-tokens for more"
+        more = f"{plural(found.more, 'more passage')}: --skip {skip}, or --max-tokens for more"
         screen.say(screen.dim(more))
     for words, why in (
         (found.nowhere, "stands nowhere there"),
@@ -140,7 +141,7 @@ def _nothing(found: Recalled, query: str, skip: int) -> str:
     asked = repr(shorten_query(query))
     if skip:
         return f"no more passages for {asked}; leave out --skip to see the first."
-    line = f"nothing found for {asked} among {counted(found.messages, 'message')}"
+    line = f"nothing found for {asked} among {plural(found.messages, 'message')}"
     if found.suggestion:
         return f"{line}; try: recall {shlex.quote(found.suggestion)}"
     further = {"session": "project or all", "project": "all"}.get(found.scope)

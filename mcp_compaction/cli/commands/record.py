@@ -10,8 +10,9 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, opened, project_of, settings_of
 from mcp_compaction.cli.console.reading import read_text
 from mcp_compaction.cli.console.speaker import speaker
-from mcp_compaction.cli.console.wording import counted, ranges
+from mcp_compaction.cli.console.wording import ranges
 from mcp_compaction.core.text.secrets import masked_line
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
 from mcp_compaction.model import SessionInfo, Shape, Traits, Via
@@ -121,12 +122,12 @@ async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
 def _lines(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
     where = f"the new session {info.name}" if is_new else info.name
     known = len(recorded.seqs) - recorded.new
-    lines = [f"recorded {counted(recorded.new, 'message')} in {where}: {ranges(recorded.seqs)}"]
+    lines = [f"recorded {plural(recorded.new, 'message')} in {where}: {ranges(recorded.seqs)}"]
     if not recorded.seqs:
         lines = [f"recorded no message in {where}"]
     if known:
         were = "was" if known == 1 else "were"
-        lines.append(f"{counted(known, 'message')} of these {were} known already")
+        lines.append(f"{plural(known, 'message')} of these {were} known already")
     if recorded.diverged is not None:
         lines.append(f"what was sent differs from m{recorded.diverged}, which stays as it was said")
     if recorded.masked:

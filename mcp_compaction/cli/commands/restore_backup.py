@@ -9,7 +9,7 @@ from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.asking import is_person, says_yes
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import settings_of
-from mcp_compaction.cli.console.wording import counted
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.restore import check_backup, restore_backup
@@ -36,7 +36,7 @@ async def run(call: Invocation) -> int:
     """Check the backup, ask, put it in place, and say where the old files are."""
     store = store_path(settings_of(call).home)
     backup = check_backup(Path(call.args.file).expanduser(), store)
-    sessions, messages = counted(backup.sessions, "session"), counted(backup.messages, "message")
+    sessions, messages = plural(backup.sessions, "session"), plural(backup.messages, "message")
     holds = f"{sessions} and {messages}"
     if not (call.args.yes or _is_confirmed(call, store, holds)):
         call.screen.say("nothing was changed")

@@ -9,7 +9,8 @@ from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import has_store, opened, project_of, settings_of
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import columns, counted, moment
+from mcp_compaction.cli.console.wording import columns, moment
+from mcp_compaction.core.wording import plural
 from mcp_compaction.model import SessionInfo
 
 DESCRIPTION = """\
@@ -59,7 +60,7 @@ def _list(found: Sequence[SessionInfo], screen: Screen, with_project: bool) -> N
 
 
 def _row(info: SessionInfo, with_project: bool) -> list[str]:
-    row = [info.name, counted(info.messages, "message"), moment(info.updated), _from(info)]
+    row = [info.name, plural(info.messages, "message"), moment(info.updated), _from(info)]
     return [*row, info.project] if with_project else row
 
 

@@ -15,14 +15,14 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import opened
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import columns, counted, extent, ranges
+from mcp_compaction.cli.console.wording import columns, extent, ranges
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
 from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
-from mcp_compaction.core.wording import kilo
+from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Digested, Entry, Kept, Session, Shape, Trimmed
 
 DESCRIPTION = """\
@@ -92,7 +92,7 @@ async def run(call: Invocation) -> int:
         index_limit, count = place.compactor.index_terms(session)
     sizes = Sizes(fill, place.settings.policy.overhead_per_message, count)
     screen = call.screen
-    screen.say(f"{screen.bold(info.name)}: {counted(info.messages, 'message')} in the log")
+    screen.say(f"{screen.bold(info.name)}: {plural(info.messages, 'message')} in the log")
     screen.say(fill_line(fill, screen))
     rows = list(_rows(session, sizes, call.args.full))
     for line in columns(rows) if rows else ():
@@ -130,7 +130,7 @@ def _extras(session: Session, sizes: Sizes) -> Iterator[Row]:
     if index := sizes.part("index"):
         yield Row("index", "files, commands and the like, by ref", "", index)
     if promoted := session.view.promoted:
-        number = counted(sum(len(one.pieces) for one in promoted), "passage")
+        number = plural(sum(len(one.pieces) for one in promoted), "passage")
         refs = extent(one.seq for one in promoted)
         yield Row("promoted", f"{number} word for word", refs, sizes.part("promoted"))
 
@@ -185,7 +185,7 @@ def _digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
     digest = next(d for d in session.digests if d.number == entry.digest)
     thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
-    how = f"{digest.ref} for {counted(digest.messages, 'message')}, by {digest.author}"
+    how = f"{digest.ref} for {plural(digest.messages, 'message')}, by {digest.author}"
     refs = extent((digest.first, digest.last))
     tokens = sizes.count(render_digest(digest, True)) if entry.thin else digest.tokens
     return Row("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))

@@ -11,11 +11,11 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import opened
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import counted, for_person, moment, ranges
+from mcp_compaction.cli.console.wording import for_person, moment, ranges
 from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
 from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure
-from mcp_compaction.core.wording import kilo
+from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection
 
 DESCRIPTION = """\
@@ -60,7 +60,7 @@ async def run(call: Invocation) -> int:
 def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
     info = stats.info
     about = f", {info.traits.model}" if info.traits.model else ""
-    said = f"{counted(info.messages, 'message')}{about}, last {moment(info.updated)}"
+    said = f"{plural(info.messages, 'message')}{about}, last {moment(info.updated)}"
     yield f"{screen.bold(info.name)}: {said}"
     yield fill_line(stats.fill, screen)
     yield from _parts(stats.fill)
@@ -69,12 +69,12 @@ def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
         yield "a limit on model calls is near: acts 10 points earlier, keeps one recent turn less"
     yield _would_free(stats.would_free)
     pins = f": {ranges((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
-    yield f"{counted(len(stats.pins), 'pin')}{pins}; {counted(stats.digests, 'digest')} in view"
+    yield f"{plural(len(stats.pins), 'pin')}{pins}; {plural(stats.digests, 'digest')} in view"
     if stats.last is not None:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
         yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
     if stats.regret.recalls:
-        gone = counted(stats.regret.dropped, "message")
+        gone = plural(stats.regret.dropped, "message")
         yield f"recalled: {stats.regret.recalled} of {gone} that had left the window"
     yield from map(for_person, offer_lines(stats.offer))
     if stats.events:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.cli.console.opening import Place
-from mcp_compaction.cli.console.wording import counted
+from mcp_compaction.core.wording import plural
 from mcp_compaction.ports import Scope, Twin, Twins
 
 
@@ -42,10 +42,10 @@ def where_twins_stand(twins: Twins, project: str) -> str:
         for session, refs in refs_by_session(twins, project).items()
     ]
     places += [
-        f"{counted(number, 'message')} of another project, {other}"
+        f"{plural(number, 'message')} of another project, {other}"
         for other, number in _elsewhere(twins, project).items()
     ]
-    more = f" and in {counted(twins.more, 'message')} more" if twins.more else ""
+    more = f" and in {plural(twins.more, 'message')} more" if twins.more else ""
     return f"the same text also stands in {' and in '.join(places)}{more}"
 
 

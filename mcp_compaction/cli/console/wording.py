@@ -55,11 +55,6 @@ def ranges(numbers: Iterable[int], letter: str = "m") -> str:
     )
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 message`, `2 messages`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def extent(numbers: Iterable[int], letter: str = "m") -> str:
     """The first ref and the last, whatever is missing between them: `m102..m235`."""
     known = sorted(numbers)

@@ -1,4 +1,7 @@
-"""Every sentence about a compaction that a caller reads: receipts, refusals, shortfalls, notes."""
+"""The sentences about a compaction that a caller reads: receipts, refusals, shortfalls, notes.
+
+Why a draft was refused or stripped stands in `digest/check`, which lies below.
+"""
 
 from __future__ import annotations
 

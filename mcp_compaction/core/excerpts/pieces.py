@@ -27,7 +27,6 @@ _CLAUSE = Cuts(
 )
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
-_WORDS_IN_ORDER = pattern_of(r"\S+")
 _NEGATION = pattern_of(
     r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot|hardly|rarely|barely|scarcely"
     r"|nearly|seldom)\b|n['’]t\b",

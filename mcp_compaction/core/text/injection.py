@@ -33,7 +33,7 @@ _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are sai
 
 
 def _any_of(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.I)
+    return pattern_of("|".join(alternatives), re.I)
 
 
 # Labels and tags, which lose their brackets.

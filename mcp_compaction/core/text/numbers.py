@@ -64,7 +64,7 @@ _KEY = pattern_of(
 )
 _ROUGHLY = any_of(r"(?:about|around|roughly|nearly|almost|over|under|circa|ca\.|[~≈<>]) ?[$€£]?$")
 _NUMBER = pattern_of(
-    r"(?<![^\W_])(?<!\d\.)(v)?(\d{1,15})(\.\d{1,9})?"
+    r"(?<![^\W_])(?<!\d\.)(v)?(\d{1,15})(\.\d{1,40})?"
     r"(?: ?(%|(?:ms|s|sec|min|h|[kKMGT]i?B|[kKMB])\b))?(?![^\W_])(?!\.\d)"
 )
 _SIZES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
@@ -118,7 +118,7 @@ def _factors_of(unit: str | None) -> tuple[float, ...]:
 _GROUPED = pattern_of(r"[,_'](?<=\d[,_'])(?=\d{3}(?!\d))")
 # It begins with what a search finds fast; looking back, it passes over the inside of an id.
 _SOURCE_NUMBER = pattern_of(
-    r"\d(?<!\d\d)(?<!\d\.\d)(?<!\d[^\W\d_]\d)(?<!\d[^\W\d_]{2}\d)\d*+(?:\.\d{1,9})?"
+    r"\d(?<!\d\d)(?<!\d\.\d)(?<!\d[^\W\d_]\d)(?<!\d[^\W\d_]{2}\d)\d*+(?:\.\d{1,40})?"
     r"(?=[^\W\d_]{0,3}(?![^\W_]))"
 )
 

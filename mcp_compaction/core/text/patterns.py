@@ -15,6 +15,8 @@ class _Late:
         self.flags = flags
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         compiled = re.compile(self.pattern, self.flags)
         # From now on its methods are found without a detour: they are called for every sentence.
         for method in ("search", "match", "fullmatch", "finditer", "findall", "split", "sub"):

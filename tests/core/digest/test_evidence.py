@@ -232,6 +232,12 @@ def test_times_at_the_ends_of_the_calendar_and_without_a_zone_are_no_trouble(at:
     assert said.missing("on 2026-11-09") == ("on 2026-11-09",)
 
 
+def test_a_long_decimal_is_read_whole_and_missed_where_it_is_invented() -> None:
+    line = "The ratio is 3.14159265358979 now."
+    assert Evidence([(line, None)]).missing(line) == ()
+    assert Evidence([("The ratio is 2.5 now.", None)]).missing(line) == ("3.14159265358979",)
+
+
 @example("210A")
 @given(st.text(max_size=200))
 def test_a_text_always_stands_in_itself(text: str) -> None:

@@ -26,6 +26,7 @@ class Rung(NamedTuple):
     phase: Literal["shorten", "digest"]  # whether it runs before digests are written, or after
 
 
+# The first is run by the plan itself, also where digests are planned already.
 LADDER: tuple[Rung, ...] = (
     Rung("drop_excerpts", "excerpts", drop_excerpts, "shorten"),
     Rung("deduplicate", "duplicates", deduplicate, "shorten"),
