@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from mcp_compaction.model.messages import Value
 
@@ -43,17 +43,7 @@ SectionName = Literal[
     "NEXT",
     "UNCERTAIN",
 ]
-SECTION_NAMES: tuple[SectionName, ...] = (
-    "PROGRESS",
-    "DECISIONS",
-    "FACTS",
-    "OPEN",
-    "ERRORS",
-    "CONSTRAINTS",
-    "ARTIFACTS",
-    "NEXT",
-    "UNCERTAIN",
-)
+SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
 
 
 class ModelCall(Value):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from mcp_compaction.core.text.patterns import may_say, pattern_of
+from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
@@ -31,13 +31,8 @@ _LEAD = r"^(?:[^\w|]|_)*(?:\d{1,3}[.)](?:[^\w|]|_)*)?"  # bullets, quotes, marku
 _UNBARRED = r"(?<!\|\s)"
 _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are said to the user
 
-
-def _any_of(*alternatives: str) -> re.Pattern[str]:
-    return pattern_of("|".join(alternatives), re.I)
-
-
 # Labels and tags, which lose their brackets.
-_BRACKETED = _any_of(
+_BRACKETED = any_of(
     r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|pinned\s*:|index\s*(?:[;:]|of\b)"
     r"|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|" + _SPEAKER + r")\b"
     r"|(?:inst|sys)\s*\])[^\[\]]{0,120}\]?",
@@ -50,7 +45,7 @@ _BRACKETED = _any_of(
     r"<\|\w[\w ▁]{0,38}\|>|<</?sys>>",
 )
 # Lines of ours without brackets; the group is where a bar is put.
-_OURS = _any_of(
+_OURS = any_of(
     _UNBARRED + r"\b(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)",
     _UNBARRED + r"\b(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)",
     _UNBARRED + _NOT_TOLD + r"\b(the\s+user\s*:)",
@@ -61,13 +56,13 @@ _OURS = _any_of(
     _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
     _LEAD + r"(rule\s+not\s+pinned\?|m\d+\s+(?:tool|" + _SPEAKER + r")\s*(?::|$))",
 )
-_VOICE = _any_of(
+_VOICE = any_of(
     rf"(?:{_LEAD}|[.!?][\"')\]]?\s+)({_SPEAKER}(?:\s+(?:prompt|message))?[\s*_`\"']*:)",
     _UNBARRED + r"(?<!\S)(#{2,6}\s?(?:system|instructions?)\b)",
     r"^\s*(#{1,6}\s*(?:instructions?|" + _SPEAKER + r")\s*$)",
 )
 # What a digest is made of; in a pin or a draft it is no more than a list.
-_SHAPE = _any_of(
+_SHAPE = any_of(
     _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
     r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\]\s*)?$)",
 )
