@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from mcp_compaction.core.text.language import Votes, count_votes, most_voted
 from mcp_compaction.core.text.patterns import (
     FENCED,
     INLINE_CODE,
@@ -64,6 +65,7 @@ class Sentence(NamedTuple):
     bare: str
     start: int
     end: int
+    languages: tuple[str, ...] = ()  # that it may be in, or else those of the text around it
 
 
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
@@ -72,14 +74,20 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     bare = INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
     bare = QUOTED.sub(_blank, bare)
     found: list[Sentence] = []
+    votes: list[Votes] = []
     begin = 0
     for cut in (*_SENTENCE.in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
         sentence = _read_sentence(open_text, bare, begin, end)
         if sentence is not None:
             found.append(sentence)
+            votes.append(count_votes(sentence.bare))
         begin = following
-    return tuple(found)
+    around = most_voted(sum(votes, Votes()))
+    return tuple(
+        one._replace(languages=most_voted(own) or around)
+        for one, own in zip(found, votes, strict=True)
+    )
 
 
 def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import cast
 
+from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.lexicon.languages import read_heads
 
 WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
 _STOP = frozenset(
@@ -60,3 +63,24 @@ def _is_telling(word: str) -> bool:
 
 def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
+
+
+@cache
+def stop_words(language: str = ENGLISH) -> frozenset[str]:
+    """The words of a language that tell nothing about what a text is about."""
+    head = next((head for head in read_heads() if head.language == language), None)
+    return frozenset((head.stop_words or head.function_words) if head else ())
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str, language: str = ENGLISH) -> str:
+    """A lowercase word without its endings, so that its forms are one; itself, where no stemmer
+    knows the language."""
+    name = next((head.stemmer for head in read_heads() if head.language == language), "")
+    if not name:
+        return word
+    # Nobody who compacts nothing pays for the tables of all stemmers. One stemmer keeps the word
+    # it works on, so that each thread needs its own; making one costs nothing.
+    from snowballstemmer import stemmer  # pyright: ignore
+
+    return cast("str", stemmer(name).stemWord(word))  # pyright: ignore

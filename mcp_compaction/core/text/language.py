@@ -1,0 +1,58 @@
+"""Tells which language a text is in, by its function words and its letters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.lexicon.languages import read_heads
+
+ENGLISH = "en"
+_WORD = pattern_of(r"[^\W\d_]+")
+_ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
+
+Votes = Counter[str]
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The different words of a text in lower case, as the signs of a lexicon name them."""
+    return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
+
+
+def languages_of(text: str) -> tuple[str, ...]:
+    """The languages that a text may be in; none, where it is in no language that is known."""
+    return most_voted(count_votes(text))
+
+
+def count_votes(text: str) -> Votes:
+    """How many words and letters of a text speak for each language."""
+    voters = _voters()
+    votes = Votes(code for word in words_of(text) for code in voters.get(word, ()))
+    if not text.isascii():
+        for code, letters in _letters():
+            votes[code] += len(letters.findall(text))
+    return votes
+
+
+def most_voted(votes: Votes) -> tuple[str, ...]:
+    """The languages with the most votes: several, where they have the same number."""
+    most = max(votes.values(), default=0)
+    return tuple(h.language for h in read_heads() if votes[h.language] == most) if most else ()
+
+
+@cache
+def _voters() -> dict[str, tuple[str, ...]]:
+    """The languages that each function word speaks for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for head in read_heads():
+        for word in head.function_words:
+            found[word] = (*found.get(word, ()), head.language)
+    return found
+
+
+@cache
+def _letters() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    letters = {head.language: head.letters for head in read_heads() if head.letters}
+    return tuple((code, re.compile(f"[{some}]", re.I)) for code, some in letters.items())
