@@ -52,6 +52,8 @@ class Head(Value):
     stemmer: str = ""  # its name in the snowballstemmer package
     letters: str = ""  # that few other languages write, as the inside of a pattern's class
     function_words: Words
+    abbreviations: Words = ()  # that end in a stop and end no sentence
+    before_ordinals: Words = ()  # words after which a number and a stop are an ordinal
     stop_words: Words = ()  # that tell nothing about what a text is about
 
 
@@ -65,6 +67,7 @@ class Sign(Value):
     pattern: Texts = Field(min_length=1)  # any of them, in whatever case
     unless: Texts | None = None  # guards that must not be found beside it
     beside: Texts = ()  # guards that must be found beside it
+    reads: str = ""  # of a date: what reads the match
     by: Literal["", "user"] = ""  # in whose mouth it means something; without any, in everybody's
     yes: Texts = ()  # sentences that show it
     no: Texts = ()  # sentences that sound alike and show no sign of that kind
@@ -73,13 +76,13 @@ class Sign(Value):
 class Lexicon(Value):
     """The words and signs of one language.
 
-    In a pattern {name} stands for any word of that list, or any of the ways of that part.
+    In a pattern {name} stands for any word of that list or table, or any way of that part.
     """
 
     meta: Head
     lists: dict[str, Words] = Field(default_factory=dict)  # words that have something in common
     parts: dict[str, Texts] = Field(default_factory=dict)  # parts of patterns
-    tables: dict[str, dict[str, str]] = Field(default_factory=dict)  # what words stand for
+    tables: dict[str, dict[str, str | int]] = Field(default_factory=dict)  # what words stand for
     unless: dict[str, Texts] = Field(default_factory=dict)  # guards of a kind, or kind.strength
     sign: tuple[Sign, ...] = ()
 
@@ -101,10 +104,15 @@ class Lexicon(Value):
         name = match[1]
         if name in self.parts:
             return f"(?:{'|'.join(map(self.fill, self.parts[name]))})"
-        if name in self.lists:
-            longest_first = sorted(self.lists[name], key=lambda word: (-len(word), word))
-            return f"(?:{'|'.join(map(re.escape, longest_first))})"
-        raise InputError(f"no list or part {name!r}; add it under [lists] or [parts].")
+        words = self.lists.get(name, tuple(self.tables.get(name, ())))
+        if not words:
+            raise InputError(f"no list, table or part {name!r}; add it, or mend the name.")
+        longest_first = sorted(words, key=lambda word: (-len(word), word))
+        return f"(?:{'|'.join(map(_escape, longest_first))})"
+
+
+def _escape(word: str) -> str:
+    return re.escape(word).replace(r"\ ", " ")
 
 
 _NAMED = re.compile(r"\{([a-z_]+)\}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from mcp_compaction.core.text.language import Votes, count_votes, most_voted
@@ -14,6 +15,7 @@ from mcp_compaction.core.text.patterns import (
     may_say,
     pattern_of,
 )
+from mcp_compaction.lexicon.languages import read_heads
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "interjection": pattern_of(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
@@ -29,8 +31,6 @@ _MARKER_WORDS = (  # each marker has one of these
     *("alternatively", "sure", "uncertain", "verify", "check", "hold"),
 )
 
-_STOP = r"(?<=[.!?。！？])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!^\d\.)(?<!^\d\d\.)"
-_SENTENCE = Cuts(rf"{_STOP}\s+|\n+")
 _LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _NOT_SPEECH = pattern_of(
     r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
@@ -58,6 +58,17 @@ _PLEASANTRY = pattern_of(
 )
 
 
+@cache
+def _sentence_cuts() -> Cuts:
+    """Where sentences end: not after abbreviations, list numbers and ordinals ("am 12. Mai")."""
+    heads = read_heads()
+    short = {re.escape(word) for head in heads for word in head.abbreviations}
+    before = {word for head in heads for word in head.before_ordinals}
+    ordinals = {rf"{word} {digits}\." for word in before for digits in (r"\d", r"\d\d")}
+    kept = "".join(rf"(?<!\b{ending})" for ending in sorted(short | ordinals))
+    return Cuts(rf"(?<=[.!?。！？])(?<!^\d\.)(?<!^\d\d\.){kept}\s+|\n+")
+
+
 class Sentence(NamedTuple):
     """A sentence of a text: its words, and the same words with code and quotations blanked."""
 
@@ -76,7 +87,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     votes: list[Votes] = []
     begin = 0
-    for cut in (*_SENTENCE.in_text(bare).finditer(bare), None):
+    for cut in (*_sentence_cuts().in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
         sentence = _read_sentence(open_text, bare, begin, end)
         if sentence is not None:
@@ -129,7 +140,7 @@ def marker_groups(text: str) -> dict[str, str]:
 def split_sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
     return tuple(
-        part.strip() for part in _SENTENCE.in_text(text).split(text) if part and part.strip()
+        part.strip() for part in _sentence_cuts().in_text(text).split(text) if part and part.strip()
     )
 
 

@@ -168,6 +168,41 @@ def test_what_only_looks_like_a_day_is_none(text: str) -> None:
     assert spans(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "begin", "end", "words"),
+    [
+        ("Was haben wir am 12. Oktober gesagt?", "2026-10-12", "2026-10-13", "am 12. Oktober"),
+        ("Was war am Freitag, den 3. Mai 2024?", "2024-05-03", "2024-05-04", None),
+        ("das war am 12.11.2025 so", "2025-11-12", "2025-11-13", "am 12.11.2025"),
+        ("Was geschah im Mai?", "2026-05-01", "2026-06-01", "im Mai"),
+        ("im März 2023 umgezogen", "2023-03-01", "2023-04-01", "im März 2023"),
+        ("Was war letzten Donnerstag?", "2026-11-05", "2026-11-06", "letzten Donnerstag"),
+        ("vorgestern lief es noch", "2026-11-10", "2026-11-11", "vorgestern"),
+        ("uebermorgen ist Abgabe", "2026-11-14", "2026-11-15", "uebermorgen"),
+        ("letzte Woche war es rot", "2026-11-02", "2026-11-09", "letzte Woche"),
+        ("am Wochenende gebaut und", "2026-11-07", "2026-11-09", "am Wochenende"),
+        ("vor zwei Wochen gebaut", "2026-10-26", "2026-11-02", "vor zwei Wochen"),
+        ("in den letzten 3 Tagen", "2026-11-09", "2026-11-13", "in den letzten 3 Tagen"),
+        ("seit Montag ist es kaputt", "2026-11-09", "2026-11-13", "seit Montag"),
+        ("bis zum 3. Mai 2024 war es so", "1970-01-01", "2024-05-04", "bis zum 3. Mai 2024"),
+        ("zwischen dem 3. Mai und dem 7. Juni 2024", "2024-05-03", "2024-06-08", None),
+        ("nicht on 20 May 2023, sondern", "2023-05-20", "2023-05-21", "on 20 May 2023"),
+    ],
+)
+def test_a_day_named_in_german_is_read(text: str, begin: str, end: str, words: str | None) -> None:
+    ((found_begin, found_end, found_words),) = spans(text)
+    assert (found_begin, found_end) == (begin, end)
+    assert words is None or found_words == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Das Maiskorn der Maierei", "Wir nehmen Port 2023 dafür", "die Montagsrunde und der Abend"],
+)
+def test_what_only_looks_like_a_german_day_is_none(text: str) -> None:
+    assert spans(text) == []
+
+
 def test_several_days_are_read_in_their_order() -> None:
     text = "did we change it yesterday, or on 3 May 2024, or in 2023?"
     assert [words for _, _, words in spans(text)] == ["yesterday", "on 3 May 2024", "in 2023"]

@@ -10,22 +10,12 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import islice
 
-from mcp_compaction.core.text.dates import MONTH, Stretch, named_days
+from mcp_compaction.core.text.dates import Stretch, may_name_day, named_days, names_date
 from mcp_compaction.core.text.patterns import pattern_of
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR = pattern_of(r"\d{4}")
-_DATE = pattern_of(
-    rf"\d{{4}}-\d\d-\d\d|\b{MONTH}\.? \d|\d(?:st|nd|rd|th)?(?: of)? {MONTH}", re.I | re.A
-)
 _ISO = pattern_of(r"\d{4}-\d\d-\d\d(?!\d)", re.A)
-_DAY_WORD = pattern_of(
-    rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}|\d{{4}}-\d\d(?![-\d])"
-    rf"|(?=[adfjlmnopsty])(?:{MONTH}\.? ?(?:the )?\d|(?:yester|to)day|tomorrow|ago\b|(?:to)?night"
-    r"|(?:last|next|this|past) (?:week|month|year|\d)|the day\b))"
-    r"|\b(?=[mtwfs])(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b",
-    re.I | re.A,
-)
 _MOST_DAYS = 31
 _LONGEST_LINE, _MOST_LINES, _MOST_IN_ALL = 500, 100, 1_000  # characters; lines
 
@@ -66,7 +56,7 @@ def days_of_source(texts: Sequence[tuple[str, datetime | None]]) -> SourceDays:
 
 def dates_in(line: str, now: datetime | None) -> Iterator[Stretch]:
     """The days that a line names by their date."""
-    return (day for day in named_days(line, now or _LONG_AGO) if _DATE.search(day.words))
+    return (day for day in named_days(line, now or _LONG_AGO) if names_date(day.words))
 
 
 def _parse_date(written: str) -> Iterable[date]:
@@ -91,7 +81,7 @@ def _distinct_lines(
 def _lines_that_may_name_a_day(text: str) -> Iterator[str]:
     """The lines of a text that may name a day in words."""
     done = 0
-    for match in _DAY_WORD.finditer(text):
+    for match in may_name_day(text):
         if match.start() < done:
             continue
         start = text.rfind("\n", 0, match.start()) + 1

@@ -1,0 +1,68 @@
+"""Reads a language's words of time from its lexicon: months, weekdays, units, near days."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, cached_property
+
+from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.lexicon.languages import Lexicon, read_lexicon
+
+
+class DateWords:
+    """The words of time of one language, and the expressions that name days with them."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        """Take a lexicon; nothing is compiled before it is used."""
+        self._lexicon = lexicon
+
+    def number_of(self, table: str, word: str | None) -> int | None:
+        """What a word stands for in a table of numbers, if it stands there."""
+        found = self._lexicon.tables.get(table, {}).get(_fold(word or ""))
+        return found if isinstance(found, int) else None
+
+    def meaning_of(self, table: str, word: str | None) -> str:
+        """The English word that a word stands for in a table."""
+        return str(self._lexicon.tables.get(table, {}).get(_fold(word or ""), ""))
+
+    def is_in(self, name: str, word: str) -> bool:
+        """Whether a word stands in a list."""
+        return word.lower() in self._lexicon.lists.get(name, ())
+
+    def part(self, name: str) -> re.Pattern[str] | None:
+        """A part of the lexicon as a pattern, if the language has it."""
+        return self._parts.get(name)
+
+    @cached_property
+    def _parts(self) -> Mapping[str, re.Pattern[str]]:
+        parts = self._lexicon.parts
+        return {name: any_of(*map(self._spaced, ways)) for name, ways in parts.items()}
+
+    @cached_property
+    def rows(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        """The expressions in their order, each with what reads it."""
+        return tuple(
+            (_compile("|".join(map(self._spaced, sign.pattern))), sign.reads)
+            for sign in self._lexicon.sign
+            if sign.kind == "date"
+        )
+
+    def _spaced(self, pattern: str) -> str:
+        """A pattern in which a space stands for any white space."""
+        return self._lexicon.fill(pattern).replace(" ?", r"\s*").replace(" ", r"\s+")
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    # ASCII where it can be, so that no letter of another alphabet passes for one of a name.
+    return pattern_of(pattern, re.I | re.A if pattern.isascii() else re.I)
+
+
+def _fold(word: str) -> str:
+    return " ".join(word.lower().split()).rstrip(".")
+
+
+@cache
+def date_words_of(language: str) -> DateWords:
+    """The words of time of a language."""
+    return DateWords(read_lexicon(language))
