@@ -61,6 +61,7 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
     ),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
+    "lexicon": Listed("mcp_compaction.cli.commands.lexicon", "check the words of a language"),
     "serve": Listed("mcp_compaction.cli.commands.serve", "serve the tools to a host, over MCP"),
 }
 

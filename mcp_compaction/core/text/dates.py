@@ -49,7 +49,7 @@ _MOST_CHARS = 2_000  # of a long text: they tell its language
 
 
 def may_name_day(text: str) -> list[re.Match[str]]:
-    """Where a text may name a day, in its order: a cheap look, which finds too much rather than too little."""
+    """Where a text may name a day, in its order: a cheap look, which rather finds too much."""
     languages = dict.fromkeys((*languages_of(text[:_MOST_CHARS]), ENGLISH))
     hints = [hint for code in languages if (hint := date_words_of(code).part("day_hint"))]
     found = [match for hint in hints for match in hint.finditer(text)]

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cache
 
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.languages import read_heads
+from mcp_compaction.lexicon.languages import Head, read_heads
 
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
@@ -40,6 +40,13 @@ def most_voted(votes: Votes) -> tuple[str, ...]:
     """The languages with the most votes: several, where they have the same number."""
     most = max(votes.values(), default=0)
     return tuple(h.language for h in read_heads() if votes[h.language] == most) if most else ()
+
+
+def speaks_for(head: Head, text: str) -> int:
+    """How many words and letters of a text speak for one language."""
+    words = len(words_of(text).intersection(head.function_words))
+    letters = len(re.findall(f"[{head.letters}]", text, re.I)) if head.letters else 0
+    return words + letters
 
 
 @cache

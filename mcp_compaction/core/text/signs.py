@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.text.language import ENGLISH, words_of
 from mcp_compaction.core.text.patterns import any_of
-from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, read_lexicon
 
 
@@ -88,19 +88,3 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
 def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
     return next(found, None)
-
-
-def check_sign(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
-    """What is wrong with a sign, judged by its own sentences."""
-    signs = Signs(lexicon, sign.kind)
-    for text in sign.yes:
-        if not any(one.sign is sign for bare in _bare(text) for one in signs.find(bare)):
-            yield f"it does not take its yes sentence: {text}"
-    for text in sign.no:
-        taker = next((one.sign for bare in _bare(text) for one in signs.find(bare)), None)
-        if taker is not None and (taker is sign or sign.kind != "guard"):
-            yield f"{taker.name} takes its no sentence: {text}"
-
-
-def _bare(text: str) -> tuple[str, ...]:
-    return tuple(sentence.bare for sentence in spoken_sentences(text))

@@ -1,0 +1,106 @@
+"""Checks a lexicon by its own sentences: which sign takes which, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mcp_compaction.core.text.dates import DATE_READERS
+from mcp_compaction.core.text.language import ENGLISH, count_votes, speaks_for
+from mcp_compaction.core.text.sentences import spoken_sentences
+from mcp_compaction.core.text.signs import Signs
+from mcp_compaction.errors import InputError
+from mcp_compaction.lexicon.languages import Head, Kind, Lexicon, Sign
+
+
+class CheckedSentence(NamedTuple):
+    """A sentence of a sign, and the signs of that kind that take it."""
+
+    text: str
+    is_yes: bool
+    taken_by: tuple[str, ...]
+
+
+class CheckedSign(NamedTuple):
+    """A sign, what its sentences show, and what is wrong with it."""
+
+    sign: Sign
+    sentences: tuple[CheckedSentence, ...]
+    problems: tuple[str, ...]
+
+
+def check_lexicon(lexicon: Lexicon) -> Iterator[CheckedSign]:
+    """Each sign of a lexicon, checked by its sentences."""
+    names = Counter((sign.kind, sign.name) for sign in lexicon.sign)
+    for sign in lexicon.sign:
+        broken = [*_broken_parts(lexicon, sign)]
+        if names[sign.kind, sign.name] > 1:
+            broken.append(f"another sign of kind {sign.kind} has its name")
+        if broken:
+            yield CheckedSign(sign, (), tuple(broken))
+            continue
+        sentences = tuple(_check_sentences(lexicon, sign))
+        yield CheckedSign(sign, sentences, tuple(_problems_of(lexicon.meta, sign, sentences)))
+
+
+def signs_in(lexicon: Lexicon, text: str) -> Iterator[Sign]:
+    """The signs of all kinds that a text shows."""
+    kinds: dict[Kind, None] = dict.fromkeys(sign.kind for sign in lexicon.sign)
+    for sentence in spoken_sentences(text):
+        for kind in kinds:
+            yield from (shown.sign for shown in Signs(lexicon, kind).find(sentence.bare))
+
+
+def _broken_parts(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
+    """What keeps a sign from being looked for at all."""
+    try:
+        for pattern in sign.pattern:
+            re.compile(lexicon.fill(pattern))
+    except (re.error, InputError) as error:
+        yield f"its pattern cannot be read: {error}"
+    guards = {one.name for one in lexicon.sign if one.kind == "guard"}
+    for name in (*lexicon.guards_of(sign), *sign.beside):
+        if name not in guards:
+            yield f"it names the guard {name!r}, and there is none of that name"
+    if sign.kind == "date" and sign.reads not in DATE_READERS:
+        yield f"reads = {sign.reads!r}; give one of {', '.join(sorted(DATE_READERS))}"
+
+
+def _check_sentences(lexicon: Lexicon, sign: Sign) -> Iterator[CheckedSentence]:
+    signs = Signs(lexicon, sign.kind)
+    for text in (*sign.yes, *sign.no):
+        shown = (one for said in spoken_sentences(text) for one in signs.find(said.bare))
+        taken_by = tuple(dict.fromkeys(one.sign.name for one in shown))
+        yield CheckedSentence(text, text in sign.yes, taken_by)
+
+
+def _problems_of(head: Head, sign: Sign, sentences: tuple[CheckedSentence, ...]) -> Iterator[str]:
+    if not sign.yes:
+        yield "it has no yes sentence"
+    if not sign.no:
+        yield "it has no no sentence"
+    for one in sentences:
+        if one.is_yes and sign.name not in one.taken_by:
+            yield f"it does not take its yes sentence: {one.text}"
+        elif one.is_yes and sign.kind != "guard" and (other := _taken_for(head, one.text)):
+            yield f"this yes sentence is taken for {other}; add a function word: {one.text}"
+        # What one guard lets pass another may hold back.
+        takers = one.taken_by if sign.kind != "guard" else {sign.name}.intersection(one.taken_by)
+        if not one.is_yes and takers:
+            yield f"{', '.join(takers)} takes its no sentence: {one.text}"
+
+
+def _taken_for(head: Head, text: str) -> str:
+    """The language that a sentence is taken for, where it is not that of the lexicon."""
+    for sentence in spoken_sentences(text):
+        votes = count_votes(sentence.bare)
+        own = speaks_for(head, sentence.bare)
+        others = {code: count for code, count in votes.items() if code != head.language}
+        ahead = max(others, key=lambda code: others[code], default="")
+        if ahead and others[ahead] > own:
+            return ahead
+        if not own and not ahead and head.language != ENGLISH:
+            return "no known language"
+    return ""
