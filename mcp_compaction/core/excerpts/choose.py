@@ -19,7 +19,7 @@ from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import marker_groups
-from mcp_compaction.core.text.words import fold, telling_words
+from mcp_compaction.core.text.words import fold, telling_in_order, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
@@ -311,7 +311,6 @@ def _weigh(piece: Piece) -> _Candidate:
 
 def _features_of(piece: Piece) -> tuple[str, ...]:
     """The words of a piece, and those that stand side by side."""
-    telling = set(piece.words)
-    said = piece.text.lower().split()
-    pairs = {f"{a} {b}" for a, b in pairwise(said) if a in telling and b in telling}
+    said = telling_in_order(piece.text)
+    pairs = {f"{a} {b}" for a, b in pairwise(said) if a and b}
     return (*piece.words, *sorted(pairs))

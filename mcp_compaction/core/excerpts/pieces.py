@@ -16,7 +16,7 @@ from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
-from mcp_compaction.core.text.words import WORD, meaning_of, telling_words
+from mcp_compaction.core.text.words import WORD, telling_stem, telling_words
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
@@ -169,7 +169,7 @@ def _meanings_in(word: str) -> tuple[str, ...] | None:
     if _NEGATION.search(word):
         return None
     parts = WORD.findall(word.lower())
-    return tuple(told for part in parts if not part.endswith("ly") and (told := meaning_of(part)))
+    return tuple(told for part in parts if not part.endswith("ly") and (told := telling_stem(part)))
 
 
 def _texts_of(

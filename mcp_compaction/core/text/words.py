@@ -5,22 +5,12 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import cast
 
-from mcp_compaction.core.text.language import ENGLISH
+from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
 WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
-_STOP = frozenset(
-    WORD.findall(
-        """a about after again all also am an and any are as at be because been before being but by
-        can could did do does doing down for from further had has have having he her here hers him
-        his how i if in into is it its just me more most my no nor not now of off on once only or
-        other our out over own s same she should so some such t than that the their them then there
-        these they this those through to too under until up very was we were what when where which
-        while who whom why will with you your d ll m re ve don"""
-    )
-)
 
 
 def fold(text: str) -> str:
@@ -46,23 +36,22 @@ def first_line(text: str, most: int = 100) -> str:
 
 @read_once
 def telling_words(text: str) -> tuple[str, ...]:
-    """The different words of a text that say something, in alphabetical order."""
-    told = set(map(meaning_of, set(WORD.findall(text.lower()))))
-    return tuple(sorted(told - {""}))
+    """The stems of the words of a text that say something, in alphabetical order."""
+    return tuple(sorted(set(telling_in_order(text)) - {""}))
+
+
+def telling_in_order(text: str) -> tuple[str, ...]:
+    """The stems of the words of a text, with nothing in the place of words that tell nothing."""
+    language = next(iter(languages_of(text)), ENGLISH)
+    return tuple(telling_stem(word, language) for word in WORD.findall(text.lower()))
 
 
 @lru_cache(maxsize=65_536)
-def meaning_of(word: str) -> str:
-    """What a word stands for where it says something, else nothing."""
-    return _singular(word) if _is_telling(word) else ""
-
-
-def _is_telling(word: str) -> bool:
-    return word not in _STOP if len(word) > 1 else word.isdigit()
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
+def telling_stem(word: str, language: str = ENGLISH) -> str:
+    """The stem of a lowercase word that says something, else nothing."""
+    if word in stop_words(language) if len(word) > 1 else not word.isdigit():
+        return ""
+    return stem(word, language)
 
 
 @cache
