@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from mcp_compaction.cli.console.summarizer_check import Subject, Window, true_window
-from mcp_compaction.cli.console.waiting import teller
+from mcp_compaction.cli.console.summarizer_check import Subject, Window, measure_window
+from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.core.digest.prompt import Prompt
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.summarizers.calling import Answer, Backend, CallFailed, Terms
@@ -121,7 +121,7 @@ class Uncounted:
 def window_of(backend: Backend, configured: int) -> Window:
     """What is found out of a model's window."""
     subject = Subject(backend, Terms(window_tokens=configured), estimate)
-    return asyncio.run(true_window(subject, lambda _: None))
+    return asyncio.run(measure_window(subject, lambda _: None))
 
 
 @pytest.mark.parametrize("refuses", [False, True])
@@ -200,7 +200,7 @@ def test_prices_are_told(shell: Shell) -> None:
 def test_who_waits_at_a_terminal_sees_each_step_and_a_program_none() -> None:
     for is_terminal, quiet in ((True, False), (True, True), (False, False)):
         stream = Stream(is_terminal=is_terminal)
-        tell = teller(quiet=quiet, stream=stream)
+        tell = make_teller(quiet=quiet, stream=stream)
         tell("a small digest")
         tell("")
         is_shown = is_terminal and not quiet

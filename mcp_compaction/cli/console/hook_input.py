@@ -22,7 +22,7 @@ class HookInput(NamedTuple):
 
 
 def read_hook_input(stdin: TextIO) -> HookInput | None:
-    """What a host wrote; None where no host runs this."""
+    """The input a host wrote; None where no host runs this."""
     if stdin.isatty():
         return None
     try:
@@ -46,7 +46,7 @@ def read_hook_input(stdin: TextIO) -> HookInput | None:
 
 
 def _read(stdin: TextIO) -> bytes:
-    """All of stdin, or what came of it in time."""
+    """The whole of stdin, or as much as came in time."""
     try:
         end = stdin.fileno()
     except (OSError, UnsupportedOperation, ValueError):

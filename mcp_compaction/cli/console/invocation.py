@@ -33,12 +33,12 @@ class Invocation:
 
     def complete(self, text: str, *, with_session: bool = True) -> str:
         """The text with its commands as they work when they are typed next, in whatever folder."""
-        place = dict(self._place())
+        place = dict(self._typed_place())
         if not with_session:
             place.pop("--session", None)
         return complete(text, self.program, place)
 
-    def _place(self) -> Iterator[tuple[str, str]]:
+    def _typed_place(self) -> Iterator[tuple[str, str]]:
         for option in TAKEN_BY:
             typed: str | None = getattr(self.args, option.removeprefix("--"), None)
             if typed:
@@ -54,7 +54,7 @@ class Command(Protocol):
     EXAMPLES: tuple[str, ...]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare what may be typed after the command's name."""
+        """Declare the arguments after the command's name."""
         ...
 
     async def run(self, call: Invocation) -> int:
