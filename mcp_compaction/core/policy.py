@@ -96,7 +96,7 @@ class Policy(Value):
     )
     promoted_max_percent: Percent = Field(
         default=10,
-        description="Largest share of the window for passages of old messages, word for word.",
+        description="Largest share of the window for excerpts of old messages, word for word.",
     )
 
     # How large
@@ -166,7 +166,7 @@ class Policy(Value):
 
     @property
     def promoted_limit(self) -> int:
-        """The most tokens for passages of old messages."""
+        """The most tokens for excerpts of old messages."""
         return self.share(self.promoted_max_percent)
 
     @property
