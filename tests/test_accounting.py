@@ -14,7 +14,7 @@ from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import SummarizerError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, Spent, SummaryRequest
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.server import answers
@@ -69,7 +69,7 @@ def stats_after(
         compactor = Compactor(collaborators)
         try:
             info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-            await compactor.record(info, incoming(coding_session(40, 400)))
+            await compactor.record(info, read_incoming(coding_session(40, 400)))
             if compress:
                 done = await compactor.compress(info, Ask(reason="done"))
                 assert isinstance(done, Compaction)

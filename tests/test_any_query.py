@@ -13,7 +13,7 @@ from mcp_compaction.compactor import Collaborators, Compactor, Recalled
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
@@ -60,7 +60,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         )
         info, _ = await compactor.open(SessionKey(project="/p", name="s"))
         said = [{"role": "user", "content": "the login, AND OR NOT the logout"}]
-        await compactor.record(info, incoming([*said, *coding_session(10, 200)]))
+        await compactor.record(info, read_incoming([*said, *coding_session(10, 200)]))
         return compactor, info
 
     with asyncio.Runner() as runner:

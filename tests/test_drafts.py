@@ -11,7 +11,7 @@ from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import SummarizerError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -65,11 +65,11 @@ def play(folder: Path, summarizer: Summarizer, story: Story) -> None:
             key, traits = SessionKey(project="/p", name="work"), Traits(owns_window=True)
             info, _ = await compactor.open(key, traits)
             steps = coding_session(50, 400)
-            await compactor.record(info, incoming(steps[:50]))
+            await compactor.record(info, read_incoming(steps[:50]))
             without = compactor.with_summarizer(lambda _: Counting())
             first = await without.compress(info, Ask(reason="first", force=True))
             assert isinstance(first, Compaction)
-            await compactor.record(info, incoming(steps[50:]))
+            await compactor.record(info, read_incoming(steps[50:]))
             await story(compactor, info)
         finally:
             await compactor.close()

@@ -11,7 +11,7 @@ import pytest
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
@@ -44,7 +44,7 @@ def test_after_fifty_compactions_every_original_is_there_byte_for_byte(tmp_path:
             done = 0
             while done < TIMES:
                 start = len(first)
-                await compactor.record(info, incoming(told[start : start + 16]))
+                await compactor.record(info, read_incoming(told[start : start + 16]))
                 first |= await recorded(compactor, info, after=start)
                 outcome = await compactor.compress(info, Ask(reason="again", force=True))
                 done += isinstance(outcome, Compaction)

@@ -22,7 +22,7 @@ from mcp_compaction.core.recall.terms import ways_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SearchQuery, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store import search
@@ -72,7 +72,7 @@ def recorded(
     async def record() -> dict[int, tuple[Finding, ...]]:
         compactor, info = await open_compactor(path)
         try:
-            await compactor.record(info, incoming(list(islice(joined(), MESSAGES))))
+            await compactor.record(info, read_incoming(list(islice(joined(), MESSAGES))))
             return identifiers_by_message((await compactor.load(info)).messages)
         finally:
             await compactor.close()
@@ -173,7 +173,7 @@ def test_a_compaction_comes_out_as_if_each_thing_were_looked_for_alone(
     async def compress(name: str) -> tuple[str, str]:
         compactor, info = await open_compactor(tmp_path / name, Policy(window_tokens=12_000))
         try:
-            await compactor.record(info, incoming(list(window)))
+            await compactor.record(info, read_incoming(list(window)))
             outcome = await compactor.compress(info, ask)
             assert isinstance(outcome, Compaction)
             return outcome.model_dump_json(), json.dumps(await compactor.context(info))

@@ -18,7 +18,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import PinRefused
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -71,13 +71,13 @@ async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
 
 async def say(compactor: Compactor, info: SessionInfo, number: int) -> None:
     said = list(coding_session(1 + number % 12, 400, seed=number))
-    await compactor.record(info, incoming(said), after=await newest(compactor, info))
+    await compactor.record(info, read_incoming(said), after=await newest(compactor, info))
 
 
 async def send_body(compactor: Compactor, info: SessionInfo, number: int) -> None:
     body = await compactor.context(info)
     body["system"] = "You are careful. " * number
-    await compactor.record(info, incoming(body))
+    await compactor.record(info, read_incoming(body))
 
 
 async def compress(compactor: Compactor, info: SessionInfo, number: int) -> None:
@@ -152,7 +152,7 @@ def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it
 
 def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
     async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming(list(coding_session(40, 300))))
+        await compactor.record(info, read_incoming(list(coding_session(40, 300))))
         await compactor.compress(info, Ask(reason="done", force=True))
         wide = dict((await compactor.fill(info)).parts)["index"]
         narrow = info.traits.model_copy(update={"window_tokens": 600})
@@ -167,14 +167,14 @@ def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
 def test_a_window_without_messages_has_no_fill_to_show() -> None:
     async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
         assert await compactor.fill_shown(info) is None
-        await compactor.record(info, incoming([{"role": "user", "content": "Hello."}]))
+        await compactor.record(info, read_incoming([{"role": "user", "content": "Hello."}]))
         assert await compactor.fill_shown(info) == await full_measure(compactor, info)
 
     run(story)
 
 
 async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
-    came = incoming([{"role": "assistant", "content": "Done."}])
+    came = read_incoming([{"role": "assistant", "content": "Done."}])
     await compactor.record(info, came.model_copy(update={"reported": 900}))
 
 
@@ -198,7 +198,7 @@ def test_no_call_loads_the_session_for_what_it_says_of_the_window(
         raise AssertionError("the whole session was loaded")
 
     async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming(list(coding_session(10, 100))))
+        await compactor.record(info, read_incoming(list(coding_session(10, 100))))
         monkeypatch.setattr(store, "load", refuse)
         await call(compactor, info)
 
@@ -239,7 +239,9 @@ def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
     requests, text = drawn
 
     async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming([{"role": "user", "content": r} for r in requests]))
+        await compactor.record(
+            info, read_incoming([{"role": "user", "content": r} for r in requests])
+        )
         read = saying_of(text, (await compactor.load(info)).messages)
         try:
             pinned = await compactor.pin(info, text, by="agent", kind="note")

@@ -18,7 +18,7 @@ from mcp_compaction.core.digest.text import as_sections, parse_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming, render, validate
+from mcp_compaction.formats import read_incoming, render, validate
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -267,7 +267,7 @@ async def _play(folder: Path, hostile: Hostile, sessions: int) -> None:
 
 async def _attack(compactor: Compactor, info: SessionInfo, hostile: Hostile) -> None:
     told: Any = _session(hostile.seed)
-    await compactor.record(info, incoming(told))
+    await compactor.record(info, read_incoming(told))
     for text in PINS:
         await compactor.pin(info, text, by="user")
     asked = hostile.calls

@@ -17,7 +17,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Hit, Pin, SearchQuery, SessionInfo, Worth
 from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store import search
@@ -95,7 +95,7 @@ async def settle(compactor: Compactor, number: int) -> Home:
         above = next((s.id for s in sessions if s.name == parent), None)
         key = SessionKey(project=path_of(number), name=name, agent=parent or "", parent=above)
         info, _ = await compactor.open(key)
-        await compactor.record(info, incoming(said(number, name)))
+        await compactor.record(info, read_incoming(said(number, name)))
         sessions.append(await compactor.find(info.project, name))
     digested, _ = await compactor.open(SessionKey(project=path_of(number), name="digested"))
     digest = f"DECISIONS\n- {word(number)} keeps the login\nOPEN\n- close {word(number)}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Compactor, Recalled
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.store import search
 from tests.test_compactor import run
@@ -26,7 +26,7 @@ def asked(folder: Path, query: str, talk: list[dict[str, Any]] | None = None) ->
     found: list[Recalled] = []
 
     async def story(compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming(talk or TALK))
+        await compactor.record(info, read_incoming(talk or TALK))
         found.append(await compactor.recall(info, query))
 
     run(folder, story)

@@ -12,7 +12,7 @@ import pytest
 from mcp_compaction.compactor import SAFETY_NET, Collaborators, Compactor, compressing
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -73,7 +73,7 @@ def play(folder: Path, story: Story) -> None:
             key, own = SessionKey(project="/p", name="work"), Traits(owns_window=True)
             info, _ = await compactor.open(key, own)
             body = {"system": "Be brief.", "messages": coding_session(60, 300)}
-            await compactor.record(info, incoming(body))
+            await compactor.record(info, read_incoming(body))
             await story(compactor, info)
         finally:
             await compactor.close()

@@ -10,11 +10,11 @@ from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.formats import Incoming, IncomingMessage, normalize, render
-from mcp_compaction.formats.newcomers import (
-    masked_in_new,
-    masked_sections,
-    newcomer,
-    section_tokens,
+from mcp_compaction.formats.prepare import (
+    count_masked_in_new,
+    count_sections,
+    mask_sections,
+    prepare_message,
 )
 from mcp_compaction.model import Message, NewMessage, Sections, Session, SessionInfo, Via
 from mcp_compaction.ports import Batch, Recorded
@@ -57,7 +57,7 @@ async def record(
         seqs += done.seqs
         new += done.new
         diverged = diverged or done.diverged
-        masked += masked_in_new(rows, done)
+        masked += count_masked_in_new(rows, done)
     if came.model and came.model != info.traits.model:
         await work.store.set_traits(info.id, info.traits.model_copy(update={"model": came.model}))
     if came.reported is not None and seqs:
@@ -110,7 +110,7 @@ def _length_of_view(work: Workspace, session: Session, came: Incoming) -> int | 
 
 
 def _prepare_messages(work: Workspace, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
-    return [newcomer(message, work.counter.count, work.mask_secrets) for message in messages]
+    return [prepare_message(message, work.counter.count, work.mask_secrets) for message in messages]
 
 
 def _prepare_sections(work: Workspace, came: Incoming) -> tuple[Sections | None, int, int]:
@@ -118,8 +118,8 @@ def _prepare_sections(work: Workspace, came: Incoming) -> tuple[Sections | None,
     sections = came.sections
     if sections is None:
         return None, 0, 0
-    sections = masked_sections(sections) if work.mask_secrets else sections
-    return sections, *section_tokens(sections, work.policy, work.counter.count)
+    sections = mask_sections(sections) if work.mask_secrets else sections
+    return sections, *count_sections(sections, work.policy, work.counter.count)
 
 
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:

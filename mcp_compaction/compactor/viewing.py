@@ -14,7 +14,7 @@ from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import render
-from mcp_compaction.formats.body import request_body
+from mcp_compaction.formats.body import make_request_body
 from mcp_compaction.model import (
     Compaction,
     Event,
@@ -36,7 +36,7 @@ async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObjec
 
     def body() -> JsonObject:
         shown = lay_out(session, *work.index_terms(session))
-        return request_body(session.sections.system, render(shown, shape), shape)
+        return make_request_body(session.sections.system, render(shown, shape), shape)
 
     return await work.threads.run(body)
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.measures import Line, Probe, normal
-from mcp_compaction.formats import Incoming, incoming, incoming_text, read
+from mcp_compaction.formats import Incoming, read, read_incoming, read_incoming_text
 from mcp_compaction.model import JsonObject, ToolCall
 
 _CUT = 0.6  # how much of a run is compacted; what comes later asks for it
@@ -56,7 +56,7 @@ def tau(path: Path) -> tuple[Case, ...]:
 
 def transcript(path: Path) -> Case:
     """A session of one's own, cut at 60 % like the runs of tau-bench."""
-    came = incoming_text(_text(path))
+    came = read_incoming_text(_text(path))
     messages = cast(list[JsonObject], [json.loads(message.raw) for message in came.messages])
     case = _run(path.name, "transcript", messages)
     if case is None:
@@ -69,7 +69,7 @@ def transcript(path: Path) -> Case:
 
 def line_of(message: JsonObject) -> Line:
     """A message as one line: its role, its words and its calls."""
-    one = incoming([message]).messages[0]
+    one = read_incoming([message]).messages[0]
     role, parts = read(one.shape, one.raw)
     texts = [
         f"{part.name}({json.dumps(part.arguments, ensure_ascii=False)})"
@@ -95,7 +95,7 @@ def _chat(chat: _Json) -> Case:
         )
         for (turn, _), text in zip(turns, texts, strict=True)
     )
-    messages = incoming([{"role": line.role, "content": line.text} for line in lines]).messages
+    messages = read_incoming([{"role": line.role, "content": line.text} for line in lines]).messages
     dated = tuple(
         message.model_copy(update={"at": when})
         for message, (_, when) in zip(messages, turns, strict=True)
@@ -168,7 +168,7 @@ def _run(name: str, corpus: str, messages: Sequence[JsonObject]) -> Case | None:
     probes = tuple(
         Probe(kind="argument", test="exact", needle=value, questions=asked) for value in wanted
     )
-    return Case(corpus, name, incoming([*early]), lines, probes) if probes else None
+    return Case(corpus, name, read_incoming([*early]), lines, probes) if probes else None
 
 
 def _one_line(line: Line) -> Line:
@@ -176,7 +176,7 @@ def _one_line(line: Line) -> Line:
 
 
 def _arguments(message: JsonObject) -> Iterator[str]:
-    one = incoming([message]).messages[0]
+    one = read_incoming([message]).messages[0]
     for part in read(one.shape, one.raw)[1]:
         if isinstance(part, ToolCall):
             yield from _leaves(part.arguments)

@@ -11,7 +11,7 @@ from mcp_compaction.evals.results import Round
 from mcp_compaction.evals.runner import Bench, context_of, tokens_of
 from mcp_compaction.evals.scenarios import Span, growing
 from mcp_compaction.evals.subject import Subject, subject
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 
 REST = "everything else"
 GROUPS: Mapping[str, str] = MappingProxyType(
@@ -46,7 +46,7 @@ async def _product_rounds(
         await ours.set_window(round(window))
         for number, span in enumerate(spans, 1):
             bench.tell(f"drift {work + 1}: round {number} of {len(spans)}")
-            await ours.record(incoming([*span.messages]))
+            await ours.record(read_incoming([*span.messages]))
             shown = await ours.compress(100 * goal / window)
             for group, probes in _grouped(span.probes).items():
                 survived = sum([await _stands(group, p, shown.context, ours) for p in probes])

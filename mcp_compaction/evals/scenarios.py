@@ -23,7 +23,7 @@ from mcp_compaction.evals.wordings import (
     TEAMS,
     Wordings,
 )
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import JsonObject, JsonValue
 
 CORPUS = "generated"
@@ -357,7 +357,7 @@ def _session(seed: int, number: int, episodes: int) -> Case:
     return Case(
         corpus=CORPUS,
         name=f"{writer.work.name} {number + 1}",
-        came=incoming([*writer.messages]),
+        came=read_incoming([*writer.messages]),
         lines=tuple(line_of(message) for message in writer.messages),
         probes=writer.probes(),
         pins=(writer.pinned,),

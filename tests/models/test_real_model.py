@@ -16,7 +16,7 @@ from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, JsonObject, Receipt
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import open_store
@@ -106,7 +106,7 @@ async def _compacted(summarizer: Summarizer, folder: Path) -> Result:
     compactor = Compactor(collaborators)
     try:
         info, _ = await compactor.open(SessionKey(project="/p", name="migrations"))
-        await compactor.record(info, incoming([*_session()]))
+        await compactor.record(info, read_incoming([*_session()]))
         outcome = await compactor.compress(info, Ask(reason="test", force=True))
         assert isinstance(outcome, Compaction), outcome
         shown: Any = await compactor.context(info)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -93,7 +93,7 @@ def fill_store(home: Path, steps: int, percent: int) -> None:
         for name, size in (("work", steps), ("other", 3)):
             key, own = SessionKey(project="/busy", name=name), Traits(owns_window=True)
             info, _ = await compactor.open(key, own)
-            await compactor.record(info, incoming(coding_session(size, 300)))
+            await compactor.record(info, read_incoming(coding_session(size, 300)))
             tokens = (await compactor.fill(info)).tokens * 100 // percent
             await compactor.set_traits(info, own.model_copy(update={"window_tokens": tokens}))
 

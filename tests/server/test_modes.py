@@ -14,7 +14,7 @@ from mcp.types import Implementation
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.settings import load_settings
@@ -227,7 +227,9 @@ def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: E
 def test_across_sessions_none_has_to_be_named_and_projects_are(tmp_path: Path, era: Era) -> None:
     async def elsewhere(compactor: Compactor) -> None:
         info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
-        await compactor.record(info, incoming([{"role": "user", "content": "The zebra is 41."}]))
+        await compactor.record(
+            info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
+        )
 
     async def story(chat: Talk) -> None:
         found = await chat.say("recall_archived", query="zebra", scope="all")
@@ -248,7 +250,7 @@ def test_looking_into_another_project_writes_nothing(tmp_path: Path, era: Era) -
 
     async def elsewhere(compactor: Compactor) -> None:
         info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
-        await compactor.record(info, incoming(LONG))
+        await compactor.record(info, read_incoming(LONG))
         await compactor.compress(info, _ask())
 
     async def note(compactor: Compactor) -> None:
@@ -279,13 +281,15 @@ def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_name
 ) -> None:
     async def both(compactor: Compactor) -> None:
         own, _ = await compactor.open(SessionKey(project="/p", name="a"))
-        said = incoming([{"role": "user", "content": "The tiger is 43."}])
+        said = read_incoming([{"role": "user", "content": "The tiger is 43."}])
         await compactor.record(own, said, via="tool")
         info, _ = await compactor.open(SessionKey(project="/q", name="a"))
-        await compactor.record(info, incoming([{"role": "user", "content": "The zebra is 41."}]))
+        await compactor.record(
+            info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
+        )
         await compactor.pin(info, "Only in q.", by="user")
         other, _ = await compactor.open(SessionKey(project="/q", name="b"))
-        await compactor.record(other, incoming([{"role": "user", "content": "A lion is 42."}]))
+        await compactor.record(other, read_incoming([{"role": "user", "content": "A lion is 42."}]))
 
     async def story(chat: Talk) -> None:
         own = await chat.say("recall_archived", refs="m1", session="a", scope="all")
@@ -366,7 +370,7 @@ def test_a_full_session_of_a_program_is_not_relieved_for_a_closed_host(
 ) -> None:
     async def program(compactor: Compactor) -> None:
         info, _ = await compactor.open(SessionKey(project="/p", name="a"))
-        await compactor.record(info, incoming(coding_session(60, 300)))
+        await compactor.record(info, read_incoming(coding_session(60, 300)))
 
     async def story(chat: Talk) -> None:
         more = [{"role": "user", "content": "One more thing."}]

@@ -15,7 +15,7 @@ from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.formats import incoming, validate
+from mcp_compaction.formats import read_incoming, validate
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.server.prompts import check_request
@@ -418,7 +418,7 @@ def told_by_a_host(folder: Path, messages: list[dict[str, Any]], name: str = "lo
         compactor = await open_compactor(settings)
         try:
             info, _ = await compactor.open(SessionKey(project="/p", name=name))
-            await compactor.record(info, incoming(messages))
+            await compactor.record(info, read_incoming(messages))
         finally:
             await compactor.close()
 

@@ -22,7 +22,7 @@ from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming, render, validate
+from mcp_compaction.formats import read_incoming, render, validate
 from mcp_compaction.model import Ask, Compaction, ModelCall, SessionInfo, Spent
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -156,7 +156,7 @@ def play(
                 {"role": "user", "content": RULE},
             ]
             calm = next(n for n, m in enumerate(told) if n > 2 and m["role"] == "user") + 1
-            await compactor.record(info, incoming([*told[:calm], *aside, *told[calm:]]))
+            await compactor.record(info, read_incoming([*told[:calm], *aside, *told[calm:]]))
             await compactor.pin(info, PINNED, by="user")
             await story(Play(compactor, store, info))
         finally:

@@ -14,7 +14,7 @@ from mcp_compaction.cli.console.wording import join_refs
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
+from mcp_compaction.formats import FORMATS, Incoming, read, read_incoming_text
 from mcp_compaction.model import SessionInfo, Shape, Traits, Via
 from mcp_compaction.ports import Recorded
 
@@ -57,7 +57,7 @@ async def run(call: Invocation) -> int:
     _check_allowed(call)
     if args.window is not None and args.window <= 0:
         raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
-    came = _with_shape(incoming_text(read_text(args.file, call.stdin)), args.shape)
+    came = _with_shape(read_incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with open_place(call, makes_store=args.after is None) as place:
         other = await place.compactor.find_anywhere(place.name) if place.name else None
         info, is_new = await _find_or_open(place, call)
