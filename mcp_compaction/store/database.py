@@ -21,7 +21,7 @@ import anyio
 
 from mcp_compaction.errors import StoreError
 from mcp_compaction.store.connect import store_errors
-from mcp_compaction.store.lockfile import LockFile, busy, pauses
+from mcp_compaction.store.lockfile import LockFile, busy_error, pauses
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -149,7 +149,7 @@ class _Stopped(Exception):
 
 
 @contextmanager
-def stoppable(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
+def stop_early(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
     """Have statements end early, with an error, once giving up is wished for."""
     connection.set_progress_handler(lambda: stop.wished, _STEPS_BETWEEN_LOOKS)
     try:
@@ -170,7 +170,7 @@ def write_transaction(
     and after the commit, so that nothing is acknowledged that went to them after all.
     """
     try:
-        with stoppable(connection, stop):
+        with stop_early(connection, stop):
             connection.execute("BEGIN IMMEDIATE")
             check()
             result = work(connection)
@@ -204,20 +204,20 @@ class Writer:
         """What a function gives that runs in one transaction."""
         stop = Stop()
         self._database()  # asked before the lock, which a store that is only read does not have
-        async with self.alone():
+        async with self.hold_writes():
             database = self._database()
             running = database.begin(lambda c: write_transaction(c, work, stop, self._check))
             return await wait_to_end(running, stop.wish)
 
     @asynccontextmanager
-    async def alone(self, deadline: float | None = None) -> AsyncGenerator[None]:
-        """A while in which nobody else writes."""
+    async def hold_writes(self, deadline: float | None = None) -> AsyncGenerator[None]:
+        """Holds the write lock for the block."""
         limit = self._deadline if deadline is None else deadline
         end = time.monotonic() + limit
         with anyio.move_on_after(limit) as waiting:
             await self._turn.acquire()
         if waiting.cancelled_caught:
-            raise busy(self._lock_file.path, limit)
+            raise busy_error(self._lock_file.path, limit)
         try:
             await take(self._lock_file, end, limit)
             try:
@@ -234,5 +234,5 @@ async def take(lock_file: LockFile, end: float, limit: float) -> None:
         if lock_file.try_acquire():
             return
         if time.monotonic() >= end:
-            raise busy(lock_file.path, limit)
+            raise busy_error(lock_file.path, limit)
         await anyio.sleep(pause)

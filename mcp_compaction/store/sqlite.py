@@ -143,7 +143,7 @@ class SqliteStore:
         return await self._write(lambda c: views.save(c, session, compaction, event))
 
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
-        """A while in which nobody else compacts that session; False if another still does."""
+        """Claims the session inside the block; False if another process still compacts it."""
         return hold_claim(self.path, session, patience)
 
     def is_compacting(self, session: int) -> bool:
@@ -252,7 +252,7 @@ class SqliteStore:
 
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
-        async with self._recovering():
+        async with self._recover_if_moved():
             forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seqs, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
@@ -297,7 +297,7 @@ class SqliteStore:
             # The last to close a store checkpoints it, which is done under the lock.
             with suppress(StoreBusy):
                 if connections.needs_lock:
-                    async with self._writer.alone(_CLOSE_DEADLINE):
+                    async with self._writer.hold_writes(_CLOSE_DEADLINE):
                         await connections.close()
             # Late would be worse than without the lock: the host is about to kill us.
             await connections.close()
@@ -306,26 +306,26 @@ class SqliteStore:
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         check = self._connections.check_to_read
-        async with self._recovering():
+        async with self._recover_if_moved():
             return await self._connections.reading.run(lambda c: read_transaction(c, work, check))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        async with self._recovering():
+        async with self._recover_if_moved():
             result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
         if is_due:
             await self._purge_if_possible()
         return result
 
     @asynccontextmanager
-    async def _recovering(self) -> AsyncGenerator[None]:
-        """Have the next call work on the files that lie there now; this one still fails."""
+    async def _recover_if_moved(self) -> AsyncGenerator[None]:
+        """Reopen the store if its files were replaced; this call fails, the next one works."""
         try:
             yield
         except StoreMoved:
             if self._connections.why_read_only is not None:
                 await self._connections.reopen()
             else:
-                async with self._writer.alone():
+                async with self._writer.hold_writes():
                     await self._connections.recover()
             raise
 
@@ -348,7 +348,7 @@ class SqliteStore:
             self._connections.check()
             return purge(connection, stop)
 
-        async with self._writer.alone():
+        async with self._writer.hold_writes():
             return await wait_to_end(self._connections.writing.begin(work), stop.wish)
 
 
