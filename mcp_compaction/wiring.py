@@ -52,15 +52,15 @@ def counter_of(settings: Settings) -> TokenCounter:
 
 
 def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:
-    """Who writes digests, in the order of the settings; clients are made when first needed."""
+    """The summarizers in the order of the settings; a client is made when first needed."""
     # Only a call to a tool can ask the host's model: server/sampling.py does.
     names = [name for name in settings.summarizers if name not in ("extractive", "sampling")]
     if not names:
         return ExtractiveSummarizer()
-    return Chain([(name, partial(_calling, name, settings, count)) for name in names])
+    return Chain([(name, partial(_make_summarizer, name, settings, count)) for name in names])
 
 
-def _calling(name: str, settings: Settings, count: CountTokens) -> Summarizer:
+def _make_summarizer(name: str, settings: Settings, count: CountTokens) -> Summarizer:
     _, backend = backend_of(name, settings, os.environ)
     return CallingSummarizer(backend, terms_of(settings), count)
 
@@ -68,7 +68,7 @@ def _calling(name: str, settings: Settings, count: CountTokens) -> Summarizer:
 def backend_of(
     name: str, settings: Settings, environ: Mapping[str, str]
 ) -> tuple[Endpoint, Backend]:
-    """Where a summarizer asks, and how."""
+    """The endpoint that a summarizer asks, and the client for it."""
     from mcp_compaction.summarizers import anthropic_api, openai_api
 
     api = {"anthropic": anthropic_api, "openai": openai_api}[name]
@@ -78,11 +78,11 @@ def backend_of(
         environment_key=lambda: environ.get(f"{name.upper()}_API_KEY"),
         key_file=settings.summarizer_key_file,
     )
-    return endpoint, api.backend(endpoint)
+    return endpoint, api.make_backend(endpoint)
 
 
 def terms_of(settings: Settings) -> Terms:
-    """What a summarizer may take."""
+    """The window, time and price of a summarizer."""
     window = _UNKNOWN_WINDOW if settings.summarizer_base_url else _HOSTED_WINDOW
     return Terms(
         window_tokens=settings.summarizer_window_tokens or window,
@@ -93,7 +93,7 @@ def terms_of(settings: Settings) -> Terms:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """What summaries may take; where no model is asked there is nothing to limit."""
+    """The limits of model calls for summaries; none where no model is asked."""
     if settings.summarizers == ("extractive",):
         return Limits()
     return Limits(

@@ -27,7 +27,7 @@ from mcp_compaction.demo.session import (
 )
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Receipt, Value
-from mcp_compaction.server.probe import Answer, Server, ServerError, started
+from mcp_compaction.server.probe import Answer, Server, ServerError, start_server
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 
@@ -135,7 +135,7 @@ async def play(home: Path, tell: Tell) -> Figures:
         "XDG_CONFIG_HOME": str(home),
     }
     tell("starting the server, as a host would")
-    async with started(environ) as server:
+    async with start_server(environ) as server:
         loop = _Loop(server, tell)
         window: dict[str, Any] = {}
         for beat in beats():

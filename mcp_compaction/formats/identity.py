@@ -10,19 +10,19 @@ from mcp_compaction.model import JsonObject
 
 def normalize(obj: JsonObject) -> str:
     """The JSON that identity is judged by: sorted, unmarked, one text block as plain text."""
-    return dump_canonical(_normalize_value(obj))
+    return dump_canonical(_simplify(obj))
 
 
-def _normalize_value(value: JsonValue) -> JsonValue:
+def _simplify(value: JsonValue) -> JsonValue:
     match value:
         case dict():
             return {
-                key: _unwrap_text(_normalize_value(inner)) if key == "content" else _normalize_value(inner)
+                key: _unwrap_text(_simplify(inner)) if key == "content" else _simplify(inner)
                 for key, inner in value.items()
                 if key != "cache_control"
             }
         case list():
-            return [_normalize_value(inner) for inner in value]
+            return [_simplify(inner) for inner in value]
         case _:
             return value
 

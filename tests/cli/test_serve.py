@@ -20,7 +20,7 @@ import pytest
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.program import installed_command
 from mcp_compaction.server import probe
-from mcp_compaction.server.probe import Era, Server, ServerError, started
+from mcp_compaction.server.probe import Era, Server, ServerError, start_server
 from tests.cli.conftest import Shell
 
 SCRIPT = str(Path(sys.executable).with_name("mcp-compaction"))
@@ -61,7 +61,7 @@ def asked(
     """What a server answers that was started with these words."""
 
     async def talk() -> Any:
-        async with started(environ, era, (SCRIPT, *argv)) as server:
+        async with start_server(environ, era, (SCRIPT, *argv)) as server:
             return await ask(server)
 
     return asyncio.run(talk())
@@ -343,7 +343,7 @@ sys.exit("the store is gone")
 def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell) -> None:
     async def talk() -> None:
         words = (sys.executable, "-c", SHORT_LIVED)
-        async with started(environ_of(shell), "legacy", words) as server:
+        async with start_server(environ_of(shell), "legacy", words) as server:
             await server.call("context_stats", {})
 
     with pytest.raises(ServerError, match=r"the server broke off .*\n  the store is gone"):

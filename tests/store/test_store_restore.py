@@ -139,7 +139,7 @@ def test_a_store_that_a_program_has_open_is_not_replaced(tmp_path: Path) -> None
 def test_a_store_that_is_being_written_is_not_replaced(tmp_path: Path, path: Path) -> None:
     lock = LockFile(path)
     backup = check_backup(tmp_path / "backup.db", path)
-    with lock.holding(1), pytest.raises(StoreBusy):
+    with lock.hold(1), pytest.raises(StoreBusy):
         restore_backup(backup, path, NOW, deadline=0.01)
     lock.close()
 

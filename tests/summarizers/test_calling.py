@@ -19,7 +19,7 @@ from mcp_compaction.summarizers.calling import (
     CallingSummarizer,
     Terms,
     Time,
-    failed_status,
+    failure_of_status,
 )
 from mcp_compaction.summarizers.price import Price
 from tests.core.saying import user
@@ -112,14 +112,14 @@ def test_pauses_grow_and_a_short_wish_to_wait_is_honored() -> None:
     world = World(fails(CallFailed("busy", may_retry=True)))
     assert len(refused(world.summarizer()).calls) == 3
     assert world.pauses == [0.25, 0.5]
-    world = World(fails(failed_status(429, "5")))
+    world = World(fails(failure_of_status(429, "5")))
     refused(world.summarizer())
     assert world.pauses == [5.0, 5.0]
 
 
 @pytest.mark.parametrize("wish", ["Wed, 21 Oct 2026 07:28:00 GMT", "-3", "", "1e9"])
 def test_a_wish_to_wait_that_is_no_number_is_not_honored(wish: str) -> None:
-    assert failed_status(429, wish).wait is None
+    assert failure_of_status(429, wish).wait is None
 
 
 def test_no_retry_goes_over_the_calls_that_are_left() -> None:
@@ -188,7 +188,7 @@ def test_a_call_is_priced_by_its_tokens_and_a_failed_one_too() -> None:
     )
     error = refused(world.summarizer(Terms(window_tokens=50_000, price=price)))
     assert error.calls[0].cost == pytest.approx(0.8 * 2 + 0.1 * 0.5 + 0.05 * 10)
-    assert Price(input=2, output=0).of(10, 10, 0) == pytest.approx(2e-5)
+    assert Price(input=2, output=0).cost_of(10, 10, 0) == pytest.approx(2e-5)
     assert refused(world.summarizer()).calls[0].cost is None
 
 
