@@ -36,15 +36,15 @@ class Asked:
             self._falls[draft.note] += 1
         return draft
 
-    def told(self) -> Iterator[str]:
+    def account(self) -> Iterator[str]:
         """What it took, and why it was not always believed or reached."""
-        took = spent_line(_sum(self._calls)).removeprefix("system: ")
+        took = spent_line(_sum_calls(self._calls)).removeprefix("system: ")
         yield f"{self.model}, asked for {self._requests:,} digests: {took}"
         for reason, times in self._falls.most_common(_MOST_REASONS):
             yield f"{self.model}, {times:,} times: {reason}"
 
 
-def _sum(calls: Sequence[ModelCall]) -> Spent:
+def _sum_calls(calls: Sequence[ModelCall]) -> Spent:
     return Spent(
         calls=len(calls),
         input_tokens=sum(call.input_tokens for call in calls),

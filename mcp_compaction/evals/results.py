@@ -9,14 +9,14 @@ from mcp_compaction.model import Value
 PRODUCT = "mcp-compaction"
 
 
-def with_model(model: str) -> str:
+def name_with_model(model: str) -> str:
     """What the product is called where a model writes its digests."""
     return f"{PRODUCT} + {model}"
 
 
 def is_ours(strategy: str) -> bool:
     """Whether this is the product, with or without a model."""
-    return strategy == PRODUCT or strategy.startswith(with_model(""))
+    return strategy == PRODUCT or strategy.startswith(name_with_model(""))
 
 
 class Score(Value):
@@ -94,26 +94,26 @@ class Report(Value):
     seconds: float = 0.0
 
 
-def summed(scores: Iterable[Score]) -> tuple[Score, ...]:
+def sum_scores(scores: Iterable[Score]) -> tuple[Score, ...]:
     """The scores of many sessions as one for each corpus, strategy, budget and kind."""
     totals: dict[tuple[str, str, int, str], Score] = {}
     for score in scores:
         key = (score.corpus, score.strategy, score.percent, score.kind)
-        totals[key] = _plus(totals[key], score) if key in totals else score
+        totals[key] = _add_scores(totals[key], score) if key in totals else score
     return tuple(totals.values())
 
 
-def costs_summed(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+def sum_costs(costs: Iterable[Cost]) -> tuple[Cost, ...]:
     """The costs of many sessions as one for each corpus, strategy and budget."""
     totals: dict[tuple[str, str, int], Cost] = {}
     for cost in costs:
         key = (cost.corpus, cost.strategy, cost.percent)
         old = totals.get(key)
-        totals[key] = cost if old is None else _both(old, cost)
+        totals[key] = cost if old is None else _add_optional(old, cost)
     return tuple(totals.values())
 
 
-def _plus(one: Score, two: Score) -> Score:
+def _add_scores(one: Score, two: Score) -> Score:
     both = None
     if one.recoverable is not None and two.recoverable is not None:
         both = one.recoverable + two.recoverable
@@ -127,7 +127,7 @@ def _plus(one: Score, two: Score) -> Score:
     )
 
 
-def _both(one: Cost, two: Cost) -> Cost:
+def _add_optional(one: Cost, two: Cost) -> Cost:
     return one.model_copy(
         update={
             "sessions": one.sessions + two.sessions,

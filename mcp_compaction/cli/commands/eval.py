@@ -13,8 +13,8 @@ from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.evaluation import Wanted, evaluate
-from mcp_compaction.evals.page import page
-from mcp_compaction.evals.report import document, faults, tables
+from mcp_compaction.evals.page import make_page
+from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import Report
 from mcp_compaction.ports import TokenCounter
 from mcp_compaction.settings import load_settings
@@ -84,9 +84,9 @@ async def run(call: Invocation) -> int:
     report = await evaluate(wanted, counter, tell, _model_of(call, counter))
     tell("")
     if call.args.html is not None:
-        _write(call.args.html, page(report))
+        _write(call.args.html, make_page(report))
     if call.args.json:
-        call.screen.write_json(document(report))
+        call.screen.write_json(make_document(report))
     else:
         _show(call, report)
     return 0
@@ -134,12 +134,12 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(call: Invocation, report: Report) -> None:
-    for heading, rows in tables(report):
+    for heading, rows in make_tables(report):
         call.screen.say(call.screen.bold(heading))
         for line in align_columns(rows):
             call.screen.say(f"  {line}")
         call.screen.say()
-    for line in (*faults(report), *report.notes):
+    for line in (*find_faults(report), *report.notes):
         call.screen.say(line)
     counted = f"tokens counted by {report.counter}, seed {report.seed}"
     call.screen.say(call.screen.dim(f"{counted}, {report.seconds:.0f} s"))
