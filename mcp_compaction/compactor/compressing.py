@@ -84,7 +84,7 @@ async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
 
 
 async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
-    """How full a window is that `relieve` would compress; None where it would not."""
+    """The fill of a window that `relieve` would compress; None where it would not."""
     window = await work.read_window(info)
     owns_window = window.session.info.traits.owns_window
     return window.fill if owns_window and _is_due(window) else None

@@ -59,7 +59,7 @@ async def drive(
 async def first_request(
     work: Workspace, session: Session, ask: Ask
 ) -> SummaryRequest | SearchRequest | None:
-    """What the flow asks for first; None where it ends without asking."""
+    """The first request of the flow; None where it ends without asking."""
     request = await work.threads.run(_advance, _begin(work, session, ask), None)
     return None if isinstance(request, _Ended) else request
 
@@ -70,7 +70,7 @@ def _begin(work: Workspace, session: Session, ask: Ask) -> Flow:
 
 
 class _Ended(NamedTuple):
-    """What a flow came to; a thread cannot raise StopIteration to a coroutine."""
+    """The result of a flow; a thread cannot raise StopIteration to a coroutine."""
 
     outcome: Outcome
 

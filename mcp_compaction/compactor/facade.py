@@ -128,16 +128,16 @@ class Compactor:
         return await self._work.load(info)
 
     async def fill(self, info: SessionInfo) -> Fill:
-        """How full the window is; its messages are not read, so that it is not known by role."""
+        """The fill of the window; its messages are not read, so that it is not known by role."""
         return (await self._work.read_window(info)).fill
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
-        """How full the window is; None where it shows no message."""
+        """The fill of the window; None where it shows no message."""
         window = await self._work.read_window(info)
         return window.fill if window.messages else None
 
     def fill_of(self, session: Session) -> Fill:
-        """How full the window of a loaded session is."""
+        """The fill of a loaded session's window."""
         return self._work.fill_of(session)
 
     def count(self, text: str) -> int:
@@ -145,7 +145,7 @@ class Compactor:
         return self._work.counter.count(text)
 
     def index_terms(self, session: Session) -> tuple[int, CountTokens]:
-        """How large the index may be, and what counts it."""
+        """The largest size of the index, and the function that counts it."""
         return self._work.index_terms(session)
 
     async def stats(self, info: SessionInfo) -> Stats:
@@ -157,7 +157,7 @@ class Compactor:
         return await stats.stats_of(self._work, session)
 
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
-        """What the model should see now, as the request body of a provider, ready to send."""
+        """The context the model should see now, as a provider's request body, ready to send."""
         return await viewing.context(self._work, info, shape)
 
     # Compressing
@@ -181,7 +181,7 @@ class Compactor:
         return await compressing.relieve(self._work, info)
 
     async def fill_to_relieve(self, info: SessionInfo) -> Fill | None:
-        """How full a window is that `relieve` would compress; None where it would not."""
+        """The fill of a window that `relieve` would compress; None where it would not."""
         return await compressing.fill_to_relieve(self._work, info)
 
     async def restore(self, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
@@ -195,7 +195,7 @@ class Compactor:
         return await pinning.pins_of(self._work, info)
 
     async def project_pins(self, project: str) -> tuple[Pin, ...]:
-        """What every session of a project starts with: its rules, open tasks and facts."""
+        """The pins that every session of a project starts with: rules, open tasks and facts."""
         return await pinning.project_pins(self._work, project)
 
     async def pin(
@@ -217,7 +217,7 @@ class Compactor:
     async def pin_question(
         self, project: str, info: SessionInfo | None, wish: PinWish
     ) -> Question | None:
-        """What only the user may decide of a wish; the session may still have to be made."""
+        """The question that only the user may answer; the session need not exist yet."""
         return await pinning.question_of(self._work, project, info, wish)
 
     async def announce(
@@ -264,11 +264,11 @@ class Compactor:
         return await recalling.originals(self._work, info, refs)
 
     async def quote(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
-        """What refs name, word for word: messages in order, then digests (`d1`), then pins."""
+        """The texts that refs name, word for word: messages in order, then digests, then pins."""
         return await recalling.quote(self._work, info, refs)
 
     async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
-        """What `quote` gives, as a recall: what had left the window counts as regret."""
+        """The quotes of refs, as a recall: messages that had left the window count as regret."""
         return await recalling.recall_refs(self._work, info, refs)
 
     async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
@@ -287,7 +287,7 @@ class Compactor:
         return await self._store.digests(info.id)
 
     async def receipts(self, info: SessionInfo) -> tuple[Receipt, ...]:
-        """What every compaction did, oldest first."""
+        """The receipts of all compactions, oldest first."""
         return await owning.receipts(self._work, info)
 
     # Owning one's data

@@ -88,7 +88,7 @@ def _newest_answer_on(messages: Sequence[Message]) -> Sequence[Message]:
 async def _drop_own_view(
     work: Workspace, info: SessionInfo, came: Incoming
 ) -> tuple[Incoming, int | None]:
-    """What a loop sends that was given our own view: only what follows the view is new."""
+    """The input without our own view, where a loop sends that back; and the newest known number."""
     window = await work.read_window(info)
     if not window.session.view.version or not came.messages:
         return came, None
@@ -102,7 +102,7 @@ async def _drop_own_view(
 
 
 def _length_of_view(work: Workspace, session: Session, came: Incoming) -> int | None:
-    """How many messages of what came are our own view; None where it does not begin so."""
+    """The number of messages that are our own view; None where the batch does not begin with it."""
     shown = lay_out(session, *work.index_terms(session))
     sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
     said = [normalize(json.loads(message.raw)) for message in came.messages[: len(sent)]]

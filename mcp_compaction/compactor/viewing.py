@@ -31,7 +31,7 @@ from mcp_compaction.model import (
 
 
 async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
-    """What the model should see now, as the request body of a provider, ready to send."""
+    """The context the model should see now, as a provider's request body, ready to send."""
     session = await work.load(info)
 
     def body() -> JsonObject:

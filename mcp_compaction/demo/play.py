@@ -52,7 +52,7 @@ class Recollection(Value):
 
 
 class Figures(Value):
-    """What the session was and what became of it; everything here is measured."""
+    """The figures of the session and its compaction; everything here is measured."""
 
     session: str
     project: str
@@ -74,7 +74,7 @@ class Figures(Value):
     seconds: float
 
     def promises(self) -> tuple[tuple[str, bool], ...]:
-        """What mcp-compaction promises, and whether it held."""
+        """The promises of mcp-compaction, and whether each held."""
         lost = sum(tally.lost for tally in self.receipt.tallies)
         found = self.recollection.ref is not None and not self.recollection.in_window
         return (

@@ -24,7 +24,7 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """What a receipt calls it."""
+        """The summarizer's name on a receipt."""
         return self._summarizer.name
 
     async def summarize(self, request: SummaryRequest) -> Draft:
@@ -37,7 +37,7 @@ class Asked:
         return draft
 
     def account(self) -> Iterator[str]:
-        """What it took, and why it was not always believed or reached."""
+        """The calls that were made, and the reasons why digests were extracted instead."""
         took = spent_line(_sum_calls(self._calls)).removeprefix("system: ")
         yield f"{self.model}, asked for {self._requests:,} digests: {took}"
         for reason, times in self._falls.most_common(_MOST_REASONS):

@@ -129,7 +129,7 @@ def _take_until_full(lines: Sequence[Line], budget: float, count: CountTokens) -
 def _choose_best(
     scored: Sequence[tuple[float, Line]], budget: float, count: CountTokens
 ) -> list[Line]:
-    """What scores highest and still fits, in its old order."""
+    """The lines that score highest and still fit, in their old order."""
     chosen: list[int] = []
     used = 0
     for n in sorted(range(len(scored)), key=lambda n: -scored[n][0]):
@@ -152,7 +152,7 @@ def _sentences_of(lines: Sequence[Line]) -> list[Line]:
 
 
 def _rarity_of(lines: Sequence[Line]) -> Callable[[str], float]:
-    """How rare a word is among the messages."""
+    """A function that gives the rarity of a word among the messages."""
     seen = Counter(word for line in lines for word in set(content_words_of(line.text)))
     return lambda word: math.log(1 + len(lines) / (1 + seen[word]))
 

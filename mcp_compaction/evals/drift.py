@@ -22,7 +22,7 @@ _EPISODES = 2  # in each span
 
 
 async def measure_drift(seed: int, works: int, rounds: int, bench: Bench) -> tuple[Round, ...]:
-    """What stands after each round, over one growing session of each kind of work."""
+    """The shares that stand after each round of one growing session for each kind of work."""
     found: list[Round] = []
     for work in range(works):
         spans = tuple(grow_session(seed, work, rounds, _EPISODES))

@@ -24,7 +24,7 @@ _REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to evaluate."""
+    """The sessions and sizes to evaluate."""
 
     seed: int = 1
     sessions: int = 8

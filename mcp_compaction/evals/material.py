@@ -1,4 +1,4 @@
-"""What the generated sessions are about: four kinds of work, their things, tools and noise."""
+"""The material of generated sessions: four kinds of work, their things, tools and noise."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def shuffle_things(field: Field, random: Random) -> list[str]:
 
 
 def make_noise(field: Field, random: Random, chars: int) -> list[str]:
-    """What tools print beside what matters, about that long."""
+    """Lines of no importance as tools print them, about that long together."""
     lines: list[str] = []
     used = 0
     while used < chars:

@@ -1,4 +1,4 @@
-"""What it means that something survived: pure tests of a text against what is looked for."""
+"""Tests of whether something survived: pure functions of a text and what is looked for."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Recollection:
-    """What one recall brought: its passages, and the positions of the messages they are from."""
+    """The result of one recall: its passages, and the positions of their messages."""
 
     context: Context
     sources: frozenset[int]

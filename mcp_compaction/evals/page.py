@@ -154,7 +154,7 @@ def _kinds_section(report: Report) -> Iterator[str]:
 
 
 def _over_note(report: Report, corpus: str, percent: int) -> str:
-    """What has to be said where views came out larger than the budget."""
+    """The note on views that came out larger than the budget."""
     for cost in report.costs:
         way = (cost.corpus, cost.strategy, cost.percent)
         if way == (corpus, PRODUCT, percent) and cost.over_budget:
@@ -195,7 +195,7 @@ def _ways_section(report: Report) -> Iterator[str]:
 
 
 def _main_kinds(report: Report, corpus: str) -> list[str]:
-    """What a corpus is judged by; the generated one by everything together."""
+    """The kinds a corpus is judged by; the generated one by everything together."""
     found = kinds_of([score for score in report.scores if score.corpus == corpus])
     return [""] if corpus == CORPUS else found
 

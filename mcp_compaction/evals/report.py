@@ -53,7 +53,7 @@ def make_document(report: Report) -> JsonObject:
 
 
 def find_faults(report: Report) -> Iterator[str]:
-    """What went wrong with the product's views, a few words each."""
+    """The faults of the product's views, a few words each."""
     for cost in report.costs:
         if cost.faults:
             told = "; ".join(cost.faults[:_FEWEST_TO_TELL])
@@ -114,7 +114,7 @@ def _make_budget_table(report: Report, corpus: str, percent: int) -> tuple[str, 
 
 
 def _make_difference_table(report: Report) -> tuple[str, list[Row]]:
-    """What a model adds to what is extracted by rules, over all kinds together."""
+    """The table of what a model adds to the rules, over all kinds together."""
     name = next(one for one in strategies_of(report) if is_ours(one) and one != PRODUCT)
     model = name.removeprefix(name_with_model(""))
     rows: list[Row] = [("", "n", "extracted", f"with {model}", "difference", "tokens kept")]

@@ -1,4 +1,4 @@
-"""What an evaluation found, as values that a table, a program or a page can show."""
+"""The results of an evaluation, as values that a table, a program or a page can show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRODUCT = "mcp-compaction"
 
 
 def name_with_model(model: str) -> str:
-    """What the product is called where a model writes its digests."""
+    """The product's name where a model writes its digests."""
     return f"{PRODUCT} + {model}"
 
 
@@ -20,7 +20,7 @@ def is_ours(strategy: str) -> bool:
 
 
 class Score(Value):
-    """How many things of one kind survived one way of shrinking, at one budget."""
+    """The number of things of one kind that survived one strategy, at one budget."""
 
     corpus: str
     strategy: str
@@ -43,7 +43,7 @@ class Score(Value):
 
 
 class Cost(Value):
-    """What one way of shrinking left and took, over all sessions of a corpus."""
+    """The tokens one strategy left and the time it took, over all sessions of a corpus."""
 
     corpus: str
     strategy: str
@@ -57,7 +57,7 @@ class Cost(Value):
 
 
 class Round(Value):
-    """What stood after one round of a growing session."""
+    """The things that stood after one round of a growing session."""
 
     strategy: str
     number: int
@@ -73,7 +73,7 @@ class Round(Value):
 
 
 class Detection(Value):
-    """How well the rules a user states are noticed, in common wordings and in those apart."""
+    """The detection of a user's rules, in common wordings and in those kept apart."""
 
     wording: str
     stated: int

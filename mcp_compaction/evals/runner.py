@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What stays the same throughout an evaluation."""
+    """The parts that stay the same throughout an evaluation."""
 
     counter: TokenCounter  # the product's
     count: CountTokens  # the same, remembering what it counted
@@ -90,7 +90,7 @@ def tokens_of(lines: Sequence[Line], count: CountTokens) -> int:
 
 
 def context_of(lines: Sequence[Line]) -> Context:
-    """What a model would read of these lines."""
+    """The context that a model would read of these lines."""
     return Context(tuple(part for line in lines for part in line.text.splitlines()))
 
 
@@ -113,7 +113,7 @@ def _kind_of(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
 
 
 def _detect(case: Case, noticed: Noticed) -> Iterable[Detection]:
-    """Which of the planted rules were noticed, and which messages were flagged for nothing."""
+    """The planted rules that were noticed, and the messages that were flagged wrongly."""
     if case.corpus != CORPUS:
         return
     rules = [probe for probe in case.probes if probe.kind == "rule"]

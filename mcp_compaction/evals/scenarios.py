@@ -34,7 +34,7 @@ _MOST_OPEN = 6  # items of a plan that are open at once
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one round adds to a growing session, and all that is to be known after it."""
+    """The messages one round adds to a session, and all that is to be known after it."""
 
     messages: tuple[JsonObject, ...]
     probes: tuple[Probe, ...]  # of all rounds so far
@@ -67,7 +67,7 @@ class _Writer:
         self._things = iter(shuffle_things(self.work, self.random))
 
     def probes(self) -> tuple[Probe, ...]:
-        """What should be known by now; what was taken back or is done is not in it."""
+        """The things that should be known by now, without what was taken back or is done."""
         still_open = (
             Probe(
                 kind="task",
@@ -127,7 +127,7 @@ class _Writer:
         self._take_step(words, tool, {argument: asked}, results)
 
     def _choose_source(self, thing: str, is_page: bool) -> tuple[str, list[_Finding]]:
-        """What a reading step reads: a page, a file, or a mail with a file."""
+        """The source of a reading step: a page, a file, or a mail with a file."""
         here = len(self.messages)
         if is_page:
             url = fill_blanks(self.random.choice(self.work.sites), self.random)
@@ -345,7 +345,7 @@ class _Writer:
 
 
 def make_sessions(seed: int, number: int, tokens: int) -> tuple[Case, ...]:
-    """That many sessions of about that many tokens, the kinds of work in turn."""
+    """Sessions of about that many tokens each, the kinds of work in turn."""
     return tuple(
         _make_session(seed, n, max(1, round(tokens / EPISODE_TOKENS))) for n in range(number)
     )

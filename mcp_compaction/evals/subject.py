@@ -43,7 +43,7 @@ _RECALL_TOKENS = Policy().recall_max_tokens
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the product shows after a compaction, and what that took."""
+    """The view after a compaction, with its tokens, time and faults."""
 
     context: Context
     tokens: int
@@ -53,7 +53,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """What the product takes for rules and open tasks, before anything is compressed."""
+    """The rules and open tasks that the product notices, before anything is compressed."""
 
     held: str  # what every digest has to hold, normalized
     offered: str  # what is offered for pinning, normalized
@@ -134,7 +134,7 @@ class Subject:
         return survives(probe, await self._find_first(f"{probe.key} {probe.needle}".strip()))
 
     async def read_noticed(self) -> Noticed:
-        """What the product itself takes for a rule or an open task."""
+        """The rules and open tasks that the product itself notices."""
         session = await self.compactor.load(self.info)
         held = must_keep(session.messages, ref_of_standing_plan(session.messages))
         offered = unpinned_rules(session.messages, ())

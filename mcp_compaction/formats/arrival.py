@@ -1,4 +1,4 @@
-"""What callers send: one message, a list, a whole request body, a JSON document or JSONL."""
+"""Input of callers: one message, a list, a whole request body, a JSON document or JSONL."""
 
 from __future__ import annotations
 

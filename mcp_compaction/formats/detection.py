@@ -1,4 +1,4 @@
-"""Which provider's shape a message has."""
+"""The detection of the provider's shape that a message has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools say: short lines of text, the fill last."""
+"""The answers of the tools: short lines of text, the fill last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program needs of a compaction: which messages to keep, and what stands for the others."""
+"""The directive for programs: which messages to keep, and what stands for the others."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what RFC 6750 lets a bearer toke
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where the server listens, and by which names and pages it may be called."""
+    """The address the server listens on, and the hosts and origins that may call it."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -216,7 +216,7 @@ async def _refuse_long(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
 
 
 def token_path(home: Path) -> Path:
-    """Where the token is kept, for its owner's eyes only."""
+    """The file of the token, which only its owner may read."""
     return home / "token"
 
 

@@ -51,7 +51,7 @@ class Relieving:
             await asyncio.wait({self._begun[info.id].task})
 
     def take(self, info: SessionInfo) -> Outcome | None:
-        """What came of relieving a session, once it is there; the second time nothing."""
+        """The outcome of relieving a session, given once; nothing before its end."""
         begun = self._begun.get(info.id)
         if begun is None or not begun.task.done():
             return None

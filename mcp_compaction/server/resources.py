@@ -1,4 +1,4 @@
-"""What programs and people may read: sessions, the context to send, pins, digests, originals."""
+"""Resources to read: sessions, the context to send, pins, digests, originals."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ async def _is_large(compactor: Compactor, info: SessionInfo) -> bool:
 
 
 async def _run_job(job: Job, progress: Progress) -> Outcome | None:
-    """What a process of its own makes of a job; who is cancelled ends it, and it leaves no half."""
+    """The outcome of a job in a process of its own; a cancellation ends it and leaves no half."""
     process = await asyncio.create_subprocess_exec(
         *_COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
     )

@@ -1,4 +1,4 @@
-"""Which messages of a batch are known already, and where the new ones go.
+"""The alignment of a batch: which messages are known already, and where the new ones go.
 
 The same message is the same host id, else the same content after the same message. A second
 "continue" is therefore not dropped, and a moved cache mark makes no duplicate. Other content under
@@ -92,7 +92,7 @@ class KnownMessages:
 
 
 def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
-    """Where a batch meets the log."""
+    """The place where a batch continues the log."""
     if batch.after is not None:
         return _align_after(known, batch, contents, batch.after)
     from_start = _walk(known, batch.messages, contents, 0)

@@ -1,4 +1,4 @@
-"""Who compacts a session now: one file lock a session, which the kernel frees with its owner.
+"""The claim to compact a session: a file lock, which the kernel frees when its owner dies.
 
 It is not the lock that writes are done under: messages go on being recorded meanwhile.
 """

@@ -167,7 +167,7 @@ def open_as(path: Path, mode: str, deadline: float) -> sqlite3.Connection:
 
 
 def _find_reading_mode(path: Path, deadline: float) -> str:
-    """How a file can be read: where nothing can be written, SQLite cannot share it with others."""
+    """The mode to read a file in: where nothing can be written, SQLite cannot share it."""
     probe = open_as(path, "ro", deadline)
     try:
         pragma(probe, "user_version")

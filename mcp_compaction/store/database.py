@@ -65,7 +65,7 @@ class Database(aiosqlite.Connection):
         return self._submit(run)
 
     async def run(self, work: Work[T]) -> T:
-        """What a function gives that runs on the database's thread."""
+        """The result of a function that runs on the database's thread."""
         return await self.begin(work)
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ def _check_nothing() -> None: ...
 def read_transaction(
     connection: sqlite3.Connection, work: Work[T], check: Callable[[], None] = _check_nothing
 ) -> T:
-    """What a function reads, all from one moment; `check` refuses files that were replaced."""
+    """The result of a function that reads all from one moment; `check` refuses replaced files."""
     connection.execute("BEGIN")
     try:
         check()
@@ -164,7 +164,7 @@ def write_transaction(
     stop: Stop,
     check: Callable[[], None] = _check_nothing,
 ) -> T:
-    """What a function gives in one transaction that is committed whole or not at all.
+    """The result of a function in one transaction, committed whole or not at all.
 
     `check` refuses files that were replaced: before the work, so that nothing is written to them,
     and after the commit, so that nothing is acknowledged that went to them after all.
@@ -201,7 +201,7 @@ class Writer:
         self._turn = anyio.Lock()
 
     async def transaction(self, work: Work[T]) -> T:
-        """What a function gives that runs in one transaction."""
+        """The result of a function that runs in one transaction."""
         stop = Stop()
         self._database()  # asked before the lock, which a store that is only read does not have
         async with self.hold_writes():

@@ -1,4 +1,4 @@
-"""Which files a store was opened from, so that it is noticed when others lie in their place.
+"""The identity of a store's files, by which a replacement is noticed.
 
 SQLite keeps writing to a file that was removed or replaced under it, where nobody will ever read
 it. Only `os.stat` looks here: closing a descriptor of the live file would drop SQLite's locks.

@@ -108,7 +108,7 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
 
 
 class _Shown(NamedTuple):
-    """What a view names: messages whole, messages cut, digests."""
+    """The entries of a view: messages whole, messages cut, digests."""
 
     kept: list[int]
     trimmed: list[Trimmed]

@@ -90,7 +90,7 @@ def originals(
 def messages_of_calls(
     connection: sqlite3.Connection, scope: Scope, calls: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """For each id of a tool call the messages of one session with the call and its result."""
+    """The messages of one session with each tool call and its result, by the call's id."""
     session = one_session(connection, scope)
     return tuple(_messages_of(connection, session, call) for call in calls)
 

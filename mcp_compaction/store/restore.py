@@ -33,7 +33,7 @@ _LOCKS_FROM, _LOCKS_LENGTH = 0x40000002, 510
 
 
 class Backup(NamedTuple):
-    """What a backup holds."""
+    """The contents of a backup."""
 
     path: Path
     mode: str  # of SQLite, in which it is read
@@ -42,7 +42,7 @@ class Backup(NamedTuple):
 
 
 def check_backup(path: Path, store: Path) -> Backup:
-    """What a sound backup holds; anything else is refused."""
+    """The contents of a sound backup; anything else is refused."""
     if not path.is_file():
         raise InputError(f"{path} is no file; pass a file that mcp-compaction backup has made.")
     if store.exists() and path.samefile(store):

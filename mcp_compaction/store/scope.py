@@ -1,4 +1,4 @@
-"""How far a query may see: the one place that turns a Scope into SQL.
+"""The scope of a query: the one place that turns a Scope into SQL.
 
 Every query that gives rows to a caller gets its condition here, so that no row of another
 project can slip through a forgotten WHERE.

@@ -131,7 +131,7 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
 def search_many(
     connection: sqlite3.Connection, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """For each query the messages of one session that hold its terms and rank among the best."""
+    """The messages of one session that hold a query's terms and rank among the best, by query."""
     session = one_session(connection, scope)
     rows = connection.execute(
         "SELECT number, text, keys, marks FROM passage WHERE session = ? AND kind = 'm'"

@@ -155,7 +155,7 @@ class SqliteStore:
         return await self._read(lambda c: views.view(c, session, version))
 
     async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-        """Which of these messages the newest view no longer shows; none without a compaction."""
+        """The messages of these that the newest view no longer shows; none without a compaction."""
         return await self._read(lambda c: not_shown(c, session, seqs))
 
     async def digests(self, session: int) -> tuple[Digest, ...]:
@@ -175,7 +175,7 @@ class SqliteStore:
     async def messages_of_calls(
         self, scope: Scope, calls: Sequence[str]
     ) -> tuple[tuple[int, ...], ...]:
-        """For each id of a tool call the messages of one session with the call and its result."""
+        """The messages of one session with each tool call and its result, by the call's id."""
         return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
 
     async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
@@ -183,7 +183,7 @@ class SqliteStore:
         return await self._read(lambda c: requests.requests_with(c, scope, text, limit))
 
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
-        """Where each term of a query stands."""
+        """The places of each term of a query."""
         return await self._read(lambda c: search.find(c, scope, query))
 
     async def read(
@@ -199,7 +199,7 @@ class SqliteStore:
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:
-        """For each query the numbers of the messages that match best; one round trip."""
+        """The numbers of the messages that match each query best, in one round trip."""
         return await self._read(lambda c: search.search_many(c, scope, queries, limit))
 
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
@@ -235,7 +235,7 @@ class SqliteStore:
         await self._write(lambda c: sessions.add_event(c, session, event))
 
     async def events(self, session: int) -> tuple[Event, ...]:
-        """What happened to that session, oldest first."""
+        """The events of that session, oldest first."""
         return await self._read(lambda c: sessions.events(c, session))
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
@@ -243,7 +243,7 @@ class SqliteStore:
         await self._write(lambda c: model_calls.add_calls(c, session, calls, now))
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
-        """What the model calls of a session took since a moment; None: of all sessions, ever."""
+        """The sum of a session's model calls since a moment; None: of all sessions, ever."""
         return await self._read(lambda c: model_calls.spent(c, session, since))
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:

@@ -1,4 +1,4 @@
-"""What every summarizer that calls a model shares: limits in time, retries, a fuse, accounts."""
+"""Model calls of every summarizer: limits in time, retries, a fuse, accounts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNKNOWN_FAMILY = 1.35  # SmolLM2 needs a third more than o200k for the same pro
 
 
 class Answer(Value):
-    """What a model said, and what the server says it took."""
+    """The answer of a model, with the tokens that its server counted."""
 
     text: str
     input_tokens: int = 0  # 0: it does not say; with what came from a cache
@@ -63,7 +63,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What settings call it."""
+        """The backend's name in the settings."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one summarizer may take."""
+    """The window, time and price of one summarizer."""
 
     window_tokens: int
     timeout_seconds: float = 120.0  # for one call; a local model may have to be loaded first
@@ -92,7 +92,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """How time passes; a test lets it pass otherwise."""
+    """The clock, pauses and chance; a test replaces them."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
@@ -152,7 +152,7 @@ class CallingSummarizer:
 
     @property
     def name(self) -> str:
-        """What the receipt calls it."""
+        """The summarizer's name on a receipt."""
         return self._backend.name
 
     async def summarize(self, request: SummaryRequest) -> Draft:

@@ -1,4 +1,4 @@
-"""Where a model is asked, and which key may go there."""
+"""The endpoint where a model is asked, and the key that may go there."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Sizes:
     count: CountTokens
 
     def __call__(self, tokens: Iterable[int]) -> str:
-        """What messages or digests of these sizes take together."""
+        """The tokens that messages or digests of these sizes take together."""
         return kilo(self.fill.scaled(sum(n + self.overhead for n in tokens)))
 
     def size_of(self, name: PartName) -> str:

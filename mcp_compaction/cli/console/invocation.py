@@ -19,7 +19,7 @@ from mcp_compaction.program import PROGRAM, TAKEN_BY, complete, typed_command
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What was typed, and the world around it."""
+    """The arguments that were typed, with the streams and the environment."""
 
     args: Namespace
     screen: Screen
@@ -28,7 +28,7 @@ class Invocation:
 
     @property
     def program(self) -> str:
-        """What is typed to run this program again."""
+        """The words to type to run this program again."""
         return typed_command(self.environ.get("PATH"))
 
     def complete(self, text: str, *, with_session: bool = True) -> str:
@@ -48,7 +48,7 @@ class Invocation:
 
 
 class Command(Protocol):
-    """What a module must have to be a command."""
+    """The functions and texts a module must have to be a command."""
 
     DESCRIPTION: str  # one sentence for what it does, one for what it changes
     EXAMPLES: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How a compaction or its undoing ended: in words or JSON, and as an exit code."""
+"""The outcome of a compaction or its undoing: in words or JSON, and as an exit code."""
 
 from __future__ import annotations
 

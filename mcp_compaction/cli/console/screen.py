@@ -1,4 +1,4 @@
-"""What a person sees: text on a stream, styled only where that is a terminal."""
+"""The screen of a person: text on a stream, styled only where that is a terminal."""
 
 from __future__ import annotations
 

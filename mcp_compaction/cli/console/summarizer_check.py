@@ -60,7 +60,7 @@ _TALK = (
 
 
 class Window(Value):
-    """How much of a long prompt a model really reads."""
+    """The window of a model: how much of a long prompt it really reads."""
 
     configured: int
     largest: int  # the largest prompt that was tried, by our count
@@ -71,7 +71,7 @@ class Window(Value):
 
 
 class Checkup(Value):
-    """What one summarizer was found to be able to do."""
+    """The result of checking one summarizer."""
 
     name: str
     endpoint: str

@@ -1,4 +1,4 @@
-"""Where the text of a forgotten message still stands, in words and for programs."""
+"""Twins of a forgotten message: where its text still stands, in words and for programs."""
 
 from __future__ import annotations
 
