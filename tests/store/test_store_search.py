@@ -16,6 +16,7 @@ from given_store import (
     called,
     here,
     new_session,
+    opened,
     said,
     with_store,
 )
@@ -30,6 +31,8 @@ from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.search import search_many
 from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 OPERATORS = [
     "AND",
@@ -165,8 +168,10 @@ def test_at_most_64_terms_are_looked_for(filled: tuple[Path, int, int]) -> None:
     assert [terms.term for terms in found.terms] == list(words[:64])
 
 
-def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(
             session,
@@ -198,8 +203,6 @@ def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(tmp_pa
             assert await first(term) == [], term
         assert await first("hal", is_start=True) == [1]
 
-    with_store(tmp_path / "store.db", use)
-
 
 def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
     path, mine, _ = filled
@@ -207,12 +210,11 @@ def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
         assert find(path, here(mine), SearchQuery(terms=(mark,))) == []
 
 
-def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_ranked(
+async def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_ranked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "_RANKED", 5)
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         texts = [f"error number {number}" for number in range(40)]
         texts[3] = "error of the build"
@@ -227,5 +229,3 @@ def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_
         assert 4 in [worth.row for worth in rank(both)]
         turned = await store.find(here(session), SearchQuery(terms=("build", "error")))
         assert set(turned.terms) == set(both.terms)  # no word counts more for coming first
-
-    with_store(tmp_path / "store.db", use)
