@@ -17,8 +17,8 @@ from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.compactor.test_compressing import StepClock
 from tests.strategies import coding_session
-from tests.test_compactor import StepClock
 
 pytestmark = pytest.mark.anyio
 

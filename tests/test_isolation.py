@@ -23,8 +23,8 @@ from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store import search
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.compactor.test_compressing import StepClock
 from tests.sessions import NOW
-from tests.test_compactor import StepClock
 
 pytestmark = pytest.mark.anyio
 
