@@ -17,7 +17,7 @@ from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from tests.compactor.test_compressing import StepClock
+from tests.compactor.small_session import StepClock
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio

@@ -64,22 +64,22 @@ async def open_compactor(path: Path, policy: Policy | None = None) -> tuple[Comp
     return compactor, info
 
 
+async def record(path: Path) -> dict[int, tuple[Finding, ...]]:
+    compactor, info = await open_compactor(path)
+    try:
+        await compactor.record(info, incoming(list(islice(joined(), MESSAGES))))
+        return identifiers_by_message((await compactor.load(info)).messages)
+    finally:
+        await compactor.close()
+
+
 @pytest.fixture(scope="module")
 def recorded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, dict[int, tuple[Finding, ...]]]:
     """A store with one session that names hundreds of things, and what each message names."""
     path = tmp_path_factory.mktemp("findable") / "store.db"
-
-    async def record() -> dict[int, tuple[Finding, ...]]:
-        compactor, info = await open_compactor(path)
-        try:
-            await compactor.record(info, incoming(list(islice(joined(), MESSAGES))))
-            return identifiers_by_message((await compactor.load(info)).messages)
-        finally:
-            await compactor.close()
-
-    return path, asyncio.run(record())
+    return path, asyncio.run(record(path))
 
 
 def queries_of(wanted: Sequence[Finding]) -> list[SearchQuery]:

@@ -23,7 +23,7 @@ from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store import search
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from tests.compactor.test_compressing import StepClock
+from tests.compactor.small_session import StepClock
 from tests.sessions import NOW
 
 pytestmark = pytest.mark.anyio

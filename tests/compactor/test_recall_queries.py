@@ -10,7 +10,7 @@ import pytest
 from mcp_compaction.compactor import Recalled
 from mcp_compaction.formats import incoming
 from mcp_compaction.store import search
-from tests.compactor.test_compressing import open_session
+from tests.compactor.small_session import open_session
 
 pytestmark = pytest.mark.anyio
 

@@ -53,33 +53,33 @@ OPERATORS = [
 ANY_TEXT = st.one_of(st.sampled_from(OPERATORS), st.text(max_size=20), st.just("a\0b\ud800"))
 
 
+async def fill(store: SqliteStore) -> tuple[int, int]:
+    ids: list[int] = []
+    for project in (PROJECT, "/other"):
+        session = await new_session(store, SessionKey(project=project, name="s"))
+        await store.append(
+            session,
+            batch(
+                said(f"the login bug in src/auth/login.py of {project}"),
+                called("c1", "Bash", {"cmd": "pytest auth"}),
+                answered("c1", "exit code 1: E4711 AND OR NOT"),
+                said("fixed the logins", "assistant"),
+            ),
+            NOW,
+        )
+        pin = NewPin(
+            text=f"never log in as root, {project}", kind="fact", scope="project", author="user"
+        )
+        await store.add_pin(session, pin, NOW + timedelta(hours=1))
+        ids.append(session)
+    return ids[0], ids[1]
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     """A store with a session in each of two projects that say the same things."""
     path = tmp_path_factory.mktemp("search") / "store.db"
-
-    async def use(store: SqliteStore) -> tuple[int, int]:
-        ids: list[int] = []
-        for project in (PROJECT, "/other"):
-            session = await new_session(store, SessionKey(project=project, name="s"))
-            await store.append(
-                session,
-                batch(
-                    said(f"the login bug in src/auth/login.py of {project}"),
-                    called("c1", "Bash", {"cmd": "pytest auth"}),
-                    answered("c1", "exit code 1: E4711 AND OR NOT"),
-                    said("fixed the logins", "assistant"),
-                ),
-                NOW,
-            )
-            pin = NewPin(
-                text=f"never log in as root, {project}", kind="fact", scope="project", author="user"
-            )
-            await store.add_pin(session, pin, NOW + timedelta(hours=1))
-            ids.append(session)
-        return ids[0], ids[1]
-
-    return (path, *with_store(path, use))
+    return (path, *with_store(path, fill))
 
 
 def hits(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> tuple[Hit, ...]:
