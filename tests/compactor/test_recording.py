@@ -37,17 +37,15 @@ async def test_every_message_comes_back_byte_for_byte_after_a_compaction(tmp_pat
 
 
 async def test_a_restart_goes_on_exactly_where_it_was(tmp_path: Path) -> None:
-    seen: list[str] = []
     async with open_session(tmp_path) as (compactor, info):
         await record_long(compactor, info)
         await compactor.pin(info, "Never push to main.", by="user")
         await compactor.compress(info, Ask(reason="test", target_percent=30))
-        seen.append(json.dumps(await compactor.context(info)))
-        seen.append((await compactor.stats(info)).model_dump_json())
+        context = json.dumps(await compactor.context(info))
+        stats = (await compactor.stats(info)).model_dump_json()
     async with open_session(tmp_path) as (compactor, info):
-        seen.append(json.dumps(await compactor.context(info)))
-        seen.append((await compactor.stats(info)).model_dump_json())
-    assert seen[:2] == seen[2:]
+        assert json.dumps(await compactor.context(info)) == context
+        assert (await compactor.stats(info)).model_dump_json() == stats
 
 
 async def test_a_second_continue_is_kept_and_a_moved_cache_mark_makes_no_duplicate(
