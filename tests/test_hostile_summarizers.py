@@ -34,6 +34,8 @@ from tests.checkers import problems
 from tests.sessions import NOW
 from tests.strategies import SHAPES, coding_session
 
+pytestmark = pytest.mark.anyio
+
 SESSIONS_EACH = [9, pytest.param(100, marks=pytest.mark.slow)]
 WINDOW = Policy(window_tokens=3_000)
 
@@ -314,7 +316,7 @@ def _holds(text: str, poison: str) -> bool:
 
 @pytest.mark.parametrize("hostile", KINDS, ids=lambda hostile: hostile.name)
 @pytest.mark.parametrize("sessions", SESSIONS_EACH)
-def test_a_hostile_summarizer_changes_no_rule_and_plants_no_word(
+async def test_a_hostile_summarizer_changes_no_rule_and_plants_no_word(
     sessions: int, hostile: Hostile, tmp_path: Path
 ) -> None:
-    asyncio.run(_play(tmp_path, hostile, sessions))
+    await _play(tmp_path, hostile, sessions)

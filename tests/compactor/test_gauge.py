@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
 
+pytestmark = pytest.mark.anyio
+
 POLICY = Policy(window_tokens=6_000)
 
 
@@ -41,23 +43,17 @@ def compactor_on(store: Store) -> Compactor:
     )
 
 
-Story = Callable[[SqliteStore, Compactor, SessionInfo], Awaitable[None]]
-
-
-def run(story: Story) -> None:
-    """Play a story on a store of its own."""
-
-    async def play(folder: Path) -> None:
-        store = await open_store(folder / "store.db")
+@asynccontextmanager
+async def open_session() -> AsyncGenerator[tuple[SqliteStore, Compactor, SessionInfo]]:
+    """A session in a store of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = await open_store(Path(folder) / "store.db")
         try:
             compactor = compactor_on(store)
             info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-            await story(store, compactor, await compactor.own_window(info))
+            yield store, compactor, await compactor.own_window(info)
         finally:
             await store.close()
-
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(play(Path(folder)))
 
 
 async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
@@ -136,10 +132,10 @@ changes = st.lists(
 
 @settings(max_examples=25, deadline=None)
 @given(changes)
-def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(
+async def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(
     made: list[tuple[Any, int, bool]],
 ) -> None:
-    async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+    async with open_session() as (store, compactor, info):
         other = compactor_on(store)
         await say(compactor, info, 30)
         await compress(compactor, info, 20)
@@ -147,11 +143,9 @@ def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it
             await change(other if is_by_other else compactor, info, number)
             assert await compactor.fill(info) == await full_measure(compactor, info)
 
-    run(story)
 
-
-def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
-    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+async def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
+    async with open_session() as (_, compactor, info):
         await compactor.record(info, read_incoming(list(coding_session(40, 300))))
         await compactor.compress(info, Ask(reason="done", force=True))
         wide = dict((await compactor.fill(info)).parts)["index"]
@@ -161,16 +155,12 @@ def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
         assert dict(fill.parts)["index"] < wide
         assert fill == await full_measure(compactor, info)
 
-    run(story)
 
-
-def test_a_window_without_messages_has_no_fill_to_show() -> None:
-    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+async def test_a_window_without_messages_has_no_fill_to_show() -> None:
+    async with open_session() as (_, compactor, info):
         assert await compactor.fill_shown(info) is None
         await compactor.record(info, read_incoming([{"role": "user", "content": "Hello."}]))
         assert await compactor.fill_shown(info) == await full_measure(compactor, info)
-
-    run(story)
 
 
 async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
@@ -191,18 +181,16 @@ async def look(compactor: Compactor, info: SessionInfo) -> None:
 
 
 @pytest.mark.parametrize("call", [calibrate, relieve, pin_one, look])
-def test_no_call_loads_the_session_for_what_it_says_of_the_window(
+async def test_no_call_loads_the_session_for_what_it_says_of_the_window(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
         raise AssertionError("the whole session was loaded")
 
-    async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+    async with open_session() as (store, compactor, info):
         await compactor.record(info, read_incoming(list(coding_session(10, 100))))
         monkeypatch.setattr(store, "load", refuse)
         await call(compactor, info)
-
-    run(story)
 
 
 words = st.sampled_from(
@@ -233,12 +221,11 @@ def requests_and_part(draw: st.DrawFn) -> tuple[list[str], str]:
 
 @settings(max_examples=60, deadline=None)
 @given(requests_and_part())
-def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
+async def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
     drawn: tuple[list[str], str],
 ) -> None:
     requests, text = drawn
-
-    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+    async with open_session() as (_, compactor, info):
         await compactor.record(
             info, read_incoming([{"role": "user", "content": r} for r in requests])
         )
@@ -250,5 +237,3 @@ def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
         is_said = read is not None and read.how == "said"
         assert (pinned.pin.author == "user") is is_said
         assert (pinned.pin.source is None) is (read is None)
-
-    run(story)
