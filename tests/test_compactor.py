@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.compactor import COMPLETED, FAILED, REGRET, Collaborators, Compactor, Regret
-from mcp_compaction.core.compaction.receipt import outcome_text, receipt_text
+from mcp_compaction.core.compaction.receipt.text import outcome_text, receipt_text
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.compaction.blocks import Freed, SpanBlock
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.text import (
     describe_shortfall,
     explain_all_needed,
     explain_too_little,

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from mcp_compaction.compactor import Progress, check_ask
-from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, Strategy
 from mcp_compaction.server import worker_client

@@ -9,7 +9,7 @@ import pytest
 from mcp_compaction.core.compaction.apply import apply
 from mcp_compaction.core.compaction.blocks import SpanBlock, WindowPlan
 from mcp_compaction.core.compaction.outcomes import freed_by_rung, restoration
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.text import (
     offer_lines,
     outcome_text,
     projection_text,
