@@ -1,16 +1,9 @@
-"""The sentences about a compaction that a caller reads: receipts, refusals, shortfalls, notes.
-
-Why a draft was refused or stripped stands in `digest/check`, which lies below.
-"""
+"""The receipt of a compaction, and what else a caller is told of its outcome."""
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.held import Held, Shortfall
 from mcp_compaction.core.compaction.ladder import shown_as
-from mcp_compaction.core.compaction.plan import Plan
-from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import (
     NO_DIGEST,
@@ -28,9 +21,6 @@ from mcp_compaction.model import (
 _MOST_QUOTED = 120
 _NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
 _VERBS = {"restore": "restored", "page_in": "paged in"}
-
-NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
-DIGEST_AS_LARGE = "nothing to do: the digest would be as large as what it stands for. Go on."
 
 
 def outcome_text(outcome: Outcome, mode: Mode = "own", session: str = "") -> str:
@@ -160,173 +150,3 @@ def _fresh_chat_text(session: str) -> str:
     if not session:
         return ""
     return f' Tell the user: "For a fresh window open a new chat and write: continue {session}"'
-
-
-# Notes
-
-
-def note_of_additions(rules: int, tasks: int) -> tuple[str, ...]:
-    """The note on lines that an agent's own digest left out; none where it left out none."""
-    added = [plural(n, noun) for n, noun in ((rules, "rule"), (tasks, "open task")) if n]
-    return (f"your digest did not name {' and '.join(added)}: added",) if added else ()
-
-
-def note_of_restore(undone: str) -> str:
-    """The note on a step back to an earlier view."""
-    return f"undone: {undone}"
-
-
-def note_of_paging(refs: str) -> str:
-    """The note on messages that the window shows again."""
-    return f"shown whole again: {refs}"
-
-
-# What holds the window
-
-# By whether there are sections and whether there are pins: what they are, what may be shortened.
-_FIXED = {
-    (True, True): ("system, tools and pins", "the system prompt, the tools or the pins"),
-    (True, False): ("system and tools", "the system prompt or the tools"),
-    (False, True): ("pins", "the pins"),
-    (False, False): ("nothing fixed", "nothing"),  # it takes no tokens, so it is never told
-}
-
-
-def describe_shortfall(shortfall: Shortfall, fill: Fill) -> str:
-    """What keeps the window above the goal, with the numbers."""
-    held = shortfall.held
-    fixed, long = _FIXED[bool(held.system), bool(held.pins)]
-    names = _list_tokens(
-        fill,
-        (fixed, held.fixed),
-        ("the first request", held.first_request),
-        ("recent steps", held.recent_steps + held.older_steps),
-        ("digests", held.digests),
-    )
-    reached, wanted = (kilo(fill.scaled(n)) for n in (shortfall.after, shortfall.goal))
-    text = f"{reached} is above the target of {wanted}: held by {names}"
-    if shortfall.is_fixed:
-        text += (
-            f". The fixed sections alone take {kilo(fill.scaled(held.fixed))} of "
-            f"{kilo(fill.window)}: shorten {long}"
-        )
-    return text
-
-
-def _describe_held(held: Held, fill: Fill) -> str:
-    return _list_tokens(
-        fill,
-        ("system and tools", held.system),
-        ("pins", held.pins),
-        ("the first request", held.first_request),
-        ("recent steps", held.recent_steps),
-        ("older steps", held.older_steps),
-        ("digests", held.digests + held.excerpts),
-    )
-
-
-def _list_tokens(fill: Fill, *held: tuple[str, int]) -> str:
-    return ", ".join(f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in held if tokens)
-
-
-def _describe_fill(fill: Fill) -> str:
-    return f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is {fill.percent:.0f} %"
-
-
-# Why nothing is done
-
-
-def explain_target_met(fill: Fill, target: float) -> str:
-    """The window is within its target already."""
-    return (
-        f"nothing to do: {_describe_fill(fill)}, already within {target:g} %. Go on, or name a "
-        "lower target."
-    )
-
-
-def explain_prepared(last: Receipt, since: int) -> str:
-    """The view that a fresh chat starts from is ready already."""
-    return (
-        f"already prepared: {last.ref} {kilo(last.before)} -> {kilo(last.after)} of "
-        f"{kilo(last.window)} tokens, {kilo(since)} said since. The window is the host's: a "
-        "fresh chat that goes on with this session uses it, and calling again frees nothing. Go on."
-    )
-
-
-def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill) -> str:
-    """Nothing in the window can give way."""
-    reason = f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
-    if shortfall is not None:
-        reason = describe_shortfall(shortfall, fill)
-    less = ["pin less"] * bool(held.pins) + ["shorten the fixed sections"] * bool(held.system)
-    go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
-    return f"nothing to do: {reason}. {go_on}"
-
-
-def explain_few_messages(number: int, least: int, fill: Fill, held: Held) -> str:
-    """The window has too few messages."""
-    return (
-        f"not compressed: {number} messages in the window, fewer than {least}; "
-        f"{_describe_fill(fill)}, held by {_describe_held(held, fill)}. Nothing to gain yet; go on."
-    )
-
-
-def explain_below_release(worth: float, policy: Policy, fill: Fill, held: Held) -> str:
-    """The window is not above what a compaction goes down to; it pays from `worth` percent on."""
-    where = "at" if round(fill.percent) >= policy.release_percent else "below"
-    return (
-        f"not compressed: {_describe_fill(fill)}, {where} the {policy.release_percent:g} % a "
-        f"compaction goes down to; held by {_describe_held(held, fill)}. Worth it from "
-        f"about {worth:g} % ({kilo(policy.share(worth))}). Go on; force=true compresses all the "
-        "same."
-    )
-
-
-def explain_no_progress(last: Receipt, since: int, policy: Policy, fill: Fill, held: Held) -> str:
-    """The last compaction could not reach the same goal, and little was said since."""
-    return (
-        f"not compressed: {last.ref} ended at {kilo(last.after)}, above its target of "
-        f"{kilo(last.target or 0)}, with {_wait(since, policy, fill, held)} To get lower, release "
-        "pins that are done, shorten the system prompt or the tools, or set a larger window; "
-        "otherwise go on."
-    )
-
-
-def explain_too_soon(
-    last: Receipt, messages: int, since: int, policy: Policy, fill: Fill, held: Held
-) -> str:
-    """The last compaction was a short while ago, and little was said since."""
-    return (
-        f"not compressed: {last.ref} freed {kilo(last.before - last.after)} tokens {messages} "
-        f"messages ago, with {_wait(since, policy, fill, held)} Go on; force=true compresses all "
-        "the same."
-    )
-
-
-def _wait(since: int, policy: Policy, fill: Fill, held: Held) -> str:
-    return (
-        f"{kilo(since)} tokens said since. {_describe_fill(fill)}, held by "
-        f"{_describe_held(held, fill)}. Worth it when {kilo(policy.min_gain_tokens - since)} more "
-        f"are said, or at {policy.trigger_percent:g} %."
-    )
-
-
-def explain_too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
-    """The plan would free too little."""
-    least = round(fill.window * policy.min_gain_percent / 100)
-    goal = f"{100 * (plan.goal or 0) / policy.window_tokens:.3g}"
-    shortfall = plan.shortfall()
-    if shortfall is None:
-        doing = f"getting down to {goal} %"
-        left = f"the rest is held by {_describe_held(plan.held, fill)}"
-    else:
-        doing, left = "it", describe_shortfall(shortfall, fill)
-    # Where a target was asked for and is out of reach, a lower one does not help.
-    is_lowest = shortfall is not None and plan.goes_on
-    lower = "" if is_lowest else f"pass target_percent below {goal} for more, "
-    return (
-        f"not compressed: {doing} would free about {kilo(fill.scaled(plan.gain))} of "
-        f"{kilo(fill.window)} tokens, less than {policy.min_gain_percent:g} % ({kilo(least)}), "
-        f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
-        f"Go on until more steps are done, {lower}or pass force=true."
-    )
