@@ -10,6 +10,17 @@ from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Receipt
 
 DIGEST_AS_LARGE = "nothing to do: the digest would be as large as what it stands for. Go on."
+SHOWN_ALREADY = "nothing to do: the window shows all of that whole. Go on."
+WINDOW_OF_HOST = (
+    "not paged in: this window is the host's, and only the host can show more in it. Read the "
+    "messages with recall_archived instead."
+)
+RESTORE_OVERTAKEN = "not restored: the view changed meanwhile. Call again."
+PAGING_OVERTAKEN = "not paged in: the view changed meanwhile. Call again."
+PROCESS_ENDED = (
+    "not compressed: the process that did it ended before it was done; nothing is half done, and "
+    "context_stats tells what stands. Call again."
+)
 
 # By whether there are sections and whether there are pins: what they are, what may be shortened.
 _FIXED = {
@@ -154,4 +165,60 @@ def explain_too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
         f"{kilo(fill.window)} tokens, less than {policy.min_gain_percent:g} % ({kilo(least)}), "
         f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
         f"Go on until more steps are done, {lower}or pass force=true."
+    )
+
+
+def explain_being_compacted(name: str, waited: float) -> str:
+    """Another compacts the same session, and `waited` seconds were not enough for it to end."""
+    return (
+        f"not compressed: another compaction of {name} has been under way for over {waited:g} s, "
+        "and its view will count. Go on; context_stats tells when it is there."
+    )
+
+
+def explain_no_window_changed(ref: str) -> str:
+    """A compaction that only kept a digest cannot be undone."""
+    return (
+        f"nothing to restore: {ref} only kept your digest and changed no window. Write a better "
+        "one with compress_context; where they disagree the later stands."
+    )
+
+
+def explain_no_room_to_restore(after: Fill) -> str:
+    """The window is too small for the view before a compaction."""
+    return (
+        f"not restored: the window would hold {kilo(after.tokens)} of {kilo(after.window)} tokens. "
+        "Pass force=true if the host has room for it."
+    )
+
+
+def explain_no_room_for_paging(refs: str, after: Fill) -> str:
+    """The window is too small for messages that were to be shown again."""
+    return (
+        f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
+        f"{kilo(after.window)} tokens. Compress first, or ask for less."
+    )
+
+
+# Why it came to nothing
+
+
+def explain_error(error: str) -> str:
+    """A compaction that was asked for ended in an error that nobody foresaw."""
+    return (
+        f"not compressed: {error} while planning; the session is as it was. Go on, and report this "
+        "with the log."
+    )
+
+
+def explain_relief_error(reason: str) -> str:
+    """A compaction that nobody asked for ended in an error."""
+    return f"not compressed: {reason} The session is as it was; go on."
+
+
+def explain_overtaken(name: str, times: int) -> str:
+    """Others changed the view each time a compaction of it was to be saved."""
+    return (
+        f"not compressed: the view of {name} changed {times} times meanwhile; the session is as it "
+        "was. Call again."
     )
