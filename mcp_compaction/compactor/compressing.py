@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from mcp_compaction.compactor.driving import Drafts, Progress, drive, first_request, ignore_progress
+from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.receipt.reasons import (
     explain_being_compacted,

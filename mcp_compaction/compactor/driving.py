@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple, assert_never
 
 from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.compaction.receipt.notes import (
@@ -32,13 +32,8 @@ from mcp_compaction.model import (
 
 logger = logging.getLogger(__name__)
 
-Progress = Callable[[str], Awaitable[None]]
 Drafts = list[tuple[SummaryRequest, Draft]]
 """What was asked for in one compaction, and what came: nothing is paid for twice."""
-
-
-async def ignore_progress(_: str) -> None:
-    """Take a report of progress that nobody wants to read."""
 
 
 async def drive(
