@@ -193,6 +193,8 @@ def test_undo_over_the_window_needs_force(tmp_path: Path) -> None:
         refused = await compactor.restore(info, "c1")
         assert isinstance(refused, Refusal)
         assert "force" in refused.text
+        assert refused.reason == "window_too_small"
+        assert refused.needed_tokens is not None
 
     run(tmp_path, story)
 
@@ -332,6 +334,7 @@ def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
         outcome = await compactor.compress(info, Ask(reason="test"))
         assert isinstance(outcome, Failed)
         assert "ZeroDivisionError" in outcome.text
+        assert (outcome.reason, outcome.error) == ("error", "ZeroDivisionError")
         monkeypatch.undo()
         assert dict((await compactor.stats(info)).events) == {FAILED: 1}
 
@@ -1341,6 +1344,7 @@ def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Path) ->
         large = await compactor.page_in(info, "m2")
         assert isinstance(large, Refusal)
         assert large.text.endswith("Compress first, or ask for less.")
+        assert large.reason == "window_too_small"
         for refs in ("m999", "toolu_none", "d1", "p1", "", "m1, d1"):
             with pytest.raises(InputError):
                 await compactor.page_in(info, refs)
@@ -1348,6 +1352,7 @@ def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Path) ->
         hosts = await compactor.page_in(info, "m4")
         assert isinstance(hosts, Refusal)
         assert "the host's" in hosts.text
+        assert hosts.reason == "window_of_host"
         assert (await compactor.load(info)).view == before.view
 
     run(tmp_path, story)
