@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.allowance import Limits
@@ -17,10 +18,11 @@ from mcp_compaction.ports import Clock, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
-from mcp_compaction.summarizers.calling import Backend, CallingSummarizer, Terms
-from mcp_compaction.summarizers.chain import Chain
-from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+
+if TYPE_CHECKING:
+    from mcp_compaction.summarizers.calling import Backend, Terms
+    from mcp_compaction.summarizers.endpoint import Endpoint
 
 _UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
 _HOSTED_WINDOW = 100_000
@@ -57,10 +59,14 @@ def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:
     names = [name for name in settings.summarizers if name not in ("extractive", "sampling")]
     if not names:
         return ExtractiveSummarizer()
+    from mcp_compaction.summarizers.chain import Chain
+
     return Chain([(name, partial(_make_summarizer, name, settings, count)) for name in names])
 
 
 def _make_summarizer(name: str, settings: Settings, count: CountTokens) -> Summarizer:
+    from mcp_compaction.summarizers.calling import CallingSummarizer
+
     _, backend = backend_of(name, settings, os.environ)
     return CallingSummarizer(backend, terms_of(settings), count)
 
@@ -70,6 +76,7 @@ def backend_of(
 ) -> tuple[Endpoint, Backend]:
     """The endpoint that a summarizer asks, and the client for it."""
     from mcp_compaction.summarizers import anthropic_api, openai_api
+    from mcp_compaction.summarizers.endpoint import Endpoint
 
     api = {"anthropic": anthropic_api, "openai": openai_api}[name]
     endpoint = Endpoint(
@@ -83,6 +90,8 @@ def backend_of(
 
 def terms_of(settings: Settings) -> Terms:
     """The window, time and price of a summarizer."""
+    from mcp_compaction.summarizers.calling import Terms
+
     window = _UNKNOWN_WINDOW if settings.summarizer_base_url else _HOSTED_WINDOW
     return Terms(
         window_tokens=settings.summarizer_window_tokens or window,

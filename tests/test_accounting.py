@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor, Stats
-from mcp_compaction.core.compaction.receipt import spent_line
+from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from typing import Any
 
-from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction
 from mcp_compaction.ports import SessionKey

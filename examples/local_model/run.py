@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import tempfile
 
-from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.model import Ask, Compaction

@@ -1,6 +1,7 @@
 """The compactor: one class through which every host and command enters.
 
-Its methods only delegate; what each does is in the module that it names.
+Its methods only delegate; what each does is in the module that it names. The modules that need
+the whole compaction are imported by the methods: most commands only look something up.
 """
 
 from __future__ import annotations
@@ -10,17 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from mcp_compaction.compactor import (
-    compressing,
-    owning,
-    pinning,
-    recalling,
-    recording,
-    sessions,
-    stats,
-    viewing,
-)
-from mcp_compaction.compactor.driving import Progress
+from mcp_compaction.compactor import owning, pinning, recalling, recording, sessions
+from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
     Pinned,
@@ -154,10 +146,14 @@ class Compactor:
 
     async def stats_of(self, session: Session) -> Stats:
         """The statistics of a loaded session; they cost a plan of its whole window."""
+        from mcp_compaction.compactor import stats
+
         return await stats.stats_of(self._work, session)
 
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
         """The context the model should see now, as a provider's request body, ready to send."""
+        from mcp_compaction.compactor import viewing
+
         return await viewing.context(self._work, info, shape)
 
     # Compressing
@@ -166,6 +162,8 @@ class Compactor:
         self, info: SessionInfo, ask: Ask, progress: Progress | None = None
     ) -> Outcome:
         """Compact the session as asked; whatever fails, the session is as before or as after."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.compress(self._work, info, ask, progress)
 
     def is_compacting(self, info: SessionInfo) -> bool:
@@ -174,18 +172,26 @@ class Compactor:
 
     async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
         """The first digest that compressing would ask a summarizer for; none where it asks none."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.foresee(self._work, info, ask)
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.relieve(self._work, info)
 
     async def fill_to_relieve(self, info: SessionInfo) -> Fill | None:
         """The fill of a window that `relieve` would compress; None where it would not."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.fill_to_relieve(self._work, info)
 
     async def restore(self, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
         """Go back to the view before a compaction, with everything said since."""
+        from mcp_compaction.compactor import viewing
+
         return await viewing.restore(self._work, info, ref, force)
 
     # Pins
@@ -276,6 +282,8 @@ class Compactor:
 
         For loops that replace their own window, by the refs of messages or ids of tool calls.
         """
+        from mcp_compaction.compactor import viewing
+
         return await viewing.page_in(self._work, info, refs)
 
     async def brief(self, info: SessionInfo) -> Brief:

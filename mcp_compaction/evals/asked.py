@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.core.compaction.receipt import spent_line
+from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.model import Draft, ModelCall, Spent, SummaryRequest
 from mcp_compaction.ports import Summarizer
 

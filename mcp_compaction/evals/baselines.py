@@ -62,7 +62,7 @@ def tfidf(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line
     scored: list[tuple[float, Line]] = []
     for unit in _sentences_of(lines):
         words = content_words_of(unit.text)
-        score = sum(map(rarity, set(words))) / math.sqrt(len(words) + 3)
+        score = sum(map(rarity, dict.fromkeys(words))) / math.sqrt(len(words) + 3)
         scored.append((score, unit))
     return _choose_best(scored, budget, count)
 
@@ -71,7 +71,8 @@ def novelty(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Li
     """A greedy cover: each next sentence is worth the rare words that are not yet there."""
     rarity = _rarity_of(lines)
     units = _sentences_of(lines)
-    words = [frozenset(content_words_of(unit.text)) for unit in units]
+    # In their order, not as a set: sums of floats depend on it.
+    words = [tuple(dict.fromkeys(content_words_of(unit.text))) for unit in units]
     costs = [cost(unit.text, count) for unit in units]
     weights = [_weight_of(unit.text) / size**0.8 for unit, size in zip(units, costs, strict=True)]
     covered: Counter[str] = Counter()

@@ -19,7 +19,7 @@ from mcp_compaction.compactor import (
     Regret,
     Stats,
 )
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.text import (
     offer_lines,
     outcome_text,
     spent_line,

@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 
 from mcp_compaction.compactor import Compactor, Progress, ignore_progress
+from mcp_compaction.core.compaction.receipt.reasons import PROCESS_ENDED
 from mcp_compaction.model import Ask, Failed, Outcome, SessionInfo
 from mcp_compaction.server.worker import SIZE_BYTES, Job, Kind
 from mcp_compaction.settings import Settings
@@ -80,10 +81,7 @@ async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | N
                     raise what
     except (asyncio.IncompleteReadError, ConnectionError):
         logger.error("the process that compacted %s ended before it was done", job.info.name)
-        return Failed(
-            text="not compressed: the process that did it ended before it was done; nothing is "
-            "half done, and context_stats tells what stands. Call again."
-        )
+        return Failed(reason="process_ended", text=PROCESS_ENDED)
 
 
 async def _read_report(stream: asyncio.StreamReader) -> tuple[Kind, Any]:

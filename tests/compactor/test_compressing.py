@@ -133,6 +133,7 @@ async def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
         outcome = await compactor.compress(info, Ask(reason="test"))
         assert isinstance(outcome, Failed)
         assert "ZeroDivisionError" in outcome.text
+        assert (outcome.reason, outcome.error) == ("error", "ZeroDivisionError")
         monkeypatch.undo()
         assert dict((await compactor.stats(info)).events) == {FAILED: 1}
 

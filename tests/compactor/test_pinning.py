@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Author, Channel, Compaction, Offer, PinScope

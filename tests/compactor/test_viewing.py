@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
@@ -72,6 +72,8 @@ async def test_undo_over_the_window_needs_force(tmp_path: Path) -> None:
         refused = await compactor.restore(info, "c1")
         assert isinstance(refused, Refusal)
         assert "force" in refused.text
+        assert refused.reason == "window_too_small"
+        assert refused.needed_tokens is not None
 
 
 async def test_a_kept_digest_changed_no_window_and_is_not_undone_as_if_it_had(
@@ -161,6 +163,7 @@ async def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Pa
         large = await compactor.page_in(info, "m2")
         assert isinstance(large, Refusal)
         assert large.text.endswith("Compress first, or ask for less.")
+        assert large.reason == "window_too_small"
         for refs in ("m999", "toolu_none", "d1", "p1", "", "m1, d1"):
             with pytest.raises(InputError):
                 await compactor.page_in(info, refs)
@@ -168,4 +171,5 @@ async def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Pa
         hosts = await compactor.page_in(info, "m4")
         assert isinstance(hosts, Refusal)
         assert "the host's" in hosts.text
+        assert hosts.reason == "window_of_host"
         assert (await compactor.load(info)).view == before.view

@@ -37,7 +37,7 @@ async def ended(relieving: Relieving) -> Outcome | None:
 
 async def test_what_came_of_it_is_given_once() -> None:
     relieving = Relieving()
-    outcome = NothingToDo(text="nothing to do. Go on.")
+    outcome = NothingToDo(reason="all_needed", text="nothing to do. Go on.")
     relieving.begin(INFO, full(960), give(outcome))
     assert relieving.is_running(INFO)
     assert relieving.take(INFO) is None
@@ -49,7 +49,9 @@ async def test_what_came_of_it_is_given_once() -> None:
 async def test_a_window_in_which_nothing_was_freed_is_tried_again_when_it_has_grown() -> None:
     relieving = Relieving()
     assert relieving.is_wanted(INFO, full(960))
-    relieving.begin(INFO, full(960), give(NothingToDo(text="nothing to do. Go on.")))
+    relieving.begin(
+        INFO, full(960), give(NothingToDo(reason="all_needed", text="nothing to do. Go on."))
+    )
     await ended(relieving)
     assert not relieving.is_wanted(INFO, full(969))
     assert relieving.is_wanted(INFO, full(970))

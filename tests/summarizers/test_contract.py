@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
-from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out

@@ -17,6 +17,7 @@ from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.recall.query import read_query, shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
 from mcp_compaction.core.text.refs import parse_refs
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
@@ -173,7 +174,7 @@ class _Around:
     def say(self, where: str, messages: Sequence[Message]) -> None:
         """The start of each, on a line of its own."""
         for message in messages:
-            words = " ".join(whole_text(message).split()) or "(no words)"
+            words = one_line(whole_text(message)) or "(no words)"
             fitted = textwrap.shorten(words, _MOST_CHARS, placeholder=" …")
             who = "tool" if message.results else message.role
             self._screen.say(self._screen.dim(f"  {where} | {message.ref} {who}: {fitted}"))

@@ -13,7 +13,7 @@ from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
 from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
-from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
+from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection

@@ -9,7 +9,9 @@ import anyio
 import anyio.to_thread
 
 from mcp_compaction.cli.console.waiting import Tell
+from mcp_compaction.core.compaction.receipt.notes import notes_of_check
 from mcp_compaction.core.digest.check.draft import check_draft
+from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.core.tokens import CountTokens
@@ -176,14 +178,14 @@ async def _try_digest(found: Checkup, subject: Subject) -> Checkup:
                 "problems": (*found.problems, str(error)),
             }
         )
-    judged = check_draft(draft, request, subject.count)
-    is_usable = judged.draft is not None
+    checked = check_draft(draft, request, subject.count)
+    is_usable, notes = isinstance(checked, Stripped), notes_of_check(checked)
     return found.model_copy(
         update={
             "seconds": draft.calls[-1].seconds,
             "is_usable": is_usable,
-            "left_out": judged.notes if is_usable else (),
-            "problems": found.problems if is_usable else (*found.problems, *judged.notes),
+            "left_out": notes if is_usable else (),
+            "problems": found.problems if is_usable else (*found.problems, *notes),
         }
     )
 

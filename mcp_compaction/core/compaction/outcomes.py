@@ -8,12 +8,11 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.compaction.blocks import Freed, SpanBlock
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.notes import note_of_paging, note_of_restore
+from mcp_compaction.core.compaction.receipt.reasons import (
     describe_shortfall,
     explain_all_needed,
     explain_too_little,
-    note_of_paging,
-    note_of_restore,
 )
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill

@@ -18,7 +18,7 @@ from mcp_compaction.core.log.decisions.supersede import (
 )
 from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.model import Hit
 
 _DECIDE = (
@@ -203,7 +203,7 @@ def _decisions_and_proposals(text: str, by_user: bool) -> list[str]:
         is_plan = (_PLANS if by_user else _REPORTS).search(bare) and not _OPEN.search(bare)
         if (is_plan or _is_proposal(bare, by_user)) and not any(sentence.text in f for f in found):
             found.append(sentence.text)
-    whole = " ".join(text.split())
+    whole = one_line(text)
     return sorted(found, key=whole.find)
 
 

@@ -8,6 +8,7 @@ from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 
 MONTH = (
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
@@ -301,7 +302,7 @@ _UNIT_DAYS = {"day": 1, "week": 7, "month": 31, "year": 365}
 
 
 def _count(words: str) -> int:
-    words = " ".join(words.lower().split())
+    words = one_line(words.lower())
     if words.isdigit():
         return int(words)
     if words.startswith("a couple"):
@@ -333,7 +334,7 @@ def _so_far(match: re.Match[str], today: date) -> _Days | None:
 
 
 def _near_day(match: re.Match[str], today: date) -> _Days:
-    said = " ".join(match[0].lower().split())
+    said = one_line(match[0].lower())
     steps = {"yesterday": -1, "last": -1, "tomorrow": 1}
     day = today + timedelta(days=next((n for word, n in steps.items() if word in said), 0))
     return day, day + _DAY

@@ -13,6 +13,7 @@ from mcp_compaction.core.text.patterns import (
     may_say,
     pattern_of,
 )
+from mcp_compaction.core.text.words import one_line
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "interjection": pattern_of(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
@@ -92,7 +93,7 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     said = text[start:end]
     if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
         return None
-    return Sentence(" ".join(said.split()), bare[start:end], start, end)
+    return Sentence(one_line(said), bare[start:end], start, end)
 
 
 def _as_lines(match: re.Match[str]) -> str:
