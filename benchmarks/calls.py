@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -32,7 +32,7 @@ Call = Callable[[Compactor, SessionInfo, int], Awaitable[object]]
 
 async def record(compactor: Compactor, info: SessionInfo, number: int) -> None:
     """What record_messages does for one message: append, safety net, fill line."""
-    await compactor.record(info, incoming([message(number)]))
+    await compactor.record(info, read_incoming([message(number)]))
     await compactor.relieve(info)
     await compactor.fill_shown(info)
 
@@ -64,7 +64,7 @@ async def costs_at(compactor: Compactor, size: int) -> dict[str, float]:
     info, _ = await compactor.open(SessionKey(project=f"/calls/{size}", name="window"))
     for start in range(0, size, BATCH):
         batch = [message(n) for n in range(start, min(size, start + BATCH))]
-        await compactor.record(info, incoming(batch))
+        await compactor.record(info, read_incoming(batch))
     costs: dict[str, float] = {}
     for name, call in CALLS.items():
         times: list[float] = []

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the generated sessions liv
 from benchmarks.windows import GENERATED, endless, read_sessions, texts_of, window_of
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -127,7 +127,7 @@ async def measure(compactor: Compactor, name: str, source: Source, size: int, as
         counts.append(time.process_time() - began)
         key = SessionKey(project="/bench", name=f"{name}-{number}")
         info, _ = await compactor.open(key, Traits(window_tokens=tokens))
-        await compactor.record(info, incoming(list(window)))
+        await compactor.record(info, read_incoming(list(window)))
         times.append(await compress_once(compactor, info, ask))
     return Measured(tokens, len(window), min(counts), min(times))
 
@@ -166,7 +166,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 async def record_throughput(compactor: Compactor) -> None:
     """Messages a second at three sizes; what they leave behind fills the store."""
     first, _ = await compactor.open(SessionKey(project="/others", name="warm-up"))
-    await compactor.record(first, incoming([small_message(-n) for n in range(1_000)]))
+    await compactor.record(first, read_incoming([small_message(-n) for n in range(1_000)]))
     print("recording (batches of 1,000, about 200 characters each)")
     rates: list[float] = []
     known = 0
@@ -176,7 +176,7 @@ async def record_throughput(compactor: Compactor) -> None:
         for start in range(0, size, 1_000):
             batch = [small_message(known + start + n) for n in range(1_000)]
             began = time.perf_counter()
-            await compactor.record(info, incoming(batch))
+            await compactor.record(info, read_incoming(batch))
             seconds += time.perf_counter() - began
         known += size
         rates.append(size / seconds)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the host and the sessions 
 
 from benchmarks.windows import GENERATED, window_of
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -82,7 +82,7 @@ async def fill_store(home: Path, kind: str, tokens: int) -> None:
         for name, messages in (("large", window), ("small", window[:40])):
             key = SessionKey(project=PROJECT, name=name)
             info, _ = await compactor.open(key, Traits(window_tokens=tokens, owns_window=True))
-            await compactor.record(info, incoming(list(messages)))
+            await compactor.record(info, read_incoming(list(messages)))
     finally:
         await compactor.close()
 

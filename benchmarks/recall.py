@@ -31,7 +31,7 @@ from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.evals.corpora import locomo
-from mcp_compaction.formats import Incoming, incoming
+from mcp_compaction.formats import Incoming, read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey, TokenCounter
 from mcp_compaction.store.connect import store_path
@@ -357,7 +357,7 @@ def home_of(batch: int) -> SessionKey:
 
 def messages(numbers: range, size: int) -> Incoming:
     """Generated messages by user and assistant in turn, over three hundred days."""
-    came = incoming(
+    came = read_incoming(
         [
             {"role": "assistant" if number % 2 else "user", "content": texts.message(number)}
             for number in numbers
@@ -514,7 +514,7 @@ async def first_places(said: Sequence[str], queries: Sequence[str]) -> dict[str,
     """For each search and query the places of the messages found, the best first."""
     ours: list[list[int]] = []
     roles = ("user", "assistant")
-    came = incoming([{"role": roles[n % 2], "content": text} for n, text in enumerate(said)])
+    came = read_incoming([{"role": roles[n % 2], "content": text} for n, text in enumerate(said)])
     async with temporary_store() as compactor:
         info, places = await record(compactor, "words", came)
         for query in queries:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from mcp_compaction.core.log.content import text_of
-from mcp_compaction.formats import incoming, read
+from mcp_compaction.formats import read, read_incoming
 from tests.strategies import coding_session
 
 Json = dict[str, Any]
@@ -80,7 +80,7 @@ def endless(messages: Iterable[Json]) -> Iterator[Json]:
 
 def texts_of(messages: Iterable[Json]) -> list[str]:
     """What a counter counts of some messages, part by part."""
-    parts = (p for m in incoming(list(messages)).messages for p in read(m.shape, m.raw)[1])
+    parts = (p for m in read_incoming(list(messages)).messages for p in read(m.shape, m.raw)[1])
     return [text_of(part) for part in parts]
 
 

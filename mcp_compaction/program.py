@@ -48,7 +48,7 @@ def lasting_command() -> tuple[str, ...]:
     """The words for a host's settings: they start this installation tomorrow, too."""
     if not any(_UV_CACHE.fullmatch(part) for part in Path(sys.prefix).parts):
         return installed_command()
-    source = _source()
+    source = _find_source()
     return ("uvx", PROGRAM) if source is None else ("uvx", "--from", source, PROGRAM)
 
 
@@ -60,7 +60,7 @@ def host_entry() -> dict[str, object]:
 
 
 def typed_command(path: str | None) -> str:
-    """What a person types for this installation whose shell looks for programs on that path."""
+    """The command to type for this installation, in a shell with that search path."""
     words = lasting_command()
     found = shutil.which(PROGRAM, path=path or "")
     if found is not None and len(words) == 1 and Path(found).samefile(words[0]):
@@ -80,7 +80,7 @@ def as_typed(words: Sequence[str]) -> str:
 def complete(text: str, command: str, options: Mapping[str, str]) -> str:
     """The text with the commands in it as they work: the program's, with the options it needs."""
 
-    def completed(found: re.Match[str]) -> str:
+    def complete_match(found: re.Match[str]) -> str:
         verb = found["verb"]
         if found["asks_help"]:
             return f"{command} {verb} --help"
@@ -92,21 +92,21 @@ def complete(text: str, command: str, options: Mapping[str, str]) -> str:
         ]
         return " ".join([command, verb, *([as_typed(needed)] if needed else [])])
 
-    return _COMMAND.sub(completed, text)
+    return _COMMAND.sub(complete_match, text)
 
 
-def _source() -> str | None:
-    """Where the package was installed from, if that was no index."""
+def _find_source() -> str | None:
+    """The source the package was installed from, unless that was an index."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         written = distribution(PROGRAM).read_text("direct_url.json")
     except PackageNotFoundError:
         return None
-    return None if written is None else _named_source(written)
+    return None if written is None else _parse_source(written)
 
 
-def _named_source(written: str) -> str | None:
+def _parse_source(written: str) -> str | None:
     import json
     from urllib.parse import urlparse
     from urllib.request import url2pathname

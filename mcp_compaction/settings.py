@@ -133,7 +133,7 @@ class Settings(Value):
 
     @property
     def summarizers(self) -> tuple[str, ...]:
-        """Who is asked for a digest, in order; nothing leaves the machine unless a model is set."""
+        """The summarizers in order; nothing leaves the machine unless a model is set."""
         if self.summarizer.strip() == "auto":
             return ("anthropic", "extractive") if self.summarizer_model else ("extractive",)
         return tuple(name.strip() for name in self.summarizer.split(",") if name.strip())
@@ -145,7 +145,7 @@ class Settings(Value):
 
 
 class _Given(NamedTuple):
-    """A value someone set, and where."""
+    """A value that was set, and where."""
 
     value: object
     source: str
@@ -156,6 +156,7 @@ _PLAIN = tuple(name for name in Settings.model_fields if name not in _TABLES)
 _POLICY = tuple(Policy.model_fields)
 NAMES: tuple[str, ...] = (*_PLAIN, *_POLICY)
 """The names of all settings: as a flag, as a variable after MCP_COMPACTION_, and in TOML."""
+_WITHOUT_EFFECT = ("offload_over_tokens",)  # earlier versions took it and did nothing with it
 
 
 def load_settings(
@@ -165,15 +166,15 @@ def load_settings(
 ) -> Settings:
     """The settings from flags, environment and the user's own file; SettingsError if one is bad."""
     path = _config_path(environ, config_dir)
-    table = _read(path, required=bool(environ.get(_CONFIG)))
-    unrecorded = _unrecorded(table.pop("projects", {}), path, environ)
-    prices = _prices(table.pop("summarizer_prices", {}), path)
+    table = _read_file(path, required=bool(environ.get(_CONFIG)))
+    unrecorded = _read_unrecorded(table.pop("projects", {}), path, environ)
+    prices = _read_prices(table.pop("summarizer_prices", {}), path)
     given = (
-        _checked({name: _Given(value, f"{path}: {name}") for name, value in table.items()})
+        _check_names({name: _Given(value, f"{path}: {name}") for name, value in table.items()})
         | _from_environ(environ)
-        | _checked(
+        | _check_names(
             {
-                name.replace("-", "_"): _Given(value, _flag(name))
+                name.replace("-", "_"): _Given(value, _flag_of(name))
                 for name, value in flags.items()
                 if value is not None
             }
@@ -191,7 +192,7 @@ def _settings(fields: dict[str, object], given: Mapping[str, _Given]) -> Setting
     try:
         settings = Settings.model_validate(fields)
     except ValidationError as error:
-        raise _reworded(error, given) from None
+        raise _error_of(error, given) from None
     home = settings.home.expanduser()
     if not home.is_absolute():
         source = given["home"].source if "home" in given else f"{_PREFIX}HOME"
@@ -202,12 +203,14 @@ def _settings(fields: dict[str, object], given: Mapping[str, _Given]) -> Setting
 def _policy(given: Mapping[str, _Given]) -> Policy:
     preset, source = given.get("preset", _Given("default", ""))
     if not isinstance(preset, str) or preset not in PRESETS:
-        raise SettingsError(f"{source} is {preset!r}, which is no preset: {_which_preset(preset)}")
+        raise SettingsError(
+            f"{source} is {preset!r}, which is no preset: {_suggest_preset(preset)}"
+        )
     own = {name: _none(given[name].value) for name in _POLICY if name in given}
     try:
         return Policy.model_validate(PRESETS[preset].model_dump() | own)
     except ValidationError as error:
-        raise _reworded(error, given) from None
+        raise _error_of(error, given) from None
 
 
 def _none(value: object) -> object:
@@ -239,7 +242,7 @@ def _at_home(path: str, environ: Mapping[str, str]) -> Path:
     return Path(path).expanduser()
 
 
-def _read(path: Path, *, required: bool) -> dict[str, Any]:
+def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -255,7 +258,7 @@ def _read(path: Path, *, required: bool) -> dict[str, Any]:
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
-    return _checked(
+    return _check_names(
         {
             variable.removeprefix(_PREFIX).lower(): _Given(value, variable)
             for variable, value in environ.items()
@@ -264,7 +267,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     )
 
 
-def _unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _read_unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     if not isinstance(projects, dict):
         raise SettingsError(f'{path}: projects is no table: write [projects."/its/path"].')
     off: list[str] = []
@@ -282,7 +285,7 @@ def _unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -> tup
     return tuple(off)
 
 
-def _prices(tables: object, path: Path) -> dict[str, Price]:
+def _read_prices(tables: object, path: Path) -> dict[str, Price]:
     try:
         return TypeAdapter(dict[str, Price]).validate_python(tables)
     except ValidationError as error:
@@ -293,40 +296,41 @@ def _prices(tables: object, path: Path) -> dict[str, Price]:
         ) from None
 
 
-# What is said of a bad one
+# The errors of bad settings
 
 
-def _checked(given: dict[str, _Given]) -> dict[str, _Given]:
-    for name, (_, source) in given.items():
+def _check_names(given: dict[str, _Given]) -> dict[str, _Given]:
+    known = {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
+    for name, (_, source) in known.items():
         if name not in NAMES:
             near = get_close_matches(name, NAMES, n=1)
-            step = f"did you mean {_like(source, near[0])}?" if near else "remove it."
+            step = f"did you mean {_spell_like(source, near[0])}?" if near else "remove it."
             raise SettingsError(f"{source} is no setting: {step}")
-    return given
+    return known
 
 
-def _like(source: str, name: str) -> str:
+def _spell_like(source: str, name: str) -> str:
     """A name spelled the way its source spells names."""
     if source.startswith("--"):
-        return _flag(name)
+        return _flag_of(name)
     return _PREFIX + name.upper() if source.startswith(_PREFIX) else name
 
 
-def _flag(name: str) -> str:
+def _flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _which_preset(value: object) -> str:
+def _suggest_preset(value: object) -> str:
     names = tuple(PRESETS)
     near = get_close_matches(str(value), names, n=1)
     return f"did you mean {near[0]}?" if near else f"use {', '.join(names[:-1])} or {names[-1]}."
 
 
-def _reworded(error: ValidationError, given: Mapping[str, _Given]) -> SettingsError:
-    return SettingsError(" ".join(_sentence(detail, given) for detail in error.errors()))
+def _error_of(error: ValidationError, given: Mapping[str, _Given]) -> SettingsError:
+    return SettingsError(" ".join(_describe_problem(detail, given) for detail in error.errors()))
 
 
-def _sentence(detail: ErrorDetails, given: Mapping[str, _Given]) -> str:
+def _describe_problem(detail: ErrorDetails, given: Mapping[str, _Given]) -> str:
     problem = detail["msg"].removeprefix("Value error, ").replace("Input should", "it should")
     problem = problem.partition(", unable")[0]
     name = str(detail["loc"][0]) if detail["loc"] else ""

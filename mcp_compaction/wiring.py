@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.allowance import Limits
@@ -17,10 +18,11 @@ from mcp_compaction.ports import Clock, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
-from mcp_compaction.summarizers.calling import Backend, CallingSummarizer, Terms
-from mcp_compaction.summarizers.chain import Chain
-from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+
+if TYPE_CHECKING:
+    from mcp_compaction.summarizers.calling import Backend, Terms
+    from mcp_compaction.summarizers.endpoint import Endpoint
 
 _UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
 _HOSTED_WINDOW = 100_000
@@ -52,15 +54,19 @@ def counter_of(settings: Settings) -> TokenCounter:
 
 
 def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:
-    """Who writes digests, in the order of the settings; clients are made when first needed."""
+    """The summarizers in the order of the settings; a client is made when first needed."""
     # Only a call to a tool can ask the host's model: server/sampling.py does.
     names = [name for name in settings.summarizers if name not in ("extractive", "sampling")]
     if not names:
         return ExtractiveSummarizer()
-    return Chain([(name, partial(_calling, name, settings, count)) for name in names])
+    from mcp_compaction.summarizers.chain import Chain
+
+    return Chain([(name, partial(_make_summarizer, name, settings, count)) for name in names])
 
 
-def _calling(name: str, settings: Settings, count: CountTokens) -> Summarizer:
+def _make_summarizer(name: str, settings: Settings, count: CountTokens) -> Summarizer:
+    from mcp_compaction.summarizers.calling import CallingSummarizer
+
     _, backend = backend_of(name, settings, os.environ)
     return CallingSummarizer(backend, terms_of(settings), count)
 
@@ -68,8 +74,9 @@ def _calling(name: str, settings: Settings, count: CountTokens) -> Summarizer:
 def backend_of(
     name: str, settings: Settings, environ: Mapping[str, str]
 ) -> tuple[Endpoint, Backend]:
-    """Where a summarizer asks, and how."""
+    """The endpoint that a summarizer asks, and the client for it."""
     from mcp_compaction.summarizers import anthropic_api, openai_api
+    from mcp_compaction.summarizers.endpoint import Endpoint
 
     api = {"anthropic": anthropic_api, "openai": openai_api}[name]
     endpoint = Endpoint(
@@ -78,11 +85,13 @@ def backend_of(
         environment_key=lambda: environ.get(f"{name.upper()}_API_KEY"),
         key_file=settings.summarizer_key_file,
     )
-    return endpoint, api.backend(endpoint)
+    return endpoint, api.make_backend(endpoint)
 
 
 def terms_of(settings: Settings) -> Terms:
-    """What a summarizer may take."""
+    """The window, time and price of a summarizer."""
+    from mcp_compaction.summarizers.calling import Terms
+
     window = _UNKNOWN_WINDOW if settings.summarizer_base_url else _HOSTED_WINDOW
     return Terms(
         window_tokens=settings.summarizer_window_tokens or window,
@@ -93,7 +102,7 @@ def terms_of(settings: Settings) -> Terms:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """What summaries may take; where no model is asked there is nothing to limit."""
+    """The limits of model calls for summaries; none where no model is asked."""
     if settings.summarizers == ("extractive",):
         return Limits()
     return Limits(

@@ -24,6 +24,12 @@ settings.register_profile(
 settings.load_profile("project")
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Tests that are coroutines run on the loop the program runs on."""
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True)
 def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that forgets to name a folder finds an empty one of its own."""

@@ -13,7 +13,7 @@ from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.formats import incoming, read, render
+from mcp_compaction.formats import read, read_incoming, render
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -35,7 +35,7 @@ NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
 def messages_of(originals: Sequence[dict[str, Any]], first: int = 1) -> tuple[Message, ...]:
     """Originals as recorded messages."""
-    came = incoming(list(originals)) if originals else None
+    came = read_incoming(list(originals)) if originals else None
     found: list[Message] = []
     for seq, message in enumerate(came.messages if came else (), first):
         role, parts = read(message.shape, message.raw)

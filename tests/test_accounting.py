@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor, Stats
-from mcp_compaction.core.compaction.receipt import spent_line
+from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import SummarizerError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, Spent, SummaryRequest
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.server import answers
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
 
 CALL = ModelCall(
     model="model-x",
@@ -52,36 +53,34 @@ class Failing:
         raise SummarizerError(reason, (CALL.model_copy(update={"failed": reason}),))
 
 
-def stats_after(
+async def stats_after(
     folder: Path, summarizer: Summarizer, limits: Limits | None = None, *, compress: bool = True
 ) -> Stats:
     """The stats of a session that was compressed once by that summarizer."""
-
-    async def play() -> Stats:
-        collaborators = Collaborators(
-            store=await open_store(folder / "store.db"),
-            summarizer=summarizer,
-            counter=EstimateCounter(),
-            clock=SystemClock(),
-            policy=POLICY,
-            limits=limits or Limits(),
-        )
-        compactor = Compactor(collaborators)
-        try:
-            info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-            await compactor.record(info, incoming(coding_session(40, 400)))
-            if compress:
-                done = await compactor.compress(info, Ask(reason="done"))
-                assert isinstance(done, Compaction)
-            return await compactor.stats(info)
-        finally:
-            await compactor.close()
-
-    return asyncio.run(play())
+    collaborators = Collaborators(
+        store=await open_store(folder / "store.db"),
+        summarizer=summarizer,
+        counter=EstimateCounter(),
+        clock=SystemClock(),
+        policy=POLICY,
+        limits=limits or Limits(),
+    )
+    compactor = Compactor(collaborators)
+    try:
+        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+        await compactor.record(info, read_incoming(coding_session(40, 400)))
+        if compress:
+            done = await compactor.compress(info, Ask(reason="done"))
+            assert isinstance(done, Compaction)
+        return await compactor.stats(info)
+    finally:
+        await compactor.close()
 
 
-def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(tmp_path: Path) -> None:
-    stats = stats_after(tmp_path, Paid())
+async def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(
+    tmp_path: Path,
+) -> None:
+    stats = await stats_after(tmp_path, Paid())
     calls = stats.system.calls
     assert calls > 0
     assert stats.system.input_tokens == 2_000 * calls
@@ -91,16 +90,16 @@ def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(tmp_path:
     assert "last fall" not in said
 
 
-def test_where_no_model_was_asked_nothing_is_said_of_it(tmp_path: Path) -> None:
-    stats = stats_after(tmp_path, Paid(), compress=False)
+async def test_where_no_model_was_asked_nothing_is_said_of_it(tmp_path: Path) -> None:
+    stats = await stats_after(tmp_path, Paid(), compress=False)
     assert stats.system == Spent()
     said = answers.stats_text(stats, "own", (), ())
     assert "system: " not in said
     assert "limit" not in said
 
 
-def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) -> None:
-    stats = stats_after(tmp_path, Failing())
+async def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) -> None:
+    stats = await stats_after(tmp_path, Failing())
     assert stats.system.failed == stats.system.calls == dict(stats.events)[FALLBACK]
     said = answers.stats_text(stats, "own", (), ())
     assert f"\nfalls to another summarizer: {stats.system.calls}\n" in said
@@ -109,11 +108,11 @@ def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["calls_per_session", "cost_per_hour"])
-def test_a_limit_that_nears_makes_the_system_act_earlier(limit: str, tmp_path: Path) -> None:
+async def test_a_limit_that_nears_makes_the_system_act_earlier(limit: str, tmp_path: Path) -> None:
     (tmp_path / "calm").mkdir()
-    calm = stats_after(tmp_path / "calm", Paid(), Limits(calls_per_session=1_000))
+    calm = await stats_after(tmp_path / "calm", Paid(), Limits(calls_per_session=1_000))
     reached = {"calls_per_session": calm.system.calls, "cost_per_hour": calm.system.cost}
-    pressed = stats_after(tmp_path, Paid(), Limits.model_validate({limit: reached[limit]}))
+    pressed = await stats_after(tmp_path, Paid(), Limits.model_validate({limit: reached[limit]}))
     assert not calm.is_pressed
     assert pressed.is_pressed
     assert pressed.pressure.trigger_percent == calm.pressure.trigger_percent - 10

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,13 +12,15 @@ from mcp_compaction.compactor import Collaborators, Compactor, Recalled
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.compactor.small_session import StepClock
 from tests.strategies import coding_session
-from tests.test_compactor import StepClock
+
+pytestmark = pytest.mark.anyio
 
 MEGABYTE = 1_000_000
 SIGNS = st.sampled_from(
@@ -36,44 +37,37 @@ QUERIES = st.lists(SIGNS | st.text(st.characters(codec=None), max_size=20), max_
 class Asking:
     """One session that can be asked again and again."""
 
-    def __init__(self, runner: asyncio.Runner, compactor: Compactor, info: SessionInfo) -> None:
-        self._runner = runner
+    def __init__(self, compactor: Compactor, info: SessionInfo) -> None:
         self._compactor = compactor
         self._info = info
 
-    def __call__(self, query: str) -> Recalled | None:
+    async def __call__(self, query: str) -> Recalled | None:
         """What a query gives; None where it is refused."""
         try:
-            return self._runner.run(self._compactor.recall(self._info, query, scope="project"))
+            return await self._compactor.recall(self._info, query, scope="project")
         except InputError:
             return None
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+async def ask(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Asking]:
     """A session of some length to be asked."""
-
-    async def open_it() -> tuple[Compactor, SessionInfo]:
-        store = await open_store(tmp_path_factory.mktemp("any") / "store.db")
-        compactor = Compactor(
-            Collaborators(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), Policy())
-        )
-        info, _ = await compactor.open(SessionKey(project="/p", name="s"))
-        said = [{"role": "user", "content": "the login, AND OR NOT the logout"}]
-        await compactor.record(info, incoming([*said, *coding_session(10, 200)]))
-        return compactor, info
-
-    with asyncio.Runner() as runner:
-        compactor, info = runner.run(open_it())
-        yield Asking(runner, compactor, info)
-        runner.run(compactor.close())
+    store = await open_store(tmp_path_factory.mktemp("any") / "store.db")
+    compactor = Compactor(
+        Collaborators(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), Policy())
+    )
+    info, _ = await compactor.open(SessionKey(project="/p", name="s"))
+    said = [{"role": "user", "content": "the login, AND OR NOT the logout"}]
+    await compactor.record(info, read_incoming([*said, *coding_session(10, 200)]))
+    yield Asking(compactor, info)
+    await compactor.close()
 
 
 @settings(max_examples=300)
 @given(QUERIES.flatmap(lambda words: st.sampled_from([" ", "", "\n"]).map(lambda s: s.join(words))))
 @example("")
-def test_any_text_is_answered_or_refused(ask: Asking, query: str) -> None:
-    found = ask(query)
+async def test_any_text_is_answered_or_refused(ask: Asking, query: str) -> None:
+    found = await ask(query)
     assert found is None or all(hit.session == "s" for hit in found.hits)
 
 
@@ -91,23 +85,25 @@ def test_any_text_is_answered_or_refused(ask: Asking, query: str) -> None:
     ],
     ids=["a word", "dots", "signs", "quotes", "nothing", "10,000 words", "one again", "qualifiers"],
 )
-def test_a_megabyte_is_a_query_too(ask: Asking, query: str) -> None:
-    ask(query)
-    found = ask("login")
+async def test_a_megabyte_is_a_query_too(ask: Asking, query: str) -> None:
+    await ask(query)
+    found = await ask("login")
     assert found is not None
     assert found.hits[0].text.startswith("the login")
 
 
 @pytest.mark.parametrize("when", ["until:9999-12-31", "since:0001-01-01T00:00+23:59"])
-def test_the_edges_of_the_calendar_are_refused_like_any_bad_date(ask: Asking, when: str) -> None:
-    assert ask(f"{when} login") is None
+async def test_the_edges_of_the_calendar_are_refused_like_any_bad_date(
+    ask: Asking, when: str
+) -> None:
+    assert await ask(f"{when} login") is None
 
 
-def test_only_the_first_words_of_many_are_looked_for(ask: Asking) -> None:
+async def test_only_the_first_words_of_many_are_looked_for(ask: Asking) -> None:
     many = [f"nonsense{n}" for n in range(63)]
-    found = ask(" ".join([*many, "logout", *many]))
+    found = await ask(" ".join([*many, "logout", *many]))
     assert found is not None
     assert len(found.hits) == 1
-    late = ask(" ".join([*many, "another", "logout"]))
+    late = await ask(" ".join([*many, "another", "logout"]))
     assert late is not None
     assert not late.hits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
@@ -19,44 +18,44 @@ from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
 
+pytestmark = pytest.mark.anyio
+
 TIMES = 50
 PIN = 'Never push to main; only "ångström" — byte for byte.'
 
 
 @pytest.mark.slow
-def test_after_fifty_compactions_every_original_is_there_byte_for_byte(tmp_path: Path) -> None:
+async def test_after_fifty_compactions_every_original_is_there_byte_for_byte(
+    tmp_path: Path,
+) -> None:
     told = coding_session(20 * TIMES, 40)
-
-    async def play() -> None:
-        collaborators = Collaborators(
-            store=await open_store(tmp_path / "store.db"),
-            summarizer=ExtractiveSummarizer(),
-            counter=EstimateCounter(),
-            clock=SystemClock(),
-            policy=Policy(window_tokens=8_000),
-        )
-        compactor = Compactor(collaborators)
-        try:
-            key = SessionKey(project="/p", name="long")
-            info, _ = await compactor.open(key, Traits(owns_window=True))
-            await compactor.pin(info, PIN, by="user")
-            first = await recorded(compactor, info)
-            done = 0
-            while done < TIMES:
-                start = len(first)
-                await compactor.record(info, incoming(told[start : start + 16]))
-                first |= await recorded(compactor, info, after=start)
-                outcome = await compactor.compress(info, Ask(reason="again", force=True))
-                done += isinstance(outcome, Compaction)
-                if done:
-                    shown = json.dumps(await compactor.context(info))
-                    assert f"by user: {json.dumps(PIN)[1:-1]}" in shown
-            assert await recorded(compactor, info) == first
-            assert [json.loads(raw) for raw in first.values()] == told[: len(first)]
-        finally:
-            await compactor.close()
-
-    asyncio.run(play())
+    collaborators = Collaborators(
+        store=await open_store(tmp_path / "store.db"),
+        summarizer=ExtractiveSummarizer(),
+        counter=EstimateCounter(),
+        clock=SystemClock(),
+        policy=Policy(window_tokens=8_000),
+    )
+    compactor = Compactor(collaborators)
+    try:
+        key = SessionKey(project="/p", name="long")
+        info, _ = await compactor.open(key, Traits(owns_window=True))
+        await compactor.pin(info, PIN, by="user")
+        first = await recorded(compactor, info)
+        done = 0
+        while done < TIMES:
+            start = len(first)
+            await compactor.record(info, read_incoming(told[start : start + 16]))
+            first |= await recorded(compactor, info, after=start)
+            outcome = await compactor.compress(info, Ask(reason="again", force=True))
+            done += isinstance(outcome, Compaction)
+            if done:
+                shown = json.dumps(await compactor.context(info))
+                assert f"by user: {json.dumps(PIN)[1:-1]}" in shown
+        assert await recorded(compactor, info) == first
+        assert [json.loads(raw) for raw in first.values()] == told[: len(first)]
+    finally:
+        await compactor.close()
 
 
 async def recorded(compactor: Compactor, info: SessionInfo, after: int = 0) -> dict[int, str]:

@@ -22,7 +22,7 @@ from mcp_compaction.core.recall.terms import ways_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SearchQuery, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store import search
@@ -31,6 +31,8 @@ from mcp_compaction.store.search import search_many
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.sessions import NOW
+
+pytestmark = pytest.mark.anyio
 
 MESSAGES = 240
 LIMIT = 5
@@ -62,22 +64,22 @@ async def open_compactor(path: Path, policy: Policy | None = None) -> tuple[Comp
     return compactor, info
 
 
+async def record(path: Path) -> dict[int, tuple[Finding, ...]]:
+    compactor, info = await open_compactor(path)
+    try:
+        await compactor.record(info, read_incoming(list(islice(joined(), MESSAGES))))
+        return identifiers_by_message((await compactor.load(info)).messages)
+    finally:
+        await compactor.close()
+
+
 @pytest.fixture(scope="module")
 def recorded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, dict[int, tuple[Finding, ...]]]:
     """A store with one session that names hundreds of things, and what each message names."""
     path = tmp_path_factory.mktemp("findable") / "store.db"
-
-    async def record() -> dict[int, tuple[Finding, ...]]:
-        compactor, info = await open_compactor(path)
-        try:
-            await compactor.record(info, incoming(list(islice(joined(), MESSAGES))))
-            return identifiers_by_message((await compactor.load(info)).messages)
-        finally:
-            await compactor.close()
-
-    return path, asyncio.run(record())
+    return path, asyncio.run(record(path))
 
 
 def queries_of(wanted: Sequence[Finding]) -> list[SearchQuery]:
@@ -110,7 +112,7 @@ def test_all_together_are_judged_as_the_index_would_judge_each(
     assert judged == [is_held(*one) for one in zip(wanted, alone, strict=True)]
 
 
-def test_what_is_called_recoverable_is_on_the_first_page_of_recall(
+async def test_what_is_called_recoverable_is_on_the_first_page_of_recall(
     recorded: tuple[Path, dict[int, tuple[Finding, ...]]],
 ) -> None:
     path, named = recorded
@@ -123,21 +125,14 @@ def test_what_is_called_recoverable_is_on_the_first_page_of_recall(
         for finding, numbers in zip(wanted, hits, strict=True)
         if any(finding in named[number] for number in numbers)
     ]
-
-    async def missed() -> list[Finding]:
-        compactor, info = await open_compactor(path)
-        try:
-            missing: list[Finding] = []
-            for finding in recoverable:
-                given = (await compactor.recall(info, finding.text)).hits
-                if not any(finding in named[int(hit.ref[1:])] for hit in given):
-                    missing.append(finding)
-            return missing
-        finally:
-            await compactor.close()
-
     assert len(recoverable) > 40
-    assert asyncio.run(missed()) == []
+    compactor, info = await open_compactor(path)
+    try:
+        for finding in recoverable:
+            given = (await compactor.recall(info, finding.text)).hits
+            assert any(finding in named[int(hit.ref[1:])] for hit in given), finding
+    finally:
+        await compactor.close()
 
 
 def test_more_queries_are_no_more_work_for_the_store(
@@ -164,7 +159,7 @@ def test_more_queries_are_no_more_work_for_the_store(
 
 @pytest.mark.parametrize("how", [{"force": True}, {"target_percent": 25.0}])
 @pytest.mark.parametrize("kind", list(GENERATED))
-def test_a_compaction_comes_out_as_if_each_thing_were_looked_for_alone(
+async def test_a_compaction_comes_out_as_if_each_thing_were_looked_for_alone(
     kind: str, how: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = window_of(GENERATED[kind](), 12_000, estimate)
@@ -173,7 +168,7 @@ def test_a_compaction_comes_out_as_if_each_thing_were_looked_for_alone(
     async def compress(name: str) -> tuple[str, str]:
         compactor, info = await open_compactor(tmp_path / name, Policy(window_tokens=12_000))
         try:
-            await compactor.record(info, incoming(list(window)))
+            await compactor.record(info, read_incoming(list(window)))
             outcome = await compactor.compress(info, ask)
             assert isinstance(outcome, Compaction)
             return outcome.model_dump_json(), json.dumps(await compactor.context(info))
@@ -188,7 +183,7 @@ def test_a_compaction_comes_out_as_if_each_thing_were_looked_for_alone(
     def plainly(haystack: Haystack, part: str) -> bool:
         return part in haystack.text
 
-    together = asyncio.run(compress("together.db"))
+    together = await compress("together.db")
     monkeypatch.setattr(search, "search_many", one_by_one)
     monkeypatch.setattr(Haystack, "holds", plainly)
-    assert asyncio.run(compress("alone.db")) == together
+    assert await compress("alone.db") == together

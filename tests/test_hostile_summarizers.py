@@ -18,7 +18,7 @@ from mcp_compaction.core.digest.text import as_sections, parse_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming, render, validate
+from mcp_compaction.formats import read_incoming, render, validate
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -33,6 +33,8 @@ from mcp_compaction.store.sqlite import open_store
 from tests.checkers import problems
 from tests.sessions import NOW
 from tests.strategies import SHAPES, coding_session
+
+pytestmark = pytest.mark.anyio
 
 SESSIONS_EACH = [9, pytest.param(100, marks=pytest.mark.slow)]
 WINDOW = Policy(window_tokens=3_000)
@@ -267,7 +269,7 @@ async def _play(folder: Path, hostile: Hostile, sessions: int) -> None:
 
 async def _attack(compactor: Compactor, info: SessionInfo, hostile: Hostile) -> None:
     told: Any = _session(hostile.seed)
-    await compactor.record(info, incoming(told))
+    await compactor.record(info, read_incoming(told))
     for text in PINS:
         await compactor.pin(info, text, by="user")
     asked = hostile.calls
@@ -314,7 +316,7 @@ def _holds(text: str, poison: str) -> bool:
 
 @pytest.mark.parametrize("hostile", KINDS, ids=lambda hostile: hostile.name)
 @pytest.mark.parametrize("sessions", SESSIONS_EACH)
-def test_a_hostile_summarizer_changes_no_rule_and_plants_no_word(
+async def test_a_hostile_summarizer_changes_no_rule_and_plants_no_word(
     sessions: int, hostile: Hostile, tmp_path: Path
 ) -> None:
-    asyncio.run(_play(tmp_path, hostile, sessions))
+    await _play(tmp_path, hostile, sessions)

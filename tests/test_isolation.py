@@ -17,14 +17,16 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Hit, Pin, SearchQuery, SessionInfo, Worth
 from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store import search
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.compactor.small_session import StepClock
 from tests.sessions import NOW
-from tests.test_compactor import StepClock
+
+pytestmark = pytest.mark.anyio
 
 PROJECTS = 50
 PROBES = 10_000
@@ -95,7 +97,7 @@ async def settle(compactor: Compactor, number: int) -> Home:
         above = next((s.id for s in sessions if s.name == parent), None)
         key = SessionKey(project=path_of(number), name=name, agent=parent or "", parent=above)
         info, _ = await compactor.open(key)
-        await compactor.record(info, incoming(said(number, name)))
+        await compactor.record(info, read_incoming(said(number, name)))
         sessions.append(await compactor.find(info.project, name))
     digested, _ = await compactor.open(SessionKey(project=path_of(number), name="digested"))
     digest = f"DECISIONS\n- {word(number)} keeps the login\nOPEN\n- close {word(number)}"
@@ -197,57 +199,53 @@ def rows(path: Path) -> str:
         connection.close()
 
 
-def test_ten_thousand_probes_find_no_row_of_another_project(memory_path: Path) -> None:
-    asked = ask_of_all(memory_path / "store.db", KINDS, PROBES)
+async def test_ten_thousand_probes_find_no_row_of_another_project(memory_path: Path) -> None:
+    asked = await ask_of_all(memory_path / "store.db", KINDS, PROBES)
     assert asked.total() >= PROBES
     assert asked.keys() == KINDS
 
 
-def test_nor_does_a_search_that_tells_the_index_of_one_session_only(
+async def test_nor_does_a_search_that_tells_the_index_of_one_session_only(
     memory_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "_MOST_MARKED", 1)
-    asked = ask_of_all(memory_path / "store.db", SEARCHING, PROBES // 4)
+    asked = await ask_of_all(memory_path / "store.db", SEARCHING, PROBES // 4)
     assert asked.total() >= PROBES / 4
     assert asked.keys() == SEARCHING
 
 
-def ask_of_all(path: Path, kinds: frozenset[str], least: int) -> Counter[str]:
+async def ask_of_all(path: Path, kinds: frozenset[str], least: int) -> Counter[str]:
     """How often each kind of question was asked between the projects, to no avail."""
     asked: Counter[str] = Counter()
-
-    async def play() -> None:
-        store = await open_store(path)
-        policy = Policy(window_tokens=4_000, preserve_recent_messages=1, digest_max_tokens=99)
-        collaborators = Collaborators(
-            store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy
+    store = await open_store(path)
+    policy = Policy(window_tokens=4_000, preserve_recent_messages=1, digest_max_tokens=99)
+    collaborators = Collaborators(
+        store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy
+    )
+    compactor = Compactor(collaborators)
+    try:
+        homes = [await settle(compactor, number) for number in range(PROJECTS)]
+        before = rows(store.path)
+        for step in range(1, PROJECTS):
+            if asked.total() >= least:
+                break
+            batch = [
+                (kind, mine, probe)
+                for mine in homes
+                for number, (kind, probe) in enumerate(
+                    probes(compactor, store, mine, homes[(mine.number + step) % PROJECTS])
+                )
+                if (number + mine.number + step) % 8 == 0 and kind in kinds
+            ]
+            told = await asyncio.gather(*(answer(probe) for _, _, probe in batch))
+            for (kind, mine, _), text in zip(batch, told, strict=True):
+                assert set(_WORD.findall(text)) <= {f"{mine.number:02}"}, (kind, text)
+                asked[kind] += 1
+        assert rows(store.path) == before
+        everywhere = await compactor.recall(
+            homes[0].sessions[0], "login", scope="all", max_tokens=20_000
         )
-        compactor = Compactor(collaborators)
-        try:
-            homes = [await settle(compactor, number) for number in range(PROJECTS)]
-            before = rows(store.path)
-            for step in range(1, PROJECTS):
-                if asked.total() >= least:
-                    break
-                batch = [
-                    (kind, mine, probe)
-                    for mine in homes
-                    for number, (kind, probe) in enumerate(
-                        probes(compactor, store, mine, homes[(mine.number + step) % PROJECTS])
-                    )
-                    if (number + mine.number + step) % 8 == 0 and kind in kinds
-                ]
-                told = await asyncio.gather(*(answer(probe) for _, _, probe in batch))
-                for (kind, mine, _), text in zip(batch, told, strict=True):
-                    assert set(_WORD.findall(text)) <= {f"{mine.number:02}"}, (kind, text)
-                    asked[kind] += 1
-            assert rows(store.path) == before
-            everywhere = await compactor.recall(
-                homes[0].sessions[0], "login", scope="all", max_tokens=20_000
-            )
-            assert len(set(_WORD.findall(repr(everywhere)))) > 2  # only when that is asked for
-        finally:
-            await compactor.close()
-
-    asyncio.run(play())
+        assert len(set(_WORD.findall(repr(everywhere)))) > 2  # only when that is asked for
+    finally:
+        await compactor.close()
     return asked

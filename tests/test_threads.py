@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from mcp_compaction.compactor import SAFETY_NET, Collaborators, Compactor, compressing
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -29,7 +30,7 @@ from mcp_compaction.threads import Threads
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
 
-Story = Callable[[Compactor, SessionInfo], Awaitable[None]]
+pytestmark = pytest.mark.anyio
 
 
 class Elsewhere:
@@ -59,30 +60,29 @@ class Held(ExtractiveSummarizer):
         return await super().summarize(request)
 
 
-def play(folder: Path, story: Story) -> None:
-    async def played() -> None:
-        collaborators = Collaborators(
-            store=await open_store(folder / "store.db"),
-            summarizer=ExtractiveSummarizer(),
-            counter=Elsewhere(),
-            clock=SystemClock(),
-            policy=Policy(window_tokens=10_000),
-        )
-        compactor = Compactor(collaborators)
-        try:
-            key, own = SessionKey(project="/p", name="work"), Traits(owns_window=True)
-            info, _ = await compactor.open(key, own)
-            body = {"system": "Be brief.", "messages": coding_session(60, 300)}
-            await compactor.record(info, incoming(body))
-            await story(compactor, info)
-        finally:
-            await compactor.close()
+@asynccontextmanager
+async def full_session(folder: Path) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+    """A session that fills its window, counted off the loop's thread."""
+    collaborators = Collaborators(
+        store=await open_store(folder / "store.db"),
+        summarizer=ExtractiveSummarizer(),
+        counter=Elsewhere(),
+        clock=SystemClock(),
+        policy=Policy(window_tokens=10_000),
+    )
+    compactor = Compactor(collaborators)
+    try:
+        key, own = SessionKey(project="/p", name="work"), Traits(owns_window=True)
+        info, _ = await compactor.open(key, own)
+        body = {"system": "Be brief.", "messages": coding_session(60, 300)}
+        await compactor.record(info, read_incoming(body))
+        yield compactor, info
+    finally:
+        await compactor.close()
 
-    asyncio.run(played())
 
-
-def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+async def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
+    async with full_session(tmp_path) as (compactor, info):
         assert (await compactor.fill(info)).percent > 95
         await compactor.stats(info)
         assert isinstance(await compactor.compress(info, Ask(reason="x")), Compaction)
@@ -90,40 +90,33 @@ def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
         assert isinstance(await compactor.page_in(info, "m9"), Compaction)
         assert isinstance(await compactor.restore(info, "c1", force=True), Compaction)
 
-    play(tmp_path, story)
+
+async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    task = asyncio.create_task(Threads().run(work))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert not may_end.is_set()
+    may_end.set()
 
 
-def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
-    async def story() -> None:
-        begun, may_end = threading.Event(), threading.Event()
-
-        def work() -> None:
-            begun.set()
-            assert may_end.wait(60)
-
-        task = asyncio.create_task(Threads().run(work))
-        await asyncio.to_thread(begun.wait)
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled()
-        assert not may_end.is_set()
-        may_end.set()
-
-    asyncio.run(story())
-
-
-def test_a_full_session_is_relieved_once_however_many_ask(tmp_path: Path) -> None:
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+async def test_a_full_session_is_relieved_once_however_many_ask(tmp_path: Path) -> None:
+    async with full_session(tmp_path) as (compactor, info):
         outcomes = await asyncio.gather(*(compactor.relieve(info) for _ in range(4)))
         assert sum(isinstance(outcome, Compaction) for outcome in outcomes) == 1
         assert outcomes.count(None) == 3
         assert dict((await compactor.stats(info)).events)[SAFETY_NET] == 1
 
-    play(tmp_path, story)
 
-
-def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> None:
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+async def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> None:
+    async with full_session(tmp_path) as (compactor, info):
         held = Held()
         slow = compactor.with_summarizer(lambda _: held)
         first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
@@ -140,15 +133,12 @@ def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> N
         assert second.kind == "refusal"
         assert "the 60 % a compaction goes down to" in second.text
 
-    play(tmp_path, story)
 
-
-def test_who_waits_too_long_is_told_what_is_under_way(
+async def test_who_waits_too_long_is_told_what_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "_PATIENCE", 0.0)
-
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+    async with full_session(tmp_path) as (compactor, info):
         held = Held()
         slow = compactor.with_summarizer(lambda _: held)
         first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
@@ -165,5 +155,3 @@ def test_who_waits_too_long_is_told_what_is_under_way(
         held.may_go_on.set()
         assert isinstance(await first, Compaction)
         assert not compactor.is_compacting(info)
-
-    play(tmp_path, story)

@@ -88,13 +88,14 @@ def test_no_setting_holds_a_key(tmp_path: Path) -> None:
     assert "sk-" not in repr(settings) + settings.model_dump_json()
 
 
-def test_start_up_loads_no_client_of_any_model() -> None:
+def test_start_up_loads_no_client_of_any_model_and_nothing_of_a_compaction() -> None:
     code = (
         "import sys, mcp_compaction.wiring as w;"
         "from mcp_compaction.settings import load_settings;"
         "s = load_settings({'HOME': '/nowhere', 'MCP_COMPACTION_SUMMARIZER_MODEL': 'm'});"
         "w.summarizer_of(s, len);"
-        "print([m for m in ('anthropic', 'httpx2', 'httpx', 'mcp') if m in sys.modules])"
+        "ours = 'mcp_compaction.core.compaction';"
+        "print([m for m in ('anthropic', 'httpx2', 'httpx', 'mcp', ours) if m in sys.modules])"
     )
     ran: Any = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300

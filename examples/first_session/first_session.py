@@ -6,8 +6,8 @@ import asyncio
 import tempfile
 from typing import Any
 
-from mcp_compaction.core.compaction.receipt import outcome_text
-from mcp_compaction.formats import incoming
+from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -42,12 +42,12 @@ async def main() -> None:
         try:
             session, _ = await compactor.open(SessionKey(project="/shop", name="migrations"))
             first: list[Any] = [{"role": "user", "content": f"Review the migrations. {RULE}"}]
-            await compactor.record(session, incoming(first))
+            await compactor.record(session, read_incoming(first))
             pinned = await compactor.pin(session, RULE, by="agent")
             print(f"{pinned.pin.ref} by {pinned.pin.author}: {pinned.pin.text}")
 
             for number in range(30):
-                await compactor.record(session, incoming([*tool_step(number)]))
+                await compactor.record(session, read_incoming([*tool_step(number)]))
             print(f"fill: {(await compactor.fill(session)).percent:.0f} %")
 
             outcome = await compactor.compress(session, Ask(reason="all migrations read"))

@@ -6,9 +6,9 @@ import argparse
 import asyncio
 import tempfile
 
-from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.evals.scenarios import sessions
+from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.model import Ask, Compaction
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -43,7 +43,7 @@ def asking(args: argparse.Namespace) -> dict[str, object]:
 
 async def compressed(size: int, flags: dict[str, object]) -> tuple[str, str]:
     """The receipt and the digests of one session, made anew in a store of its own."""
-    (case,) = sessions(seed=7, number=1, tokens=size)
+    (case,) = make_sessions(seed=7, number=1, tokens=size)
     with tempfile.TemporaryDirectory() as home:
         settings = load_settings({"MCP_COMPACTION_HOME": home}, {"window_tokens": size, **flags})
         compactor = await open_compactor(settings)

@@ -133,7 +133,7 @@ def main(
         complaints.say(f"mcp-compaction: {complete(for_person(str(error)), program, {})}")
         return _code_of(error)
     except Exception as error:  # noqa: BLE001  # the top: a person gets a sentence and a code
-        complaints.say(_unexpected(error, argv, environ))
+        complaints.say(_describe_unexpected(error, argv, environ))
         return UNEXPECTED
     return code
 
@@ -144,7 +144,7 @@ def help_text(program: str) -> str:
 
 
 def overview(program: str) -> str:
-    """What there is, on half a screen."""
+    """The commands and how to begin, on half a screen."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
     start = _START.format(
@@ -165,10 +165,10 @@ def _dispatch(
         screen.say(help_text(typed_command(environ.get("PATH"))))
         return DONE
     if name == "--version":
-        screen.say(f"mcp-compaction {_version()}")
+        screen.say(f"mcp-compaction {_read_version()}")
         return DONE
     if name not in COMMANDS:
-        raise InputError(_unknown(name))
+        raise InputError(_explain_unknown(name))
     if name == "serve":
         # It takes stdin and stdout for the protocol first, and has an event loop of its own.
         from mcp_compaction.cli.commands.serve import start
@@ -182,7 +182,7 @@ def _dispatch(
     return invoke(name, command, rest, screen, stdin, environ)
 
 
-def _unknown(name: str) -> str:
+def _explain_unknown(name: str) -> str:
     if name.startswith("-"):
         return f"{name} stands before the command; write: mcp-compaction COMMAND {name} …"
     from difflib import get_close_matches
@@ -192,7 +192,7 @@ def _unknown(name: str) -> str:
     return f"no command {name!r}; {meant}"
 
 
-def _version() -> str:
+def _read_version() -> str:
     from importlib.metadata import version
 
     return version("mcp-compaction")
@@ -208,7 +208,7 @@ def _code_of(error: CompactionError) -> int:
             return REFUSED
 
 
-def _unexpected(error: Exception, argv: Sequence[str], environ: Mapping[str, str]) -> str:
+def _describe_unexpected(error: Exception, argv: Sequence[str], environ: Mapping[str, str]) -> str:
     if environ.get("MCP_COMPACTION_DEBUG") == "1":
         from traceback import format_exception
 
@@ -217,14 +217,14 @@ def _unexpected(error: Exception, argv: Sequence[str], environ: Mapping[str, str
 
     return (
         f"mcp-compaction: unexpected {type(error).__name__}: {error}\n"
-        f"  in: mcp-compaction {argv[0] if argv else ''}, version {_version()}, "
+        f"  in: mcp-compaction {argv[0] if argv else ''}, version {_read_version()}, "
         f"Python {python_version()}, {platform(terse=True)}\n"
         "  Please report these lines; MCP_COMPACTION_DEBUG=1 shows where it came from."
     )
 
 
 def _let_go(stdout: TextIO) -> None:
-    """Give a stream whose reader has gone another end, or Python complains when it exits."""
+    """Redirect a stream whose reader is gone to nowhere, or Python complains when it exits."""
     try:
         end = stdout.fileno()
     except OSError:

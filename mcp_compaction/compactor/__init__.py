@@ -1,9 +1,8 @@
 """The one asynchronous shell: load, drive the flow, save; every host and command enters here."""
 
-from mcp_compaction.compactor.compressing import check_ask
-from mcp_compaction.compactor.driving import Progress, ignore_progress
 from mcp_compaction.compactor.events import COMPLETED, FAILED, FALLBACK, REGRET, SAFETY_NET
 from mcp_compaction.compactor.facade import Compactor
+from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.results import Brief, Pinned, PinWish, Quote, Recalled, Regret, Stats
 from mcp_compaction.compactor.workspace import Collaborators
 
@@ -23,6 +22,5 @@ __all__ = [
     "Recalled",
     "Regret",
     "Stats",
-    "check_ask",
     "ignore_progress",
 ]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from mcp_compaction.compactor.driving import Drafts, Progress, drive, first_request, ignore_progress
+from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
+from mcp_compaction.core.compaction.receipt.reasons import (
+    explain_being_compacted,
+    explain_error,
+    explain_overtaken,
+)
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.window.fill import Fill, pressure
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownRef
@@ -84,7 +90,7 @@ async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
 
 
 async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
-    """How full a window is that `relieve` would compress; None where it would not."""
+    """The fill of a window that `relieve` would compress; None where it would not."""
     window = await work.read_window(info)
     owns_window = window.session.info.traits.owns_window
     return window.fill if owns_window and _is_due(window) else None
@@ -107,10 +113,7 @@ async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> O
 
 
 def _refuse_while_another_compacts(info: SessionInfo) -> Refusal:
-    return Refusal(
-        text=f"not compressed: another compaction of {info.name} has been under way for over "
-        f"{_PATIENCE:g} s, and its view will count. Go on; context_stats tells when it is there."
-    )
+    return Refusal(reason="being_compacted", text=explain_being_compacted(info.name, _PATIENCE))
 
 
 async def _compress_or_report(
@@ -129,10 +132,8 @@ async def _compress_or_report(
     except Exception as error:  # compaction never kills its caller
         logger.exception("a compaction of %s failed", info.name)
         await work.note(info, FAILED, repr(error))
-        return Failed(
-            text=f"not compressed: {type(error).__name__} while planning; the session is as it "
-            "was. Go on, and report this with the log."
-        )
+        name = type(error).__name__
+        return Failed(reason="error", error=name, text=explain_error(name))
 
 
 async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
@@ -156,10 +157,7 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
         done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
         if await work.store.save(info.id, outcome, done):
             return outcome
-    return Failed(
-        text=f"not compressed: the view of {info.name} changed {MOST_TRIES} times meanwhile; "
-        "the session is as it was. Call again."
-    )
+    return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
 
 
 def _mask_if_wanted(work: Workspace, ask: Ask) -> Ask:

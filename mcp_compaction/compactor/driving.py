@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple, assert_never
 
 from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.compaction.flow import Flow, flow
+from mcp_compaction.core.compaction.receipt.notes import (
+    note_of_limit,
+    note_of_summarizer_error,
+    note_of_unforeseen_error,
+)
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.recall.query import terms_of
 from mcp_compaction.errors import SummarizerError
@@ -27,13 +32,8 @@ from mcp_compaction.model import (
 
 logger = logging.getLogger(__name__)
 
-Progress = Callable[[str], Awaitable[None]]
 Drafts = list[tuple[SummaryRequest, Draft]]
 """What was asked for in one compaction, and what came: nothing is paid for twice."""
-
-
-async def ignore_progress(_: str) -> None:
-    """Take a report of progress that nobody wants to read."""
 
 
 async def drive(
@@ -59,7 +59,7 @@ async def drive(
 async def first_request(
     work: Workspace, session: Session, ask: Ask
 ) -> SummaryRequest | SearchRequest | None:
-    """What the flow asks for first; None where it ends without asking."""
+    """The first request of the flow; None where it ends without asking."""
     request = await work.threads.run(_advance, _begin(work, session, ask), None)
     return None if isinstance(request, _Ended) else request
 
@@ -70,7 +70,7 @@ def _begin(work: Workspace, session: Session, ask: Ask) -> Flow:
 
 
 class _Ended(NamedTuple):
-    """What a flow came to; a thread cannot raise StopIteration to a coroutine."""
+    """The result of a flow; a thread cannot raise StopIteration to a coroutine."""
 
     outcome: Outcome
 
@@ -116,7 +116,7 @@ def _queries_of(request: SearchRequest) -> list[SearchQuery]:
 async def _summarize(work: Workspace, info: SessionInfo, request: SummaryRequest) -> Draft:
     left = await work.allowance(info)
     if left.refusal:
-        note = f"no model was asked: {left.refusal}; extracted instead"
+        note = note_of_limit(left.refusal)
         draft = await _extract_instead(work, request, note)
     else:
         limits = {"calls_left": left.calls_left, "cost_left": left.cost_left}
@@ -136,12 +136,12 @@ async def _ask_summarizer(work: Workspace, request: SummaryRequest) -> Draft:
     except (MemoryError, RecursionError):
         raise
     except SummarizerError as error:
-        note = f"{summarizer.name} failed: {error}; extracted instead"
+        note = note_of_summarizer_error(summarizer.name, str(error))
         return await _extract_instead(work, request, note, error.calls)
     except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
         logger.warning("%s failed: %r", summarizer.name, error)
         # The error's own words may come from anywhere: the log has them, the receipt does not.
-        note = f"{summarizer.name} failed ({type(error).__name__}); extracted instead"
+        note = note_of_unforeseen_error(summarizer.name, type(error).__name__)
         return await _extract_instead(work, request, note)
 
 

@@ -1,6 +1,7 @@
 """The compactor: one class through which every host and command enters.
 
-Its methods only delegate; what each does is in the module that it names.
+Its methods only delegate; what each does is in the module that it names. The modules that need
+the whole compaction are imported by the methods: most commands only look something up.
 """
 
 from __future__ import annotations
@@ -10,17 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from mcp_compaction.compactor import (
-    compressing,
-    owning,
-    pinning,
-    recalling,
-    recording,
-    sessions,
-    stats,
-    viewing,
-)
-from mcp_compaction.compactor.driving import Progress
+from mcp_compaction.compactor import owning, pinning, recalling, recording, sessions
+from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
     Pinned,
@@ -128,16 +120,16 @@ class Compactor:
         return await self._work.load(info)
 
     async def fill(self, info: SessionInfo) -> Fill:
-        """How full the window is; its messages are not read, so that it is not known by role."""
+        """The fill of the window; its messages are not read, so that it is not known by role."""
         return (await self._work.read_window(info)).fill
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
-        """How full the window is; None where it shows no message."""
+        """The fill of the window; None where it shows no message."""
         window = await self._work.read_window(info)
         return window.fill if window.messages else None
 
     def fill_of(self, session: Session) -> Fill:
-        """How full the window of a loaded session is."""
+        """The fill of a loaded session's window."""
         return self._work.fill_of(session)
 
     def count(self, text: str) -> int:
@@ -145,7 +137,7 @@ class Compactor:
         return self._work.counter.count(text)
 
     def index_terms(self, session: Session) -> tuple[int, CountTokens]:
-        """How large the index may be, and what counts it."""
+        """The largest size of the index, and the function that counts it."""
         return self._work.index_terms(session)
 
     async def stats(self, info: SessionInfo) -> Stats:
@@ -154,10 +146,14 @@ class Compactor:
 
     async def stats_of(self, session: Session) -> Stats:
         """The statistics of a loaded session; they cost a plan of its whole window."""
+        from mcp_compaction.compactor import stats
+
         return await stats.stats_of(self._work, session)
 
     async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
-        """What the model should see now, as the request body of a provider, ready to send."""
+        """The context the model should see now, as a provider's request body, ready to send."""
+        from mcp_compaction.compactor import viewing
+
         return await viewing.context(self._work, info, shape)
 
     # Compressing
@@ -166,6 +162,8 @@ class Compactor:
         self, info: SessionInfo, ask: Ask, progress: Progress | None = None
     ) -> Outcome:
         """Compact the session as asked; whatever fails, the session is as before or as after."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.compress(self._work, info, ask, progress)
 
     def is_compacting(self, info: SessionInfo) -> bool:
@@ -174,18 +172,26 @@ class Compactor:
 
     async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
         """The first digest that compressing would ask a summarizer for; none where it asks none."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.foresee(self._work, info, ask)
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.relieve(self._work, info)
 
     async def fill_to_relieve(self, info: SessionInfo) -> Fill | None:
-        """How full a window is that `relieve` would compress; None where it would not."""
+        """The fill of a window that `relieve` would compress; None where it would not."""
+        from mcp_compaction.compactor import compressing
+
         return await compressing.fill_to_relieve(self._work, info)
 
     async def restore(self, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
         """Go back to the view before a compaction, with everything said since."""
+        from mcp_compaction.compactor import viewing
+
         return await viewing.restore(self._work, info, ref, force)
 
     # Pins
@@ -195,7 +201,7 @@ class Compactor:
         return await pinning.pins_of(self._work, info)
 
     async def project_pins(self, project: str) -> tuple[Pin, ...]:
-        """What every session of a project starts with: its rules, open tasks and facts."""
+        """The pins that every session of a project starts with: rules, open tasks and facts."""
         return await pinning.project_pins(self._work, project)
 
     async def pin(
@@ -217,7 +223,7 @@ class Compactor:
     async def pin_question(
         self, project: str, info: SessionInfo | None, wish: PinWish
     ) -> Question | None:
-        """What only the user may decide of a wish; the session may still have to be made."""
+        """The question that only the user may answer; the session need not exist yet."""
         return await pinning.question_of(self._work, project, info, wish)
 
     async def announce(
@@ -264,11 +270,11 @@ class Compactor:
         return await recalling.originals(self._work, info, refs)
 
     async def quote(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
-        """What refs name, word for word: messages in order, then digests (`d1`), then pins."""
+        """The texts that refs name, word for word: messages in order, then digests, then pins."""
         return await recalling.quote(self._work, info, refs)
 
     async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
-        """What `quote` gives, as a recall: what had left the window counts as regret."""
+        """The quotes of refs, as a recall: messages that had left the window count as regret."""
         return await recalling.recall_refs(self._work, info, refs)
 
     async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
@@ -276,6 +282,8 @@ class Compactor:
 
         For loops that replace their own window, by the refs of messages or ids of tool calls.
         """
+        from mcp_compaction.compactor import viewing
+
         return await viewing.page_in(self._work, info, refs)
 
     async def brief(self, info: SessionInfo) -> Brief:
@@ -287,7 +295,7 @@ class Compactor:
         return await self._store.digests(info.id)
 
     async def receipts(self, info: SessionInfo) -> tuple[Receipt, ...]:
-        """What every compaction did, oldest first."""
+        """The receipts of all compactions, oldest first."""
         return await owning.receipts(self._work, info)
 
     # Owning one's data

@@ -19,7 +19,7 @@ PolicyFor = Callable[[Session], Policy]
 
 
 class Reading(NamedTuple):
-    """How full a window is, by which policy, and how many messages it shows."""
+    """The fill of a window, with its policy and the number of messages it shows."""
 
     session: Session  # without its messages
     policy: Policy
@@ -45,7 +45,7 @@ class Gauge:
         self._known: dict[int, _Known] = {}
 
     async def read(self, session: int, now: datetime, policy_for: PolicyFor) -> Reading:
-        """How full a session's window is now."""
+        """The fill of a session's window now."""
         known = self._known.get(session)
         window = await self._store.count_window(session, now, known.window if known else None)
         policy = policy_for(window.session)

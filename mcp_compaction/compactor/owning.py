@@ -13,7 +13,7 @@ from mcp_compaction.ports import Forgotten, Scope, Twins
 
 
 async def receipts(work: Workspace, info: SessionInfo) -> tuple[Receipt, ...]:
-    """What every compaction did, oldest first."""
+    """The receipts of all compactions, oldest first."""
     return tuple(receipt for receipt, _ in await work.store.receipts(info.id))
 
 

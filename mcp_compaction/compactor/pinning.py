@@ -22,7 +22,7 @@ async def pins_of(work: Workspace, info: SessionInfo) -> tuple[Pin, ...]:
 
 
 async def project_pins(work: Workspace, project: str) -> tuple[Pin, ...]:
-    """What every session of a project starts with: its rules, open tasks and facts."""
+    """The pins that every session of a project starts with: rules, open tasks and facts."""
     found = await work.store.pins(Scope(project=project), work.now())
     return tuple(pin for pin in found if pin.scope != "session" and pin.kind != "note")
 
@@ -59,7 +59,7 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
 async def question_of(
     work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
 ) -> rules.Question | None:
-    """What only the user may decide of a wish; the session may still have to be made."""
+    """The question that only the user may answer; the session need not exist yet."""
     return (await _plan_pin(work, project, info, wish))[1].question
 
 

@@ -102,7 +102,7 @@ async def originals(work: Workspace, info: SessionInfo, refs: str) -> tuple[Orig
 
 
 async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
-    """What refs name, word for word: messages in order, then digests (`d1`), then pins."""
+    """The texts that refs name, word for word: messages in order, then digests, then pins."""
     asked = parse_refs(refs)
     has_messages = asked.messages or asked.calls
     messages = await _find_originals(work, info, asked) if has_messages else ()
@@ -112,7 +112,7 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
 
 
 async def recall_refs(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
-    """What `quote` gives, as a recall: what had left the window counts as regret."""
+    """The quotes of refs, as a recall: messages that had left the window count as regret."""
     found = await quote(work, info, refs)
     sources = [one.source for one in found]
     seqs = [source.message.seq for source in sources if isinstance(source, Original)]

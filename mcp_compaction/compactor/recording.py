@@ -10,11 +10,11 @@ from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.formats import Incoming, IncomingMessage, normalize, render
-from mcp_compaction.formats.newcomers import (
-    masked_in_new,
-    masked_sections,
-    newcomer,
-    section_tokens,
+from mcp_compaction.formats.prepare import (
+    count_masked_in_new,
+    count_sections,
+    mask_sections,
+    prepare_message,
 )
 from mcp_compaction.model import Message, NewMessage, Sections, Session, SessionInfo, Via
 from mcp_compaction.ports import Batch, Recorded
@@ -57,7 +57,7 @@ async def record(
         seqs += done.seqs
         new += done.new
         diverged = diverged or done.diverged
-        masked += masked_in_new(rows, done)
+        masked += count_masked_in_new(rows, done)
     if came.model and came.model != info.traits.model:
         await work.store.set_traits(info.id, info.traits.model_copy(update={"model": came.model}))
     if came.reported is not None and seqs:
@@ -88,7 +88,7 @@ def _newest_answer_on(messages: Sequence[Message]) -> Sequence[Message]:
 async def _drop_own_view(
     work: Workspace, info: SessionInfo, came: Incoming
 ) -> tuple[Incoming, int | None]:
-    """What a loop sends that was given our own view: only what follows the view is new."""
+    """The input without our own view, where a loop sends that back; and the newest known number."""
     window = await work.read_window(info)
     if not window.session.view.version or not came.messages:
         return came, None
@@ -102,7 +102,7 @@ async def _drop_own_view(
 
 
 def _length_of_view(work: Workspace, session: Session, came: Incoming) -> int | None:
-    """How many messages of what came are our own view; None where it does not begin so."""
+    """The number of messages that are our own view; None where the batch does not begin with it."""
     shown = lay_out(session, *work.index_terms(session))
     sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
     said = [normalize(json.loads(message.raw)) for message in came.messages[: len(sent)]]
@@ -110,7 +110,7 @@ def _length_of_view(work: Workspace, session: Session, came: Incoming) -> int | 
 
 
 def _prepare_messages(work: Workspace, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
-    return [newcomer(message, work.counter.count, work.mask_secrets) for message in messages]
+    return [prepare_message(message, work.counter.count, work.mask_secrets) for message in messages]
 
 
 def _prepare_sections(work: Workspace, came: Incoming) -> tuple[Sections | None, int, int]:
@@ -118,8 +118,8 @@ def _prepare_sections(work: Workspace, came: Incoming) -> tuple[Sections | None,
     sections = came.sections
     if sections is None:
         return None, 0, 0
-    sections = masked_sections(sections) if work.mask_secrets else sections
-    return sections, *section_tokens(sections, work.policy, work.counter.count)
+    sections = mask_sections(sections) if work.mask_secrets else sections
+    return sections, *count_sections(sections, work.policy, work.counter.count)
 
 
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:

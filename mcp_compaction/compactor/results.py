@@ -27,7 +27,7 @@ SearchScope = Literal["session", "project", "all"]
 
 
 class Regret(Value):
-    """How much of what left the window had to be recalled."""
+    """The number of messages that left the window, and how many were recalled."""
 
     recalls: int = 0  # how often something of it was given back
     recalled: int = 0  # how many of the messages outside the window that were
@@ -35,7 +35,7 @@ class Regret(Value):
 
 
 class Stats(Value):
-    """What there is to know about a session's window."""
+    """The statistics of a session's window."""
 
     info: SessionInfo
     fill: Fill
@@ -53,7 +53,7 @@ class Stats(Value):
 
 
 class PinWish(NamedTuple):
-    """What somebody wants to have pinned."""
+    """The wish to have a text pinned."""
 
     text: str
     by: Author
@@ -73,7 +73,7 @@ class Pinned(Value):
 
 
 class Brief(Value):
-    """What a fresh window needs to go on with a session."""
+    """The brief that a fresh window needs to go on with a session."""
 
     info: SessionInfo
     pins: tuple[Pin, ...]
@@ -95,7 +95,7 @@ class Recalled(Value):
 
 
 class Quote(Value):
-    """What a ref gives, word for word: a message, a digest or a pin."""
+    """The text of a ref, word for word: a message, a digest or a pin."""
 
     ref: str
     of: str  # whose words, or what it is

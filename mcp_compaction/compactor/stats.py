@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from mcp_compaction.compactor.driving import drive, ignore_progress
+from mcp_compaction.compactor.driving import drive
 from mcp_compaction.compactor.events import FALLBACK, REGRET
 from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.paging import wanted_excerpts

@@ -8,13 +8,21 @@ from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.recalling import originals
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
+from mcp_compaction.core.compaction.receipt.reasons import (
+    PAGING_OVERTAKEN,
+    RESTORE_OVERTAKEN,
+    SHOWN_ALREADY,
+    WINDOW_OF_HOST,
+    explain_no_room_for_paging,
+    explain_no_room_to_restore,
+    explain_no_window_changed,
+)
 from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import render
-from mcp_compaction.formats.body import request_body
+from mcp_compaction.formats.body import make_request_body
 from mcp_compaction.model import (
     Compaction,
     Event,
@@ -31,12 +39,12 @@ from mcp_compaction.model import (
 
 
 async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
-    """What the model should see now, as the request body of a provider, ready to send."""
+    """The context the model should see now, as a provider's request body, ready to send."""
     session = await work.load(info)
 
     def body() -> JsonObject:
         shown = lay_out(session, *work.index_terms(session))
-        return request_body(session.sections.system, render(shown, shape), shape)
+        return make_request_body(session.sections.system, render(shown, shape), shape)
 
     return await work.threads.run(body)
 
@@ -51,10 +59,7 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
         raise UnknownRef(f"no compaction {ref} in {info.name}; the newest are: {known}.")
     receipt, base = found
     if receipt.kind == "digest":
-        return NothingToDo(
-            text=f"nothing to restore: {ref} only kept your digest and changed no window. "
-            "Write a better one with compress_context; where they disagree the later stands."
-        )
+        return NothingToDo(reason="no_window_changed", text=explain_no_window_changed(ref))
     now = work.now()
     session = await work.store.load(info.id, now)
     view = await work.store.view(info.id, base)
@@ -64,12 +69,13 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
     after = await work.threads.run(work.fill_of, back)
     if after.tokens > after.window and not force:
         return Refusal(
-            text=f"not restored: the window would hold {kilo(after.tokens)} of "
-            f"{kilo(after.window)} tokens. Pass force=true if the host has room for it."
+            reason="window_too_small",
+            needed_tokens=after.tokens,
+            text=explain_no_room_to_restore(after),
         )
     compaction = restoration(session, view, undone, (before, after), now)
     if not await work.store.save(info.id, compaction):
-        return Failed(text="not restored: the view changed meanwhile. Call again.")
+        return Failed(reason="view_changed", text=RESTORE_OVERTAKEN)
     return compaction
 
 
@@ -89,26 +95,24 @@ async def page_in(work: Workspace, info: SessionInfo, refs: str) -> Outcome:
         event = Event(name=REGRET, at=outcome.receipt.at, detail=named) if gone else None
         if await work.store.save(info.id, outcome, event):
             return outcome
-    return Failed(text="not paged in: the view changed meanwhile. Call again.")
+    return Failed(reason="view_changed", text=PAGING_OVERTAKEN)
 
 
 def _plan_page_in(work: Workspace, session: Session, messages: Sequence[Message]) -> Outcome:
     if not session.info.traits.owns_window:
-        return Refusal(
-            text="not paged in: this window is the host's, and only the host can show more in "
-            "it. Read the messages with recall_archived instead."
-        )
+        return Refusal(reason="window_of_host", text=WINDOW_OF_HOST)
     there = messages_shown_whole(session)
     missing = [message for message in messages if message.seq not in there]
     if not missing:
-        return NothingToDo(text="nothing to do: the window shows all of that whole. Go on.")
+        return NothingToDo(reason="shown_already", text=SHOWN_ALREADY)
     view = show_again(session, missing)
     seen = session.model_copy(update={"view": view})
     before, after = work.fill_of(session), work.fill_of(seen)
     refs = ", ".join(message.ref for message in missing)
     if after.tokens > after.window:
         return Refusal(
-            text=f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
-            f"{kilo(after.window)} tokens. Compress first, or ask for less."
+            reason="window_too_small",
+            needed_tokens=after.tokens,
+            text=explain_no_room_for_paging(refs, after),
         )
     return paging_in(session, view, refs, (before, after), work.now())

@@ -27,7 +27,7 @@ MOST_TRIES = 3  # to save a view that others change meanwhile
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """What a compactor is put together from."""
+    """The parts that a compactor is made of."""
 
     store: Store
     summarizer: Summarizer
@@ -62,7 +62,7 @@ class Workspace:
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 
     async def read_window(self, info: SessionInfo) -> Reading:
-        """How full the window is, measured without loading the session."""
+        """The fill of the window, measured without loading the session."""
         is_pressed = (await self.allowance(info)).is_near
 
         def policy_for(session: Session) -> Policy:
@@ -78,7 +78,7 @@ class Workspace:
         return under_pressure(policy)
 
     async def allowance(self, info: SessionInfo) -> Allowance:
-        """What may still be asked of models for this session."""
+        """The model calls and cost still allowed for this session."""
         limits = self.collaborators.limits
         if limits == Limits():
             return Allowance()
@@ -87,12 +87,12 @@ class Workspace:
         return allowance_of(session, await self.store.spent(None, hour_ago), limits)
 
     def fill_of(self, session: Session) -> Fill:
-        """How full the window of a loaded session is."""
+        """The fill of a loaded session's window."""
         policy = self.policy_for(session)
         return measure(session, policy, self.counter.count, self.counter.precision)
 
     def index_terms(self, session: Session) -> tuple[int, CountTokens]:
-        """How large the index may be, and what counts it."""
+        """The largest size of the index, and the function that counts it."""
         return self.policy_for(session).index_limit, self.counter.count
 
     async def note(self, info: SessionInfo, name: str, detail: str) -> None:

@@ -96,7 +96,7 @@ class Policy(Value):
     )
     promoted_max_percent: Percent = Field(
         default=10,
-        description="Largest share of the window for passages of old messages, word for word.",
+        description="Largest share of the window for excerpts of old messages, word for word.",
     )
 
     # How large
@@ -105,9 +105,6 @@ class Policy(Value):
     )
     shrink_over_chars: Positive | None = Field(
         default=None, description="When set, the same limit in characters instead of tokens."
-    )
-    offload_over_tokens: Positive = Field(
-        default=5_000, description="Size over which a tool result is offloaded on arrival."
     )
     digest_max_tokens: Positive = Field(default=600, description="Largest digest of one span.")
     digest_max_percent: Percent = Field(
@@ -166,7 +163,7 @@ class Policy(Value):
 
     @property
     def promoted_limit(self) -> int:
-        """The most tokens for passages of old messages."""
+        """The most tokens for excerpts of old messages."""
         return self.share(self.promoted_max_percent)
 
     @property

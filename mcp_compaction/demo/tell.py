@@ -1,4 +1,4 @@
-"""Tells what a played session came to: before and after, what was freed, what still holds."""
+"""The result of a played session in words: before and after, what was freed, what still holds."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _MOST_LINES = 6  # of the passage that came back
 
 
 def tell(figures: Figures) -> Iterator[list[str]]:
-    """The telling in paragraphs, each a heading and its lines."""
-    yield list(_window(figures))
-    yield list(_freed(figures.receipt))
-    yield list(_checked(figures.receipt.tallies))
-    yield list(_rule(figures))
-    yield list(_recalled(figures))
-    yield list(_sound(figures))
+    """The result of a played session in paragraphs, each a heading and its lines."""
+    yield list(_tell_window(figures))
+    yield list(_tell_freed(figures.receipt))
+    yield list(_tell_checked(figures.receipt.tallies))
+    yield list(_tell_rule(figures))
+    yield list(_tell_recalled(figures))
+    yield list(_tell_soundness(figures))
 
 
-def broken(figures: Figures) -> list[str]:
+def broken_promises_of(figures: Figures) -> list[str]:
     """The promises that did not hold."""
     return [promise for promise, holds in figures.promises() if not holds]
 
 
-def _window(figures: Figures) -> Iterator[str]:
+def _tell_window(figures: Figures) -> Iterator[str]:
     receipt = figures.receipt
     said = f"{figures.messages} messages, {figures.calls} tool calls"
     yield f"a coding session of {said}, up to {figures.largest_batch} calls at once"
@@ -40,32 +40,32 @@ def _window(figures: Figures) -> Iterator[str]:
     for name, tokens in (("before", receipt.before), ("after", receipt.after)):
         percent = 100 * tokens / receipt.window
         size = f"{tokens:,} of {receipt.window:,} tokens ({receipt.precision})"
-        yield f"  {name:6} {bar(percent, _WIDTH)} {percent:3.0f} %  {size}"
+        yield f"  {name:6} {draw_bar(percent, _WIDTH)} {percent:3.0f} %  {size}"
     spans = [f"m{r.first}..m{r.last} is now the digest d{r.digest}" for r in receipt.replaced]
     yield f"  compaction {receipt.ref}: {'; '.join(spans) or 'no digest was needed'}"
     if receipt.shortfall:
         yield f"  shortfall: {receipt.shortfall}"
 
 
-def _freed(receipt: Receipt) -> Iterator[str]:
+def _tell_freed(receipt: Receipt) -> Iterator[str]:
     freed = [freed for freed in receipt.freed if freed[1] > 0]
     most = max((tokens for _, tokens in freed), default=1)
     yield "what each rung freed, gentlest first"
     for rung, tokens in freed:
-        yield f"  {shown_as(rung):24} {bar(100 * tokens / most, _SMALL)} {tokens:7,}"
+        yield f"  {shown_as(rung):24} {draw_bar(100 * tokens / most, _SMALL)} {tokens:7,}"
     back = sum(tokens for _, tokens in freed) - (receipt.before - receipt.after)
     if back > 0:
         yield f"  {'put back by the check':24} {' ' * (_SMALL + 2)} {-back:7,}"
 
 
-def _checked(tallies: tuple[Tally, ...]) -> Iterator[str]:
+def _tell_checked(tallies: tuple[Tally, ...]) -> Iterator[str]:
     yield "checked before it counted    in the window   by recall   lost"
     for tally in tallies:
         numbers = f"{tally.retained:13,}   {tally.recoverable:9,}   {tally.lost:4,}"
         yield f"  {tally.kind:26} {numbers}"
 
 
-def _rule(figures: Figures) -> Iterator[str]:
+def _tell_rule(figures: Figures) -> Iterator[str]:
     yield "the rule, word for word"
     yield indent(figures.rule, "  | ")
     left = "still stands in the window" if figures.rule_message_in_window else "left the window"
@@ -74,7 +74,7 @@ def _rule(figures: Figures) -> Iterator[str]:
     yield f"  its {figures.rule_bytes} bytes against the context a model is sent: {verdict}"
 
 
-def _recalled(figures: Figures) -> Iterator[str]:
+def _tell_recalled(figures: Figures) -> Iterator[str]:
     asked = figures.recollection
     yield f"a detail that is {'STILL' if asked.in_window else 'no longer'} in the window, recalled"
     yield f'  recall_archived "{asked.query}"'
@@ -89,7 +89,7 @@ def _recalled(figures: Figures) -> Iterator[str]:
         yield f"  | {line[:_TEXT]}".rstrip()
 
 
-def _sound(figures: Figures) -> Iterator[str]:
+def _tell_soundness(figures: Figures) -> Iterator[str]:
     yield "and besides"
     shown = f"{figures.shown_messages} messages to send"
     faults = "; ".join(figures.provider_faults)
@@ -102,7 +102,7 @@ def _sound(figures: Figures) -> Iterator[str]:
     yield f"  {saved} tokens less in every request from here on; no model, no key, no network"
 
 
-def bar(percent: float, width: int) -> str:
+def draw_bar(percent: float, width: int) -> str:
     """A bar that is full at 100 percent."""
     full = min(width, round(width * percent / 100))
     return f"[{'#' * full}{'.' * (width - full)}]"

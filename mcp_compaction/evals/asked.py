@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.core.compaction.receipt import spent_line
+from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.model import Draft, ModelCall, Spent, SummaryRequest
 from mcp_compaction.ports import Summarizer
 
@@ -24,7 +24,7 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """What a receipt calls it."""
+        """The summarizer's name on a receipt."""
         return self._summarizer.name
 
     async def summarize(self, request: SummaryRequest) -> Draft:
@@ -36,15 +36,15 @@ class Asked:
             self._falls[draft.note] += 1
         return draft
 
-    def told(self) -> Iterator[str]:
-        """What it took, and why it was not always believed or reached."""
-        took = spent_line(_sum(self._calls)).removeprefix("system: ")
+    def account(self) -> Iterator[str]:
+        """The calls that were made, and the reasons why digests were extracted instead."""
+        took = spent_line(_sum_calls(self._calls)).removeprefix("system: ")
         yield f"{self.model}, asked for {self._requests:,} digests: {took}"
         for reason, times in self._falls.most_common(_MOST_REASONS):
             yield f"{self.model}, {times:,} times: {reason}"
 
 
-def _sum(calls: Sequence[ModelCall]) -> Spent:
+def _sum_calls(calls: Sequence[ModelCall]) -> Spent:
     return Spent(
         calls=len(calls),
         input_tokens=sum(call.input_tokens for call in calls),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.measures import Line, content_words
+from mcp_compaction.evals.measures import Line, content_words_of
 
 Strategy = Callable[[Sequence[Line], float, CountTokens], list[Line]]
 
@@ -39,41 +39,42 @@ def cost(text: str, count: CountTokens) -> int:
 
 def keep_last(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The newest messages that fit."""
-    return _until_full(lines[::-1], budget, count)[::-1]
+    return _take_until_full(lines[::-1], budget, count)[::-1]
 
 
 def what_s0_had(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The first 100 characters of each assistant message joined to 500, then the newest."""
     heads = [line.text[:_S0_CHARS] for line in lines if line.role == "assistant"]
     summary = Line(role="assistant", text=" ".join(heads)[:_S0_SUMMARY])
-    first = _until_full([summary], budget, count)
+    first = _take_until_full([summary], budget, count)
     left = budget - sum(cost(line.text, count) for line in first)
     return [*first, *keep_last(lines, left, count)]
 
 
 def first_characters(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The first 200 characters of each message, from the oldest on, until it is full."""
-    return _until_full([_cut(line, _S1_CHARS) for line in lines], budget, count)
+    return _take_until_full([_cut_line(line, _S1_CHARS) for line in lines], budget, count)
 
 
 def tfidf(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """The sentences with the rarest words for their length."""
-    rarity = _rarity(lines)
+    rarity = _rarity_of(lines)
     scored: list[tuple[float, Line]] = []
-    for unit in _sentences(lines):
-        words = content_words(unit.text)
-        score = sum(map(rarity, set(words))) / math.sqrt(len(words) + 3)
+    for unit in _sentences_of(lines):
+        words = content_words_of(unit.text)
+        score = sum(map(rarity, dict.fromkeys(words))) / math.sqrt(len(words) + 3)
         scored.append((score, unit))
-    return _best(scored, budget, count)
+    return _choose_best(scored, budget, count)
 
 
 def novelty(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """A greedy cover: each next sentence is worth the rare words that are not yet there."""
-    rarity = _rarity(lines)
-    units = _sentences(lines)
-    words = [frozenset(content_words(unit.text)) for unit in units]
+    rarity = _rarity_of(lines)
+    units = _sentences_of(lines)
+    # In their order, not as a set: sums of floats depend on it.
+    words = [tuple(dict.fromkeys(content_words_of(unit.text))) for unit in units]
     costs = [cost(unit.text, count) for unit in units]
-    weights = [_weight(unit.text) / size**0.8 for unit, size in zip(units, costs, strict=True)]
+    weights = [_weight_of(unit.text) / size**0.8 for unit, size in zip(units, costs, strict=True)]
     covered: Counter[str] = Counter()
 
     def worth(n: int) -> float:
@@ -100,7 +101,7 @@ def novelty(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Li
 def at_random(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     """Sentences drawn by lot."""
     lot = random.Random(0)
-    return _best([(lot.random(), unit) for unit in _sentences(lines)], budget, count)
+    return _choose_best([(lot.random(), unit) for unit in _sentences_of(lines)], budget, count)
 
 
 BASELINES: Mapping[str, Strategy] = MappingProxyType(
@@ -115,7 +116,7 @@ BASELINES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-def _until_full(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def _take_until_full(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     kept: list[Line] = []
     used = 0
     for line in lines:
@@ -126,8 +127,10 @@ def _until_full(lines: Sequence[Line], budget: float, count: CountTokens) -> lis
     return kept
 
 
-def _best(scored: Sequence[tuple[float, Line]], budget: float, count: CountTokens) -> list[Line]:
-    """What scores highest and still fits, in its old order."""
+def _choose_best(
+    scored: Sequence[tuple[float, Line]], budget: float, count: CountTokens
+) -> list[Line]:
+    """The lines that score highest and still fit, in their old order."""
     chosen: list[int] = []
     used = 0
     for n in sorted(range(len(scored)), key=lambda n: -scored[n][0]):
@@ -140,7 +143,7 @@ def _best(scored: Sequence[tuple[float, Line]], budget: float, count: CountToken
     return [scored[n][1] for n in sorted(chosen)]
 
 
-def _sentences(lines: Sequence[Line]) -> list[Line]:
+def _sentences_of(lines: Sequence[Line]) -> list[Line]:
     return [
         Line(role=line.role, text=part.strip())
         for line in lines
@@ -149,17 +152,17 @@ def _sentences(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _rarity(lines: Sequence[Line]) -> Callable[[str], float]:
-    """How rare a word is among the messages."""
-    seen = Counter(word for line in lines for word in set(content_words(line.text)))
+def _rarity_of(lines: Sequence[Line]) -> Callable[[str], float]:
+    """A function that gives the rarity of a word among the messages."""
+    seen = Counter(word for line in lines for word in set(content_words_of(line.text)))
     return lambda word: math.log(1 + len(lines) / (1 + seen[word]))
 
 
-def _weight(sentence: str) -> float:
+def _weight_of(sentence: str) -> float:
     told = 1 + 0.2 * min(3, len(_TELLING.findall(sentence)))
     is_idle = _SMALL_TALK.match(sentence) or sentence.endswith("?")
     return told * (0.6 if is_idle else 1)
 
 
-def _cut(line: Line, chars: int) -> Line:
+def _cut_line(line: Line, chars: int) -> Line:
     return Line(role=line.role, text=line.text[:chars])

@@ -29,35 +29,39 @@ class Curve(NamedTuple):
     is_ours: bool
 
 
-def kind_bars(bars: Sequence[Bar], title: str) -> str:
+def draw_kinds(bars: Sequence[Bar], title: str) -> str:
     """Bars by kind: solid in view, pale with one recall, a mark for the best other way."""
     height = _ROW * len(bars) + 34
     width = _WIDTH - _LABEL - 60
-    parts = [_grid(width, height)]
+    parts = [_draw_grid(width, height)]
     for number, bar in enumerate(bars):
         y = 8 + number * _ROW
-        parts.append(_text(_LABEL - 10, y + 13, bar.label, "end"))
-        parts.append(_rect(y, width * bar.recalled, "pale", f"with one recall {bar.recalled:.0%}"))
-        parts.append(_rect(y, width * bar.closed, "ours", f"in the view {bar.closed:.0%}"))
+        parts.append(_draw_text(_LABEL - 10, y + 13, bar.label, "end"))
+        parts.append(
+            _draw_rect(y, width * bar.recalled, "pale", f"with one recall {bar.recalled:.0%}")
+        )
+        parts.append(_draw_rect(y, width * bar.closed, "ours", f"in the view {bar.closed:.0%}"))
         mark = _LABEL + width * bar.rival
         told = f"best other way: {bar.rival_name} {bar.rival:.0%}"
         parts.append(
             f'<path class="rival" d="M{mark:.1f} {y - 1}v20"><title>{escape(told)}</title></path>'
         )
-        parts.append(_text(_WIDTH - 52, y + 13, f"{bar.closed:.0%}", "start", "value"))
-    return _svg(height, title, parts)
+        parts.append(_draw_text(_WIDTH - 52, y + 13, f"{bar.closed:.0%}", "start", "value"))
+    return _wrap_svg(height, title, parts)
 
 
-def strategy_bars(shares: Mapping[str, Sequence[float]], budgets: Sequence[int], title: str) -> str:
+def draw_strategies(
+    shares: Mapping[str, Sequence[float]], budgets: Sequence[int], title: str
+) -> str:
     """One group of bars for each strategy, one bar for each budget."""
     row = 13 * len(budgets) + 12
     height = row * len(shares) + 34
     width = _WIDTH - _LABEL - 60
-    parts = [_grid(width, height)]
+    parts = [_draw_grid(width, height)]
     for number, (name, values) in enumerate(shares.items()):
         top = 8 + number * row
         style = "ours" if number == 0 else "other"
-        parts.append(_text(_LABEL - 10, top + row / 2 - 2, name, "end"))
+        parts.append(_draw_text(_LABEL - 10, top + row / 2 - 2, name, "end"))
         for place, (budget, share) in enumerate(zip(budgets, values, strict=True)):
             y = top + 13 * place
             told = f"{name} at {budget} %: {share:.1%}"
@@ -66,11 +70,11 @@ def strategy_bars(shares: Mapping[str, Sequence[float]], budgets: Sequence[int],
                 f'height="11" rx="2"><title>{escape(told)}</title></rect>'
             )
             label = f"{share:.0%} at {budget} %"
-            parts.append(_text(_LABEL + width * share + 6, y + 9, label, "start", "small"))
-    return _svg(height, title, parts)
+            parts.append(_draw_text(_LABEL + width * share + 6, y + 9, label, "start", "small"))
+    return _wrap_svg(height, title, parts)
 
 
-def curves(lines: Sequence[Curve], title: str) -> str:
+def draw_curves(lines: Sequence[Curve], title: str) -> str:
     """Shares over the rounds; the product's line is the strong one."""
     width, height, left, top = 360, 220, 40, 14
     across, down = width - left - 12, height - top - 30
@@ -79,10 +83,10 @@ def curves(lines: Sequence[Curve], title: str) -> str:
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = top + down * (1 - share)
         parts.append(f'<path class="grid" d="M{left} {y:.1f}h{across}"/>')
-        parts.append(_text(left - 6, y + 4, f"{share:.0%}", "end", "small"))
+        parts.append(_draw_text(left - 6, y + 4, f"{share:.0%}", "end", "small"))
     for number in range(1, most + 1):
         x = left + across * (number - 1) / (most - 1)
-        parts.append(_text(x, height - 12, str(number), "middle", "small"))
+        parts.append(_draw_text(x, height - 12, str(number), "middle", "small"))
     for line in sorted(lines, key=lambda line: line.is_ours):
         points = " ".join(
             f"{left + across * n / (most - 1):.1f},{top + down * (1 - share):.1f}"
@@ -93,33 +97,33 @@ def curves(lines: Sequence[Curve], title: str) -> str:
             f'<polyline class="{style}" points="{points}"><title>{escape(line.name)}</title>'
             "</polyline>"
         )
-    return _svg(height, title, parts, width)
+    return _wrap_svg(height, title, parts, width)
 
 
-def _grid(width: float, height: float) -> str:
+def _draw_grid(width: float, height: float) -> str:
     lines: list[str] = []
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = _LABEL + width * share
         lines.append(f'<path class="grid" d="M{x:.1f} 2V{height - 24}"/>')
-        lines.append(_text(x, height - 8, f"{share:.0%}", "middle", "small"))
+        lines.append(_draw_text(x, height - 8, f"{share:.0%}", "middle", "small"))
     return "".join(lines)
 
 
-def _rect(y: float, width: float, style: str, told: str) -> str:
+def _draw_rect(y: float, width: float, style: str, told: str) -> str:
     return (
         f'<rect class="{style}" x="{_LABEL}" y="{y}" width="{width:.1f}" height="18" rx="3">'
         f"<title>{escape(told)}</title></rect>"
     )
 
 
-def _text(x: float, y: float, words: str, anchor: str, style: str = "label") -> str:
+def _draw_text(x: float, y: float, words: str, anchor: str, style: str = "label") -> str:
     return (
         f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
         f"{escape(words)}</text>"
     )
 
 
-def _svg(height: float, title: str, parts: Sequence[str], width: int = _WIDTH) -> str:
+def _wrap_svg(height: float, title: str, parts: Sequence[str], width: int = _WIDTH) -> str:
     return (
         f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(title)}">'
         f"{''.join(parts)}</svg>"

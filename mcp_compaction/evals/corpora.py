@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.measures import Line, Probe, normal
-from mcp_compaction.formats import Incoming, incoming, incoming_text, read
+from mcp_compaction.evals.measures import Line, Probe, normalize
+from mcp_compaction.formats import Incoming, read, read_incoming, read_incoming_text
 from mcp_compaction.model import JsonObject, ToolCall
 
 _CUT = 0.6  # how much of a run is compacted; what comes later asks for it
@@ -41,7 +41,7 @@ class Case:
 
 def locomo(path: Path) -> tuple[Case, ...]:
     """LoCoMo's chats: answers that stand word for word in them, and the turns that hold them."""
-    return tuple(_chat(chat) for chat in cast(list[_Json], _load(path)))
+    return tuple(_read_chat(chat) for chat in cast(list[_Json], _load(path)))
 
 
 def tau(path: Path) -> tuple[Case, ...]:
@@ -49,16 +49,16 @@ def tau(path: Path) -> tuple[Case, ...]:
     cases: list[Case] = []
     for number, run in enumerate(cast(list[_Json], _load(path))):
         messages = [m for m in cast(list[JsonObject], run["traj"]) if m["role"] != "system"]
-        case = _run(f"task {run['task_id']} run {number}", "tau", messages)
+        case = _read_run(f"task {run['task_id']} run {number}", "tau", messages)
         cases += [case] if case else []
     return tuple(cases)
 
 
 def transcript(path: Path) -> Case:
     """A session of one's own, cut at 60 % like the runs of tau-bench."""
-    came = incoming_text(_text(path))
+    came = read_incoming_text(_text_of(path))
     messages = cast(list[JsonObject], [json.loads(message.raw) for message in came.messages])
-    case = _run(path.name, "transcript", messages)
+    case = _read_run(path.name, "transcript", messages)
     if case is None:
         raise InputError(
             f"{path} has nothing to look for: no later tool call passes what was named before. "
@@ -69,7 +69,7 @@ def transcript(path: Path) -> Case:
 
 def line_of(message: JsonObject) -> Line:
     """A message as one line: its role, its words and its calls."""
-    one = incoming([message]).messages[0]
+    one = read_incoming([message]).messages[0]
     role, parts = read(one.shape, one.raw)
     texts = [
         f"{part.name}({json.dumps(part.arguments, ensure_ascii=False)})"
@@ -83,11 +83,11 @@ def line_of(message: JsonObject) -> Line:
 # LoCoMo
 
 
-def _chat(chat: _Json) -> Case:
+def _read_chat(chat: _Json) -> Case:
     talk = cast(_Json, chat["conversation"])
-    turns = [(turn, when) for session, when in _sessions(talk) for turn in session]
+    turns = [(turn, when) for session, when in _sessions_of(talk) for turn in session]
     speakers = list(dict.fromkeys(turn["speaker"] for turn, _ in turns))
-    texts = [_said(turn) for turn, _ in turns]
+    texts = [_text_of_turn(turn) for turn, _ in turns]
     lines = tuple(
         Line(
             role="user" if turn["speaker"] == speakers[0] else "assistant",
@@ -95,7 +95,7 @@ def _chat(chat: _Json) -> Case:
         )
         for (turn, _), text in zip(turns, texts, strict=True)
     )
-    messages = incoming([{"role": line.role, "content": line.text} for line in lines]).messages
+    messages = read_incoming([{"role": line.role, "content": line.text} for line in lines]).messages
     dated = tuple(
         message.model_copy(update={"at": when})
         for message, (_, when) in zip(messages, turns, strict=True)
@@ -106,40 +106,40 @@ def _chat(chat: _Json) -> Case:
         name=chat["sample_id"],
         came=Incoming(messages=dated),
         lines=lines,
-        probes=tuple(_questions(chat["qa"], places, texts)),
+        probes=tuple(_read_questions(chat["qa"], places, texts)),
     )
 
 
-def _sessions(talk: _Json) -> Iterator[tuple[list[_Json], datetime | None]]:
+def _sessions_of(talk: _Json) -> Iterator[tuple[list[_Json], datetime | None]]:
     number = 1
     while f"session_{number}" in talk or f"session_{number}_date_time" in talk:
-        when = _moment(talk.get(f"session_{number}_date_time", ""))
+        when = _parse_moment(talk.get(f"session_{number}_date_time", ""))
         yield talk.get(f"session_{number}") or [], when
         number += 1
 
 
-def _said(turn: _Json) -> str:
+def _text_of_turn(turn: _Json) -> str:
     caption = turn.get("blip_caption")
     return turn["text"] + (f" [image: {caption}]" if caption else "")
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_moment(text: str) -> datetime | None:
     try:
         return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
     except ValueError:
         return None
 
 
-def _questions(
+def _read_questions(
     asked: Iterable[_Json], places: Mapping[str, int], texts: Sequence[str]
 ) -> Iterator[Probe]:
-    whole = f" {normal(' '.join(texts))} "
+    whole = f" {normalize(' '.join(texts))} "
     for qa in asked:
         found = [(int(a), int(b)) for e in qa.get("evidence", []) for a, b in _TURN.findall(e)]
         turns = list(dict.fromkeys(places[f"D{a}:{b}"] for a, b in found if f"D{a}:{b}" in places))
         if not turns or str(qa["category"]) == _ADVERSARIAL:
             continue
-        answer = normal(str(qa.get("answer", "")))
+        answer = normalize(str(qa.get("answer", "")))
         if answer and f" {answer} " in whole:
             yield Probe(kind="answer", test="words", needle=answer, questions=(qa["question"],))
         for turn in turns:
@@ -155,45 +155,45 @@ def _questions(
 # Runs with tool calls
 
 
-def _run(name: str, corpus: str, messages: Sequence[JsonObject]) -> Case | None:
+def _read_run(name: str, corpus: str, messages: Sequence[JsonObject]) -> Case | None:
     cut = int(len(messages) * _CUT)
     early, later = messages[:cut], messages[cut:]
     if len(early) < _FEWEST_MESSAGES:
         return None
-    lines = tuple(_one_line(line_of(message)) for message in early)
+    lines = tuple(_join_lines(line_of(message)) for message in early)
     known = " ".join(line.text for line in lines)
-    values = {value for message in later for value in _arguments(message)}
+    values = {value for message in later for value in _read_arguments(message)}
     wanted = sorted(v for v in values if len(v) >= 3 and v in known and _TELLING.search(v))
-    asked = tuple(dict.fromkeys(q for message in later if (q := _request(message))))
+    asked = tuple(dict.fromkeys(q for message in later if (q := _read_request(message))))
     probes = tuple(
         Probe(kind="argument", test="exact", needle=value, questions=asked) for value in wanted
     )
-    return Case(corpus, name, incoming([*early]), lines, probes) if probes else None
+    return Case(corpus, name, read_incoming([*early]), lines, probes) if probes else None
 
 
-def _one_line(line: Line) -> Line:
+def _join_lines(line: Line) -> Line:
     return Line(role=line.role, text=line.text.replace("\n", " "))
 
 
-def _arguments(message: JsonObject) -> Iterator[str]:
-    one = incoming([message]).messages[0]
+def _read_arguments(message: JsonObject) -> Iterator[str]:
+    one = read_incoming([message]).messages[0]
     for part in read(one.shape, one.raw)[1]:
         if isinstance(part, ToolCall):
-            yield from _leaves(part.arguments)
+            yield from _leaves_of(part.arguments)
 
 
-def _leaves(value: object) -> Iterator[str]:
+def _leaves_of(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for inner in cast(dict[str, object], value).values():
-            yield from _leaves(inner)
+            yield from _leaves_of(inner)
     elif isinstance(value, list):
         for inner in cast(list[object], value):
-            yield from _leaves(inner)
+            yield from _leaves_of(inner)
     elif isinstance(value, str | int) and not isinstance(value, bool):
         yield str(value)
 
 
-def _request(message: JsonObject) -> str:
+def _read_request(message: JsonObject) -> str:
     line = line_of(message)
     said = line.text.removeprefix("user: ").strip()
     return said if line.role == "user" and any(map(str.isalnum, said)) else ""
@@ -204,14 +204,14 @@ def _request(message: JsonObject) -> str:
 
 def _load(path: Path) -> Any:
     try:
-        return json.loads(_text(path))
+        return json.loads(_text_of(path))
     except ValueError as error:
         raise InputError(
             f"{path} is no JSON ({error}); pass the file as it was published."
         ) from None
 
 
-def _text(path: Path) -> str:
+def _text_of(path: Path) -> str:
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")

@@ -9,9 +9,9 @@ from mcp_compaction.evals.corpora import line_of
 from mcp_compaction.evals.measures import Context, Line, Probe, survives
 from mcp_compaction.evals.results import Round
 from mcp_compaction.evals.runner import Bench, context_of, tokens_of
-from mcp_compaction.evals.scenarios import Span, growing
+from mcp_compaction.evals.scenarios import Span, grow_session
 from mcp_compaction.evals.subject import Subject, subject
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 
 REST = "everything else"
 GROUPS: Mapping[str, str] = MappingProxyType(
@@ -22,20 +22,20 @@ _EPISODES = 2  # in each span
 
 
 async def measure_drift(seed: int, works: int, rounds: int, bench: Bench) -> tuple[Round, ...]:
-    """What stands after each round, over one growing session of each kind of work."""
+    """The shares that stand after each round of one growing session for each kind of work."""
     found: list[Round] = []
     for work in range(works):
-        spans = tuple(growing(seed, work, rounds, _EPISODES))
-        sizes = [tokens_of(_lines(span), bench.count) for span in spans]
+        spans = tuple(grow_session(seed, work, rounds, _EPISODES))
+        sizes = [tokens_of(_lines_of(span), bench.count) for span in spans]
         goal = _GOAL * sum(sizes) / len(sizes)
         for name in bench.baselines:
-            found += _baseline_rounds(name, spans, goal, bench)
+            found += _measure_baseline(name, spans, goal, bench)
         for name in bench.products:
-            found += await _product_rounds((work, name), spans, goal, bench)
-    return _summed(found)
+            found += await _measure_product((work, name), spans, goal, bench)
+    return _sum_rounds(found)
 
 
-async def _product_rounds(
+async def _measure_product(
     of: tuple[int, str], spans: Sequence[Span], goal: float, bench: Bench
 ) -> list[Round]:
     found: list[Round] = []
@@ -46,47 +46,49 @@ async def _product_rounds(
         await ours.set_window(round(window))
         for number, span in enumerate(spans, 1):
             bench.tell(f"drift {work + 1}: round {number} of {len(spans)}")
-            await ours.record(incoming([*span.messages]))
+            await ours.record(read_incoming([*span.messages]))
             shown = await ours.compress(100 * goal / window)
-            for group, probes in _grouped(span.probes).items():
-                survived = sum([await _stands(group, p, shown.context, ours) for p in probes])
-                found.append(_round(name, number, group, (len(probes), survived), shown.tokens))
+            for group, probes in _group_by_kind(span.probes).items():
+                survived = sum([await _still_stands(group, p, shown.context, ours) for p in probes])
+                found.append(
+                    _make_round(name, number, group, (len(probes), survived), shown.tokens)
+                )
     return found
 
 
-def _baseline_rounds(name: str, spans: Sequence[Span], goal: float, bench: Bench) -> list[Round]:
+def _measure_baseline(name: str, spans: Sequence[Span], goal: float, bench: Bench) -> list[Round]:
     found: list[Round] = []
     kept: list[Line] = []
     for number, span in enumerate(spans, 1):
-        lines = [*kept, *_lines(span)]
+        lines = [*kept, *_lines_of(span)]
         kept = bench.baselines[name](lines, goal, bench.count)
         context = context_of(kept)
         tokens = tokens_of(kept, bench.count)
-        for group, probes in _grouped(span.probes).items():
+        for group, probes in _group_by_kind(span.probes).items():
             survived = sum(survives(probe, context) for probe in probes)
-            found.append(_round(name, number, group, (len(probes), survived), tokens))
+            found.append(_make_round(name, number, group, (len(probes), survived), tokens))
     return found
 
 
-async def _stands(group: str, probe: Probe, view: Context, ours: Subject) -> bool:
+async def _still_stands(group: str, probe: Probe, view: Context, ours: Subject) -> bool:
     """Rules, tasks and decisions stand in the view; the rest may also come back."""
     if group == REST:
         return await ours.can_recover(probe, view)
     return survives(probe, view)
 
 
-def _grouped(probes: Sequence[Probe]) -> dict[str, list[Probe]]:
+def _group_by_kind(probes: Sequence[Probe]) -> dict[str, list[Probe]]:
     groups: dict[str, list[Probe]] = {}
     for probe in probes:
         groups.setdefault(GROUPS.get(probe.kind, REST), []).append(probe)
     return groups
 
 
-def _lines(span: Span) -> list[Line]:
+def _lines_of(span: Span) -> list[Line]:
     return [line_of(message) for message in span.messages]
 
 
-def _round(strategy: str, number: int, group: str, of: tuple[int, int], tokens: int) -> Round:
+def _make_round(strategy: str, number: int, group: str, of: tuple[int, int], tokens: int) -> Round:
     asked, survived = of
     return Round(
         strategy=strategy,
@@ -98,7 +100,7 @@ def _round(strategy: str, number: int, group: str, of: tuple[int, int], tokens: 
     )
 
 
-def _summed(rounds: Sequence[Round]) -> tuple[Round, ...]:
+def _sum_rounds(rounds: Sequence[Round]) -> tuple[Round, ...]:
     totals: dict[tuple[str, str, int], Round] = {}
     for one in rounds:
         key = (one.strategy, one.group, one.number)

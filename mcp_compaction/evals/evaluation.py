@@ -14,9 +14,9 @@ from mcp_compaction.evals.corpora import Case, locomo, tau, transcript
 from mcp_compaction.evals.drift import measure_drift
 from mcp_compaction.evals.langchain import NAME, NOT_INSTALLED, langchain_strategy
 from mcp_compaction.evals.material import FIELDS
-from mcp_compaction.evals.results import Detection, Report, costs_summed, summed
+from mcp_compaction.evals.results import Detection, Report, sum_costs, sum_scores
 from mcp_compaction.evals.runner import PERCENTS, Bench, Measured, Tell, measure_case
-from mcp_compaction.evals.scenarios import sessions
+from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.ports import TokenCounter
 
 _REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
@@ -24,7 +24,7 @@ _REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to evaluate."""
+    """The sessions and sizes to evaluate."""
 
     seed: int = 1
     sessions: int = 8
@@ -54,7 +54,7 @@ async def evaluate(
         tell=tell,
         model=model,
     )
-    cases = _cases(wanted)
+    cases = _read_cases(wanted)
     measured = [await measure_case(case, bench) for case in cases]
     works = min(wanted.sessions, len(FIELDS)) if wanted.rounds else 0
     drift = await measure_drift(wanted.seed, works, wanted.rounds, bench)
@@ -62,28 +62,28 @@ async def evaluate(
         counter=counter.id,
         seed=wanted.seed,
         sessions=tuple(Counter(case.corpus for case in cases).items()),
-        scores=summed(score for one in measured for score in one.scores),
-        costs=costs_summed(cost for one in measured for cost in one.costs),
+        scores=sum_scores(score for one in measured for score in one.scores),
+        costs=sum_costs(cost for one in measured for cost in one.costs),
         drift=drift,
-        detection=_detection(measured),
+        detection=_sum_detection(measured),
         notes=(
             *(() if echoing is not None else (NOT_INSTALLED,)),
-            *(model.told() if model is not None else ()),
+            *(model.account() if model is not None else ()),
         ),
         seconds=time.perf_counter() - began,
     )
 
 
-def _cases(wanted: Wanted) -> tuple[Case, ...]:
+def _read_cases(wanted: Wanted) -> tuple[Case, ...]:
     return (
-        *sessions(wanted.seed, wanted.sessions, wanted.tokens),
+        *make_sessions(wanted.seed, wanted.sessions, wanted.tokens),
         *(locomo(wanted.locomo)[: wanted.limit] if wanted.locomo else ()),
         *(tau(wanted.tau)[: wanted.limit] if wanted.tau else ()),
         *(transcript(path) for path in wanted.transcripts),
     )
 
 
-def _detection(measured: list[Measured]) -> tuple[Detection, ...]:
+def _sum_detection(measured: list[Measured]) -> tuple[Detection, ...]:
     totals: dict[str, Detection] = {}
     for one in (detection for each in measured for detection in each.detection):
         old = totals.get(one.wording, Detection(wording=one.wording, stated=0, noticed=0))

@@ -24,18 +24,18 @@ _BEFORE_MESSAGES = "Messages to summarize:"
 
 def langchain_strategy() -> Strategy | None:
     """The middleware with a model that gives back what it was handed, cut at its tokens."""
-    return _summarized if find_spec("langchain") else None
+    return _summarize if find_spec("langchain") else None
 
 
-def _summarized(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def _summarize(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
     middleware = import_module("langchain.agents.middleware")
     messages = import_module("langchain_core.messages")
     kept = int(budget * _KEPT)
     shrinking = middleware.SummarizationMiddleware(
-        model=_echo(int(budget) - kept - _HEADING_TOKENS, count),
+        model=_make_echo(int(budget) - kept - _HEADING_TOKENS, count),
         trigger=("tokens", 1),
         keep=("tokens", kept),
-        token_counter=partial(_tokens, count),
+        token_counter=partial(_count_tokens, count),
     )
     said = [
         (messages.AIMessage if line.role == "assistant" else messages.HumanMessage)(line.text)
@@ -43,25 +43,25 @@ def _summarized(lines: Sequence[Line], budget: float, count: CountTokens) -> lis
     ]
     update = shrinking.before_model({"messages": said}, None)
     left = said if update is None else update["messages"][1:]  # the first removes all others
-    return [Line(role=_role(one), text=_text(one)) for one in left]
+    return [Line(role=_role_of(one), text=_text_of(one)) for one in left]
 
 
-def _tokens(count: CountTokens, said: Sequence[Any]) -> int:
-    return sum(cost(_text(one), count) for one in said)
+def _count_tokens(count: CountTokens, said: Sequence[Any]) -> int:
+    return sum(cost(_text_of(one), count) for one in said)
 
 
-def _echo(most_tokens: int, count: CountTokens) -> Any:
+def _make_echo(most_tokens: int, count: CountTokens) -> Any:
     models = import_module("langchain_core.language_models.chat_models")
 
     def answer(_: object, prompt: Sequence[Any], *_more: object, **_options: object) -> str:
         handed = str(prompt[-1].content).partition(_BEFORE_MESSAGES)[2]
-        return _cut(handed.strip(), most_tokens, count)
+        return _cut_text(handed.strip(), most_tokens, count)
 
     body = {"_call": answer, "_llm_type": property(lambda _: "echo")}
     return type("Echo", (models.SimpleChatModel,), body)()
 
 
-def _cut(text: str, most_tokens: int, count: CountTokens) -> str:
+def _cut_text(text: str, most_tokens: int, count: CountTokens) -> str:
     """As much of a text, from its start, as a model's answer may hold."""
     low, high = 0, len(text)
     while low < high:
@@ -70,9 +70,9 @@ def _cut(text: str, most_tokens: int, count: CountTokens) -> str:
     return text[:low]
 
 
-def _text(message: Any) -> str:
+def _text_of(message: Any) -> str:
     return str(message.content)
 
 
-def _role(message: Any) -> str:
+def _role_of(message: Any) -> str:
     return "assistant" if message.type == "ai" else "user"

@@ -1,4 +1,4 @@
-"""What the generated sessions are about: four kinds of work, their things, tools and noise."""
+"""The material of generated sessions: four kinds of work, their things, tools and noise."""
 
 from __future__ import annotations
 
@@ -198,25 +198,25 @@ ASSISTANT = Field(
 FIELDS = (CODING, RESEARCH, OPERATIONS, ASSISTANT)
 
 
-def unique_things(field: Field, random: Random) -> list[str]:
+def shuffle_things(field: Field, random: Random) -> list[str]:
     """Names for the field's things, no two alike, in a shuffled order."""
     names = [f"{color} {thing}" for color in _COLORS for thing in field.things]
     random.shuffle(names)
     return names
 
 
-def noise_lines(field: Field, random: Random, chars: int) -> list[str]:
-    """What tools print beside what matters, about that long."""
+def make_noise(field: Field, random: Random, chars: int) -> list[str]:
+    """Lines of no importance as tools print them, about that long together."""
     lines: list[str] = []
     used = 0
     while used < chars:
-        line = filled(random.choice(field.noise), random)
+        line = fill_blanks(random.choice(field.noise), random)
         lines.append(line)
         used += len(line) + 1
     return lines
 
 
-def filled(pattern: str, random: Random, **known: str) -> str:
+def fill_blanks(pattern: str, random: Random, **known: str) -> str:
     """A pattern with its blanks filled: a word, a noun, a number, a digit, or what is known."""
     values = {
         "word": random.choice(_COLORS),

@@ -1,4 +1,4 @@
-"""What it means that something survived: pure tests of a text against what is looked for."""
+"""Tests of whether something survived: pure functions of a text and what is looked for."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Context:
     @cached_property
     def normal(self) -> str:
         """The words alone, with a space on both sides."""
-        return f" {normal(self.raw)} "
+        return f" {normalize(self.raw)} "
 
     @cached_property
     def word_sets(self) -> tuple[frozenset[str], ...]:
         """The content words of each line, and of each two and three lines that follow another."""
-        one = [frozenset(content_words(line)) for line in self.lines]
+        one = [frozenset(content_words_of(line)) for line in self.lines]
         two = [first | second for first, second in pairwise(one)]
         three = [pair | last for pair, last in zip(two, one[2:], strict=False)]
         return (*one, *two, *three)
@@ -76,18 +76,18 @@ class Context:
 
 @dataclass(frozen=True)
 class Recollection:
-    """What one recall brought: its passages, and the positions of the messages they are from."""
+    """The result of one recall: its passages, and the positions of their messages."""
 
     context: Context
     sources: frozenset[int]
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """A text as answers are compared: lower case, words only, no articles."""
     return " ".join(_WORD.findall(_ARTICLE.sub(" ", text.lower())))
 
 
-def content_words(text: str) -> list[str]:
+def content_words_of(text: str) -> list[str]:
     """The words of a text that say something."""
     return [w for w in _WORD.findall(text.lower()) if len(w) > 1 and w not in _STOP]
 
@@ -96,7 +96,7 @@ def survives(probe: Probe, context: Context) -> bool:
     """Whether it can still be read in this context."""
     match probe.test:
         case "words":
-            return f" {normal(probe.needle)} " in context.normal
+            return f" {normalize(probe.needle)} " in context.normal
         case "exact":
             return probe.needle in context.raw
         case "keyed":
@@ -124,6 +124,6 @@ def _has_keyed(line: str, key: str, number: str) -> bool:
 
 
 def _is_evident(turn: str, word_sets: Sequence[frozenset[str]]) -> bool:
-    wanted = frozenset(content_words(turn))
+    wanted = frozenset(content_words_of(turn))
     need = _EVIDENCE_SHARE * len(wanted)
     return bool(wanted) and any(len(wanted & words) >= need for words in word_sets)

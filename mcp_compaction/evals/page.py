@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from mcp_compaction.evals.charts import Bar, Curve, curves, kind_bars, strategy_bars
+from mcp_compaction.evals.charts import Bar, Curve, draw_curves, draw_kinds, draw_strategies
 from mcp_compaction.evals.drift import REST
-from mcp_compaction.evals.report import cell, faults, kinds_of, percents, strategies, tables
+from mcp_compaction.evals.report import (
+    find_faults,
+    format_share,
+    kinds_of,
+    make_tables,
+    percents_of,
+    strategies_of,
+)
 from mcp_compaction.evals.results import PRODUCT, Report, Score, is_ours
 from mcp_compaction.evals.scenarios import CORPUS
 
@@ -61,9 +68,11 @@ _KEY = """<div class="key"><i style="background:var(--ours)"></i>in the view
 <i style="background:var(--mark);width:4px"></i>the best simpler way, in its view</div>"""
 
 
-def page(report: Report) -> str:
+def make_page(report: Report) -> str:
     """The whole page."""
-    body = "\n".join((_head(report), *_kinds(report), *_ways(report), *_drift(report)))
+    body = "\n".join(
+        (_head_of(report), *_kinds_section(report), *_ways_section(report), *_drift_section(report))
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -75,18 +84,18 @@ def page(report: Report) -> str:
 <body>
 <main>
 {body}
-{_tables(report)}
+{_tables_section(report)}
 </main>
 </body>
 </html>
 """
 
 
-def _head(report: Report) -> str:
+def _head_of(report: Report) -> str:
     measured = ", ".join(f"{number} {corpus}" for corpus, number in report.sessions)
     tiles = "".join(
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(words)}</span></div>'
-        for value, words in _figures(report)
+        for value, words in _figures_of(report)
     )
     return (
         "<h1>What survives a compaction</h1>"
@@ -96,53 +105,56 @@ def _head(report: Report) -> str:
     )
 
 
-def _figures(report: Report) -> Iterator[tuple[str, str]]:
+def _figures_of(report: Report) -> Iterator[tuple[str, str]]:
     """The few numbers to look at first, at the smallest budget of each corpus."""
     for corpus, _ in report.sessions:
-        least = percents(report, corpus)[-1]
+        least = percents_of(report, corpus)[-1]
         ours = [s for s in report.scores if _is_ours(s, corpus, least)]
         if corpus == CORPUS:
             held = [s for s in ours if s.kind.endswith(("pinned", "detected"))]
             held = [s for s in held if not s.kind.endswith("undetected")]
             found = [s for s in ours if s.recoverable is not None]
             if held:
-                yield _share(held, "closed"), f"of known rules and tasks in view, at {least} %"
+                yield (
+                    _share_in_words(held, "closed"),
+                    f"of known rules and tasks in view, at {least} %",
+                )
             if found:
                 yield (
-                    _share(found, "recoverable"),
+                    _share_in_words(found, "recoverable"),
                     f"of all that was planted within reach, {least} %",
                 )
         for score in ours:
             if score.kind in ("answer", "argument"):
                 words = f"of {corpus} {score.kind}s in view, at {least} %"
-                words += _over(report, corpus, least)
+                words += _over_note(report, corpus, least)
                 yield f"{score.closed_share:.0%}", words
     views = sum(c.sessions for c in report.costs if c.strategy == PRODUCT)
     faulty = sum(bool(c.faults) for c in report.costs if c.strategy == PRODUCT)
     yield str(views), "views checked, none at fault" if not faulty else "views checked, see below"
 
 
-def _share(scores: Sequence[Score], what: str) -> str:
+def _share_in_words(scores: Sequence[Score], what: str) -> str:
     asked = sum(score.asked for score in scores)
     if what == "closed":
         return f"{sum(score.closed_book for score in scores) / asked:.0%}"
     return f"{sum(score.recoverable or 0 for score in scores) / asked:.0%}"
 
 
-def _kinds(report: Report) -> Iterator[str]:
+def _kinds_section(report: Report) -> Iterator[str]:
     for corpus, _ in report.sessions:
         yield f"<h2>By kind: {escape(corpus)}</h2>"
         yield f"<p>What is still there after a compaction to each budget.</p>{_KEY}"
-        for percent in percents(report, corpus):
+        for percent in percents_of(report, corpus):
             scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
-            bars = [_bar(kind, scores) for kind in kinds_of(scores)]
-            drawn = kind_bars(bars, f"{corpus} at {percent} %")
-            caption = f"to {percent} % of its tokens{_over(report, corpus, percent)}"
+            bars = [_bar_of(kind, scores) for kind in kinds_of(scores)]
+            drawn = draw_kinds(bars, f"{corpus} at {percent} %")
+            caption = f"to {percent} % of its tokens{_over_note(report, corpus, percent)}"
             yield f"<figure><figcaption>{escape(caption)}</figcaption>{drawn}</figure>"
 
 
-def _over(report: Report, corpus: str, percent: int) -> str:
-    """What has to be said where views came out larger than the budget."""
+def _over_note(report: Report, corpus: str, percent: int) -> str:
+    """The note on views that came out larger than the budget."""
     for cost in report.costs:
         way = (cost.corpus, cost.strategy, cost.percent)
         if way == (corpus, PRODUCT, percent) and cost.over_budget:
@@ -152,7 +164,7 @@ def _over(report: Report, corpus: str, percent: int) -> str:
     return ""
 
 
-def _bar(kind: str, scores: Sequence[Score]) -> Bar:
+def _bar_of(kind: str, scores: Sequence[Score]) -> Bar:
     same = {score.strategy: score for score in scores if score.kind == kind}
     ours = same[PRODUCT]
     others = [score for name, score in same.items() if not is_ours(name)]
@@ -161,25 +173,29 @@ def _bar(kind: str, scores: Sequence[Score]) -> Bar:
     return Bar(label, ours.closed_share, ours.recall_share, best.closed_share, best.strategy)
 
 
-def _ways(report: Report) -> Iterator[str]:
+def _ways_section(report: Report) -> Iterator[str]:
     yield "<h2>Beside the simpler ways</h2>"
     yield "<p>The same sessions, the same tokens, the same counter; without a recall.</p>"
     for corpus, _ in report.sessions:
-        budgets = percents(report, corpus)
+        budgets = percents_of(report, corpus)
         for kind in _main_kinds(report, corpus):
             shares = {
                 name: [_share_of(report, (corpus, name, percent), kind) for percent in budgets]
-                for name in strategies(report)
+                for name in strategies_of(report)
             }
-            over = [f"{p} %{_over(report, corpus, p)}" for p in budgets if _over(report, corpus, p)]
+            over = [
+                f"{p} %{_over_note(report, corpus, p)}"
+                for p in budgets
+                if _over_note(report, corpus, p)
+            ]
             title = f"{corpus}: {kind or 'all kinds together'}"
             title += f" ({PRODUCT} at {'; at '.join(over)})" if over else ""
-            drawn = strategy_bars(shares, budgets, title)
+            drawn = draw_strategies(shares, budgets, title)
             yield f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>"
 
 
 def _main_kinds(report: Report, corpus: str) -> list[str]:
-    """What a corpus is judged by; the generated one by everything together."""
+    """The kinds a corpus is judged by; the generated one by everything together."""
     found = kinds_of([score for score in report.scores if score.corpus == corpus])
     return [""] if corpus == CORPUS else found
 
@@ -194,7 +210,7 @@ def _share_of(report: Report, way: tuple[str, str, int], kind: str) -> float:
     return sum(score.closed_book for score in scores) / asked if asked else 0.0
 
 
-def _drift(report: Report) -> Iterator[str]:
+def _drift_section(report: Report) -> Iterator[str]:
     if not report.drift:
         return
     rounds = max(one.number for one in report.drift)
@@ -206,22 +222,23 @@ def _drift(report: Report) -> Iterator[str]:
         '<div class="pair">'
     )
     for group in dict.fromkeys(one.group for one in report.drift):
-        names = [PRODUCT] if group == REST else strategies(report)
-        lines = [Curve(name, _course(report, name, group), name == PRODUCT) for name in names]
-        ends = f"{cell(lines[0].shares[0])} in round 1, {cell(lines[0].shares[-1])} in the last"
-        drawn = curves(lines, f"drift of {group}")
+        names = [PRODUCT] if group == REST else strategies_of(report)
+        lines = [Curve(name, _course_of(report, name, group), name == PRODUCT) for name in names]
+        shares = [format_share(share) for share in lines[0].shares]
+        ends = f"{shares[0]} in round 1, {shares[-1]} in the last"
+        drawn = draw_curves(lines, f"drift of {group}")
         yield f"<figure><figcaption>{escape(group)}: {ends}</figcaption>{drawn}</figure>"
     yield "</div>"
 
 
-def _course(report: Report, strategy: str, group: str) -> list[float]:
+def _course_of(report: Report, strategy: str, group: str) -> list[float]:
     found = [r for r in report.drift if (r.strategy, r.group) == (strategy, group)]
     return [one.share for one in sorted(found, key=lambda one: one.number)]
 
 
-def _tables(report: Report) -> str:
+def _tables_section(report: Report) -> str:
     parts = ["<h2>All figures</h2><p>Each cell: closed-book, then with one recall.</p>"]
-    for heading, (first, *rows) in tables(report):
+    for heading, (first, *rows) in make_tables(report):
         head = "".join(f"<th>{escape(name)}</th>" for name in first)
         body = "".join(
             f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
@@ -230,7 +247,7 @@ def _tables(report: Report) -> str:
             f'<details><summary>{escape(heading)}</summary><div class="scroll"><table>'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
         )
-    parts += [f"<p>{escape(line)}</p>" for line in (*faults(report), *report.notes)]
+    parts += [f"<p>{escape(line)}</p>" for line in (*find_faults(report), *report.notes)]
     return "\n".join(parts)
 
 

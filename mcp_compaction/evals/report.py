@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mcp_compaction.evals.drift import REST
-from mcp_compaction.evals.results import PRODUCT, Cost, Report, Round, Score, is_ours, with_model
+from mcp_compaction.evals.results import (
+    PRODUCT,
+    Cost,
+    Report,
+    Round,
+    Score,
+    is_ours,
+    name_with_model,
+)
 from mcp_compaction.model import JsonObject, JsonValue
 
 KINDS = (
@@ -18,20 +26,20 @@ _FEWEST_TO_TELL = 3  # faults that are spelled out
 Row = tuple[str, ...]
 
 
-def tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
+def make_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
     """Every table of the report: its heading, and its rows with the names of the columns first."""
     for corpus, _ in report.sessions:
-        for percent in percents(report, corpus):
-            yield _budget_table(report, corpus, percent)
-    if any(is_ours(name) and name != PRODUCT for name in strategies(report)):
-        yield _difference_table(report)
+        for percent in percents_of(report, corpus):
+            yield _make_budget_table(report, corpus, percent)
+    if any(is_ours(name) and name != PRODUCT for name in strategies_of(report)):
+        yield _make_difference_table(report)
     if report.drift:
-        yield _drift_table(report.drift)
+        yield _make_drift_table(report.drift)
     if report.detection:
-        yield _detection_table(report)
+        yield _make_detection_table(report)
 
 
-def document(report: Report) -> JsonObject:
+def make_document(report: Report) -> JsonObject:
     """The report for programs, with the shares worked out."""
     scores: list[JsonValue] = [
         {
@@ -44,8 +52,8 @@ def document(report: Report) -> JsonObject:
     return {**report.model_dump(mode="json"), "scores": scores}
 
 
-def faults(report: Report) -> Iterator[str]:
-    """What went wrong with the product's views, a few words each."""
+def find_faults(report: Report) -> Iterator[str]:
+    """The faults of the product's views, a few words each."""
     for cost in report.costs:
         if cost.faults:
             told = "; ".join(cost.faults[:_FEWEST_TO_TELL])
@@ -54,18 +62,18 @@ def faults(report: Report) -> Iterator[str]:
             yield f"{cost.corpus} at {cost.percent} %: {told}{rest}"
 
 
-def percents(report: Report, corpus: str) -> list[int]:
+def percents_of(report: Report, corpus: str) -> list[int]:
     """The budgets a corpus was measured at, the largest first."""
     return sorted({cost.percent for cost in report.costs if cost.corpus == corpus}, reverse=True)
 
 
-def strategies(report: Report) -> list[str]:
+def strategies_of(report: Report) -> list[str]:
     """The product first, then with a model, then the baselines in their order."""
     names = list(dict.fromkeys(cost.strategy for cost in report.costs))
     return sorted(names, key=lambda name: (not is_ours(name), name != PRODUCT))
 
 
-def cell(share: float) -> str:
+def format_share(share: float) -> str:
     """A share as tables have it: .93, or 1.00."""
     text = f"{share:.2f}"
     return text if share >= 0.995 else text.removeprefix("0")
@@ -77,20 +85,24 @@ def kinds_of(scores: Sequence[Score]) -> list[str]:
     return [kind for kind in KINDS if kind in found]
 
 
-def _budget_table(report: Report, corpus: str, percent: int) -> tuple[str, list[Row]]:
+def _make_budget_table(report: Report, corpus: str, percent: int) -> tuple[str, list[Row]]:
     scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
     costs = {
         c.strategy: c for c in report.costs if (c.corpus, c.percent) == (corpus, percent)
     }  # fmt: skip
-    names = [name for name in strategies(report) if name in costs]
+    names = [name for name in strategies_of(report) if name in costs]
     by_key = {(score.kind, score.strategy): score for score in scores}
     has_refs = any(score.recoverable is not None for score in scores)
     rows: list[Row] = [("", "n", *names, *(("or by ref",) if has_refs else ()))]
     for kind in kinds_of(scores):
         row = [kind, str(by_key[kind, names[0]].asked)]
-        row += [_pair(by_key[kind, name]) for name in names]
-        rows.append((*row, *((_recovered(by_key[kind, PRODUCT]),) if has_refs else ())))
-    for title, show in (("tokens kept", _kept), ("over budget", _over), ("ms", _time)):
+        row += [_pair_of(by_key[kind, name]) for name in names]
+        rows.append((*row, *((_recovered_share(by_key[kind, PRODUCT]),) if has_refs else ())))
+    for title, show in (
+        ("tokens kept", _kept_share),
+        ("over budget", _over_share),
+        ("ms", _time_of),
+    ):
         row = [title, "", *(show(costs[name]) for name in names)]
         rows.append((*row, "") if has_refs else tuple(row))
     any_cost = costs[names[0]]
@@ -101,28 +113,28 @@ def _budget_table(report: Report, corpus: str, percent: int) -> tuple[str, list[
     return heading, rows
 
 
-def _difference_table(report: Report) -> tuple[str, list[Row]]:
-    """What a model adds to what is extracted by rules, over all kinds together."""
-    name = next(one for one in strategies(report) if is_ours(one) and one != PRODUCT)
-    model = name.removeprefix(with_model(""))
+def _make_difference_table(report: Report) -> tuple[str, list[Row]]:
+    """The table of what a model adds to the rules, over all kinds together."""
+    name = next(one for one in strategies_of(report) if is_ours(one) and one != PRODUCT)
+    model = name.removeprefix(name_with_model(""))
     rows: list[Row] = [("", "n", "extracted", f"with {model}", "difference", "tokens kept")]
     for corpus, _ in report.sessions:
-        for percent in percents(report, corpus):
-            alone, both = (_total(report, corpus, percent, way) for way in (PRODUCT, name))
+        for percent in percents_of(report, corpus):
+            alone, both = (_total_of(report, corpus, percent, way) for way in (PRODUCT, name))
             sizes = [
-                _kept(cost)
+                _kept_share(cost)
                 for way in (PRODUCT, name)
                 for cost in report.costs
                 if (cost.corpus, cost.percent, cost.strategy) == (corpus, percent, way)
             ]
-            row = (f"{corpus} at {percent} %", str(alone.asked), _pair(alone), _pair(both))
+            row = (f"{corpus} at {percent} %", str(alone.asked), _pair_of(alone), _pair_of(both))
             change = f"{both.closed_book - alone.closed_book:+d}"
             change += f", {both.with_recall - alone.with_recall:+d}"
             rows.append((*row, change, " -> ".join(sizes)))
     return f"the difference that {model} makes", rows
 
 
-def _total(report: Report, corpus: str, percent: int, strategy: str) -> Score:
+def _total_of(report: Report, corpus: str, percent: int, strategy: str) -> Score:
     wanted = (corpus, percent, strategy)
     scores = [s for s in report.scores if (s.corpus, s.percent, s.strategy) == wanted]
     return Score(
@@ -136,7 +148,7 @@ def _total(report: Report, corpus: str, percent: int, strategy: str) -> Score:
     )
 
 
-def _drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
+def _make_drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
     rounds = sorted({one.number for one in drift})
     by_key = {(one.strategy, one.group, one.number): one for one in drift}
     rows: list[Row] = [("", "", *(f"round {n}" for n in rounds))]
@@ -144,14 +156,14 @@ def _drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
         if group == REST and not is_ours(strategy):
             continue
         name = f"{group}, or recoverable" if group == REST else group
-        shares = (cell(by_key[strategy, group, n].share) for n in rounds)
+        shares = (format_share(by_key[strategy, group, n].share) for n in rounds)
         rows.append((strategy, name, *shares))
     rows.sort(key=lambda row: row[0] != "" and not is_ours(row[0]))
     heading = f"drift: {len(rounds)} rounds, each adds a span and goes down to as much as one"
     return heading, rows
 
 
-def _detection_table(report: Report) -> tuple[str, list[Row]]:
+def _make_detection_table(report: Report) -> tuple[str, list[Row]]:
     names = {
         "common": "rules in common wordings, offered for pinning",
         "apart": "rules in wordings kept apart, offered for pinning",
@@ -159,26 +171,26 @@ def _detection_table(report: Report) -> tuple[str, list[Row]]:
     }
     rows: list[Row] = [("", "", "share")]
     for one in report.detection:
-        share = cell(one.noticed / one.stated) if one.stated else "-"
+        share = format_share(one.noticed / one.stated) if one.stated else "-"
         rows.append((names[one.wording], f"{one.noticed} of {one.stated}", share))
     return "detection", rows
 
 
-def _pair(score: Score) -> str:
-    return f"{cell(score.closed_share):>4} {cell(score.recall_share):>4}"
+def _pair_of(score: Score) -> str:
+    return f"{format_share(score.closed_share):>4} {format_share(score.recall_share):>4}"
 
 
-def _recovered(score: Score) -> str:
-    return "" if score.recoverable is None else cell(score.recoverable / score.asked)
+def _recovered_share(score: Score) -> str:
+    return "" if score.recoverable is None else format_share(score.recoverable / score.asked)
 
 
-def _kept(cost: Cost) -> str:
+def _kept_share(cost: Cost) -> str:
     return f"{100 * cost.tokens / cost.of_tokens:.1f} %"
 
 
-def _over(cost: Cost) -> str:
+def _over_share(cost: Cost) -> str:
     return f"{cost.over_budget} of {cost.sessions}" if cost.over_budget else "-"
 
 
-def _time(cost: Cost) -> str:
+def _time_of(cost: Cost) -> str:
     return f"{1000 * cost.seconds / cost.sessions:.0f}"

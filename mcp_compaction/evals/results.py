@@ -1,4 +1,4 @@
-"""What an evaluation found, as values that a table, a program or a page can show."""
+"""The results of an evaluation, as values that a table, a program or a page can show."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from mcp_compaction.model import Value
 PRODUCT = "mcp-compaction"
 
 
-def with_model(model: str) -> str:
-    """What the product is called where a model writes its digests."""
+def name_with_model(model: str) -> str:
+    """The product's name where a model writes its digests."""
     return f"{PRODUCT} + {model}"
 
 
 def is_ours(strategy: str) -> bool:
     """Whether this is the product, with or without a model."""
-    return strategy == PRODUCT or strategy.startswith(with_model(""))
+    return strategy == PRODUCT or strategy.startswith(name_with_model(""))
 
 
 class Score(Value):
-    """How many things of one kind survived one way of shrinking, at one budget."""
+    """The number of things of one kind that survived one strategy, at one budget."""
 
     corpus: str
     strategy: str
@@ -43,7 +43,7 @@ class Score(Value):
 
 
 class Cost(Value):
-    """What one way of shrinking left and took, over all sessions of a corpus."""
+    """The tokens one strategy left and the time it took, over all sessions of a corpus."""
 
     corpus: str
     strategy: str
@@ -57,7 +57,7 @@ class Cost(Value):
 
 
 class Round(Value):
-    """What stood after one round of a growing session."""
+    """The things that stood after one round of a growing session."""
 
     strategy: str
     number: int
@@ -73,7 +73,7 @@ class Round(Value):
 
 
 class Detection(Value):
-    """How well the rules a user states are noticed, in common wordings and in those apart."""
+    """The detection of a user's rules, in common wordings and in those kept apart."""
 
     wording: str
     stated: int
@@ -94,26 +94,26 @@ class Report(Value):
     seconds: float = 0.0
 
 
-def summed(scores: Iterable[Score]) -> tuple[Score, ...]:
+def sum_scores(scores: Iterable[Score]) -> tuple[Score, ...]:
     """The scores of many sessions as one for each corpus, strategy, budget and kind."""
     totals: dict[tuple[str, str, int, str], Score] = {}
     for score in scores:
         key = (score.corpus, score.strategy, score.percent, score.kind)
-        totals[key] = _plus(totals[key], score) if key in totals else score
+        totals[key] = _add_scores(totals[key], score) if key in totals else score
     return tuple(totals.values())
 
 
-def costs_summed(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+def sum_costs(costs: Iterable[Cost]) -> tuple[Cost, ...]:
     """The costs of many sessions as one for each corpus, strategy and budget."""
     totals: dict[tuple[str, str, int], Cost] = {}
     for cost in costs:
         key = (cost.corpus, cost.strategy, cost.percent)
         old = totals.get(key)
-        totals[key] = cost if old is None else _both(old, cost)
+        totals[key] = cost if old is None else _add_optional(old, cost)
     return tuple(totals.values())
 
 
-def _plus(one: Score, two: Score) -> Score:
+def _add_scores(one: Score, two: Score) -> Score:
     both = None
     if one.recoverable is not None and two.recoverable is not None:
         both = one.recoverable + two.recoverable
@@ -127,7 +127,7 @@ def _plus(one: Score, two: Score) -> Score:
     )
 
 
-def _both(one: Cost, two: Cost) -> Cost:
+def _add_optional(one: Cost, two: Cost) -> Cost:
     return one.model_copy(
         update={
             "sessions": one.sessions + two.sessions,

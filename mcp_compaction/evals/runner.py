@@ -18,7 +18,7 @@ from mcp_compaction.evals.results import (
     Detection,
     Score,
     is_ours,
-    with_model,
+    name_with_model,
 )
 from mcp_compaction.evals.scenarios import CORPUS
 from mcp_compaction.evals.subject import Noticed, Shown, Subject, subject
@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What stays the same throughout an evaluation."""
+    """The parts that stay the same throughout an evaluation."""
 
     counter: TokenCounter  # the product's
     count: CountTokens  # the same, remembering what it counted
@@ -44,7 +44,11 @@ class Bench:
     def products(self) -> Mapping[str, Summarizer | None]:
         """The product by itself and, where one is asked, with a model."""
         alone: dict[str, Summarizer | None] = {PRODUCT: None}
-        return alone if self.model is None else {**alone, with_model(self.model.model): self.model}
+        return (
+            alone
+            if self.model is None
+            else {**alone, name_with_model(self.model.model): self.model}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +66,22 @@ async def measure_case(case: Case, bench: Bench) -> Measured:
     scores: list[Score] = []
     costs: list[Cost] = []
     async with subject(case, bench.counter) as untouched:
-        noticed = await untouched.noticed()
-        kinds = [_kind(probe, noticed, case.pins) for probe in case.probes]
+        noticed = await untouched.read_noticed()
+        kinds = [_kind_of(probe, noticed, case.pins) for probe in case.probes]
         for percent in bench.percents:
             for name, strategy in bench.baselines.items():
                 bench.tell(f"{case.corpus} {case.name}: {name} to {percent} %")
-                shown = _baseline(strategy, case.lines, total * percent / 100, bench.count)
-                scores += await _scores(case, kinds, (name, percent), shown.context, untouched)
-                costs.append(_cost(case, name, percent, total, shown))
+                shown = _measure_baseline(strategy, case.lines, total * percent / 100, bench.count)
+                scores += await _scores_of(case, kinds, (name, percent), shown.context, untouched)
+                costs.append(_cost_of(case, name, percent, total, shown))
     for percent, (name, summarizer) in product(bench.percents, bench.products.items()):
         bench.tell(f"{case.corpus} {case.name}: {name} to {percent} %")
         async with subject(case, bench.counter, summarizer) as ours:
             await ours.set_window(total)
             shown = await ours.compress(percent)
-            scores += await _scores(case, kinds, (name, percent), shown.context, ours)
-            costs.append(_cost(case, name, percent, total, shown))
-    return Measured(tuple(scores), tuple(costs), tuple(_detection(case, noticed)))
+            scores += await _scores_of(case, kinds, (name, percent), shown.context, ours)
+            costs.append(_cost_of(case, name, percent, total, shown))
+    return Measured(tuple(scores), tuple(costs), tuple(_detect(case, noticed)))
 
 
 def tokens_of(lines: Sequence[Line], count: CountTokens) -> int:
@@ -86,11 +90,11 @@ def tokens_of(lines: Sequence[Line], count: CountTokens) -> int:
 
 
 def context_of(lines: Sequence[Line]) -> Context:
-    """What a model would read of these lines."""
+    """The context that a model would read of these lines."""
     return Context(tuple(part for line in lines for part in line.text.splitlines()))
 
 
-def _baseline(
+def _measure_baseline(
     strategy: Strategy, lines: Sequence[Line], budget: float, count: CountTokens
 ) -> Shown:
     began = time.perf_counter()
@@ -99,7 +103,7 @@ def _baseline(
     return Shown(context_of(kept), tokens_of(kept, count), seconds, ())
 
 
-def _kind(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
+def _kind_of(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
     """The kind of a probe; of rules and tasks, whether the product noticed them."""
     if probe.kind not in ("rule", "task"):
         return probe.kind
@@ -108,8 +112,8 @@ def _kind(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
     return f"{probe.kind}, {'detected' if noticed.holds(probe.needle) else 'undetected'}"
 
 
-def _detection(case: Case, noticed: Noticed) -> Iterable[Detection]:
-    """Which of the planted rules were noticed, and which messages were flagged for nothing."""
+def _detect(case: Case, noticed: Noticed) -> Iterable[Detection]:
+    """The planted rules that were noticed, and the messages that were flagged wrongly."""
     if case.corpus != CORPUS:
         return
     rules = [probe for probe in case.probes if probe.kind == "rule"]
@@ -127,7 +131,7 @@ def _is_request(raw: str) -> bool:
     return raw.startswith('{"role":"user"') and "tool_result" not in raw
 
 
-async def _scores(
+async def _scores_of(
     case: Case, kinds: Sequence[str], way: tuple[str, int], view: Context, archive: Subject
 ) -> list[Score]:
     tallies: dict[str, list[int]] = {}
@@ -156,7 +160,7 @@ async def _scores(
     ]
 
 
-def _cost(case: Case, strategy: str, percent: int, total: int, shown: Shown) -> Cost:
+def _cost_of(case: Case, strategy: str, percent: int, total: int, shown: Shown) -> Cost:
     return Cost(
         corpus=case.corpus,
         strategy=strategy,

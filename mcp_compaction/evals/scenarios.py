@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from mcp_compaction.evals.corpora import Case, line_of
-from mcp_compaction.evals.material import FIELDS, Field, filled, noise_lines, unique_things
+from mcp_compaction.evals.material import FIELDS, Field, fill_blanks, make_noise, shuffle_things
 from mcp_compaction.evals.measures import Probe
 from mcp_compaction.evals.wordings import (
     CHATTER,
@@ -23,7 +23,7 @@ from mcp_compaction.evals.wordings import (
     TEAMS,
     Wordings,
 )
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import JsonObject, JsonValue
 
 CORPUS = "generated"
@@ -34,7 +34,7 @@ _MOST_OPEN = 6  # items of a plan that are open at once
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one round adds to a growing session, and all that is to be known after it."""
+    """The messages one round adds to a session, and all that is to be known after it."""
 
     messages: tuple[JsonObject, ...]
     probes: tuple[Probe, ...]  # of all rounds so far
@@ -64,10 +64,10 @@ class _Writer:
     _things: Iterator[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._things = iter(unique_things(self.work, self.random))
+        self._things = iter(shuffle_things(self.work, self.random))
 
     def probes(self) -> tuple[Probe, ...]:
-        """What should be known by now; what was taken back or is done is not in it."""
+        """The things that should be known by now, without what was taken back or is done."""
         still_open = (
             Probe(
                 kind="task",
@@ -97,41 +97,43 @@ class _Writer:
     # Who says what
 
     def _ask(self, thing: str, number: int) -> None:
-        parts = [filled(self.random.choice(self.work.requests), self.random, thing=thing)]
+        parts = [fill_blanks(self.random.choice(self.work.requests), self.random, thing=thing)]
         if number % 5 in (0, 3):
-            parts.insert(self.random.choice((0, 1)), self._rule(number, is_apart=number % 5 == 3))
+            parts.insert(
+                self.random.choice((0, 1)), self._state_rule(number, is_apart=number % 5 == 3)
+            )
         if number % 4 == 2:
-            parts.append(self._task(is_apart=number % 8 == 2))
+            parts.append(self._state_task(is_apart=number % 8 == 2))
         if self.random.random() < 0.5:
             parts.append(self.random.choice(IDLE))
         self._user(" ".join(parts))
 
     def _interject(self, number: int) -> None:
-        said = self._rule(number, is_apart=number % 2 == 0)
+        said = self._state_rule(number, is_apart=number % 2 == 0)
         if number % 2:
-            said = f"{said} {self._task(is_apart=number % 4 == 1)}"
+            said = f"{said} {self._state_task(is_apart=number % 4 == 1)}"
         self._user(f"{self.random.choice(IDLE)} {said}")
 
     def _read(self, *, with_page: bool = False) -> None:
         thing = next(self._things)
-        words = filled(self.random.choice(self.work.looks), self.random, thing=thing)
+        words = fill_blanks(self.random.choice(self.work.looks), self.random, thing=thing)
         tool, argument = self.work.reader
-        asked, lines = self._source(thing, with_page)
+        asked, lines = self._choose_source(thing, with_page)
         if with_page:
             tool, argument = "fetch_page", "url"
-        results = [*lines, self._number(thing)]
+        results = [*lines, self._make_number(thing)]
         if self.random.random() < 0.5:
-            results.append(self._id_line(thing))
-        self._step(words, tool, {argument: asked}, results)
+            results.append(self._make_id_line(thing))
+        self._take_step(words, tool, {argument: asked}, results)
 
-    def _source(self, thing: str, is_page: bool) -> tuple[str, list[_Finding]]:
-        """What a reading step reads: a page, a file, or a mail with a file."""
+    def _choose_source(self, thing: str, is_page: bool) -> tuple[str, list[_Finding]]:
+        """The source of a reading step: a page, a file, or a mail with a file."""
         here = len(self.messages)
         if is_page:
-            url = filled(self.random.choice(self.work.sites), self.random)
+            url = fill_blanks(self.random.choice(self.work.sites), self.random)
             self._plant("url", url, f"Which page did we read on the {thing}?", here)
             return url, []
-        path = self._path()
+        path = self._make_path()
         question = f"Which file is about the {thing}?"
         if self.work.reader[1] != "query":
             self._plant("path", path, question, here)
@@ -142,82 +144,84 @@ class _Writer:
     def _run(self, number: int) -> None:
         thing = next(self._things)
         purpose, line = self.random.choice(self.work.commands)
-        purpose = filled(purpose, self.random, thing=thing)
-        command = filled(line, self.random, path=self._path())
+        purpose = fill_blanks(purpose, self.random, thing=thing)
+        command = fill_blanks(line, self.random, path=self._make_path())
         self._plant(
             "command", command, f"Which command did we use to {purpose}?", len(self.messages)
         )
-        results = [self._number(thing)]
+        results = [self._make_number(thing)]
         if number % 2:
-            error = filled(self.random.choice(self.work.errors), self.random)
+            error = fill_blanks(self.random.choice(self.work.errors), self.random)
             question = f"Which error did we see when we wanted to {purpose}?"
-            results.append(_Finding(error, _exact("error", error, question)))
+            results.append(_Finding(error, _exact_probe("error", error, question)))
         ending = f"exit code {number % 2}"
-        self._step(f"Now I {purpose}.", "bash", {"command": command}, results, ending)
+        self._take_step(f"Now I {purpose}.", "bash", {"command": command}, results, ending)
 
     def _close(self, thing: str, number: int) -> None:
         said = [f"I went through what there is on the {thing}."]
         here = len(self.messages)
         if number % 2 == 0:
-            said.append(self._decision(thing, here))
+            said.append(self._state_decision(thing, here))
         if number % 4 == 3 and self.settled:
-            said.append(self._reversal(here))
+            said.append(self._reverse_decision(here))
         if number % 3 == 2:
             about = f"the {next(self._things)}"
             is_apart = number % 2 == 0
-            text = self._worded(DOUBTS, about, is_apart=is_apart)
+            text = self._fill_wording(DOUBTS, about, is_apart=is_apart)
             self._plant("doubt", text, f"What were we unsure about with {about}?", here, "words")
-            self._mark(is_apart)
+            self._make_mark(is_apart)
             said.append(text)
         if number % 2:
-            finding = self._id_line(thing)
+            finding = self._make_id_line(thing)
             self.planted.append(finding.probe.model_copy(update={"source": here}))
             said.append(f"For the record: {finding.line}.")
-        for sentence in self._chatter(8):
+        for sentence in self._make_chatter(8):
             said.insert(self.random.randrange(1, len(said) + 1), sentence)
         self._say([{"type": "text", "text": " ".join(said)}])
 
     # What is planted
 
-    def _rule(self, number: int, *, is_apart: bool) -> str:
+    def _state_rule(self, number: int, *, is_apart: bool) -> str:
         about = f"the {next(self._things)}"
-        text = self._worded(RULES, about, is_apart=is_apart)
+        text = self._fill_wording(RULES, about, is_apart=is_apart)
         self._plant("rule", text, f"What did I say about {about}?", len(self.messages), "words")
         if number == 0:
             self.pinned = text
-        self._mark(is_apart)
+        self._make_mark(is_apart)
         return text
 
-    def _task(self, *, is_apart: bool) -> str:
+    def _state_task(self, *, is_apart: bool) -> str:
         about = f"the {next(self._things)}"
-        text = self._worded(TASKS, about, is_apart=is_apart)
+        text = self._fill_wording(TASKS, about, is_apart=is_apart)
         question = f"What is left to do for {about}?"
         self._plant("task", text, question, len(self.messages), "words")
-        self._mark(is_apart)
+        self._make_mark(is_apart)
         return text
 
-    def _decision(self, thing: str, here: int) -> str:
+    def _state_decision(self, thing: str, here: int) -> str:
         choice, other = self.random.sample(self.work.choices, 2)
         is_apart = self.random.random() < 0.35
-        text = self._worded(
+        text = self._fill_wording(
             DECISIONS, f"the {thing}", is_apart=is_apart, choice=choice, other=other
         )
         self._plant("decision", text, f"What did we decide about the {thing}?", here, "words")
-        self._mark(is_apart)
+        self._make_mark(is_apart)
         self.settled.append((thing, choice, self.planted[-1]))
         return text
 
-    def _reversal(self, here: int) -> str:
+    def _reverse_decision(self, here: int) -> str:
         thing, old, probe = self.settled.pop(0)
         self.planted.remove(probe)
         choice = self.random.choice([c for c in self.work.choices if c != old])
         is_apart = self.random.random() < 0.35
-        text = self._worded(REVERSALS, f"the {thing}", is_apart=is_apart, choice=choice, old=old)
+        text = self._fill_wording(
+            REVERSALS, f"the {thing}", is_apart=is_apart, choice=choice, old=old
+        )
         self._plant("reversal", text, f"What did we decide about the {thing}?", here, "words")
-        self._mark(is_apart)
+        self._make_mark(is_apart)
         return text
 
-    def _number(self, thing: str) -> _Finding:
+    def _make_number(self, thing: str) -> _Finding:
         key = self.random.choice(self.work.measures)
         value = str(self.random.randrange(1_013, 98_765))
         line = self.random.choice(
@@ -229,17 +233,20 @@ class _Writer:
             line, Probe(kind="number", test="keyed", needle=value, key=key, questions=(question,))
         )
 
-    def _id_line(self, thing: str) -> _Finding:
+    def _make_id_line(self, thing: str) -> _Finding:
         label = self.random.choice(self.work.labels)
         name = self.random.choice(
             (
-                f"{''.join(self.random.choices('ABCDEFGHKLMNPRST', k=3))}-{self._digits(4)}",
+                f"{''.join(self.random.choices('ABCDEFGHKLMNPRST', k=3))}-{self._make_digits(4)}",
                 "".join(self.random.choices("0123456789abcdef", k=8)) + "a1",
-                "Q" + "".join(self.random.choices("ABCDEFGHJKLMNP", k=2)) + self._digits(2) + "KX",
+                "Q"
+                + "".join(self.random.choices("ABCDEFGHJKLMNP", k=2))
+                + self._make_digits(2)
+                + "KX",
             )
         )
         question = f"What is the {label} of the {thing}?"
-        return _Finding(f"the {label} of the {thing} is {name}", _exact("id", name, question))
+        return _Finding(f"the {label} of the {thing} is {name}", _exact_probe("id", name, question))
 
     def _update_plan(self, number: int) -> None:
         thing = next(self._things)
@@ -259,7 +266,7 @@ class _Writer:
 
     # How it is written down
 
-    def _worded(self, ways: Wordings, about: str, *, is_apart: bool, **known: str) -> str:
+    def _fill_wording(self, ways: Wordings, about: str, *, is_apart: bool, **known: str) -> str:
         pattern = self.random.choice(ways.apart if is_apart else ways.common)
         blanks = {
             "act": self.random.choice(self.work.acts),
@@ -270,19 +277,19 @@ class _Writer:
             "why": self.random.choice(REASONS),
             "amount": str(self.random.randrange(120, 9_900)),
         }
-        return filled(pattern, self.random, **{**blanks, "thing": about, **known})
+        return fill_blanks(pattern, self.random, **{**blanks, "thing": about, **known})
 
     def _plant(
         self, kind: str, needle: str, question: str, source: int, test: str = "exact"
     ) -> None:
-        probe = _exact(kind, needle, question)
+        probe = _exact_probe(kind, needle, question)
         update = {"source": source, "test": test}
         self.planted.append(probe.model_copy(update=update))
 
-    def _mark(self, is_apart: bool) -> None:
+    def _make_mark(self, is_apart: bool) -> None:
         self.planted[-1] = self.planted[-1].model_copy(update={"is_apart": is_apart})
 
-    def _step(
+    def _take_step(
         self,
         words: str,
         tool: str,
@@ -290,8 +297,8 @@ class _Writer:
         results: list[_Finding],
         ending: str = "",
     ) -> None:
-        self._call(" ".join([words, *self._chatter(2)]), tool, arguments)
-        lines = noise_lines(self.work, self.random, _NOISE_CHARS)
+        self._call(" ".join([words, *self._make_chatter(2)]), tool, arguments)
+        lines = make_noise(self.work, self.random, _NOISE_CHARS)
         for finding in results:
             lines.insert(self.random.randrange(len(lines)), finding.line)
             probe = finding.probe.model_copy(update={"source": len(self.messages)})
@@ -323,26 +330,30 @@ class _Writer:
     def _user(self, text: str) -> None:
         self.messages.append({"role": "user", "content": text})
 
-    def _chatter(self, number: int) -> list[str]:
-        return [filled(pattern, self.random) for pattern in self.random.sample(CHATTER, number)]
+    def _make_chatter(self, number: int) -> list[str]:
+        return [
+            fill_blanks(pattern, self.random) for pattern in self.random.sample(CHATTER, number)
+        ]
 
-    def _path(self) -> str:
+    def _make_path(self) -> str:
         folder = self.random.choice(self.work.folders)
-        name = filled("{word}_{noun}", self.random)
-        return f"{folder}/{name}{self._digits(2)}{self.random.choice(self.work.endings)}"
+        name = fill_blanks("{word}_{noun}", self.random)
+        return f"{folder}/{name}{self._make_digits(2)}{self.random.choice(self.work.endings)}"
 
-    def _digits(self, size: int) -> str:
+    def _make_digits(self, size: int) -> str:
         return "".join(self.random.choices("123456789", k=size))
 
 
-def sessions(seed: int, number: int, tokens: int) -> tuple[Case, ...]:
-    """That many sessions of about that many tokens, the kinds of work in turn."""
-    return tuple(_session(seed, n, max(1, round(tokens / EPISODE_TOKENS))) for n in range(number))
+def make_sessions(seed: int, number: int, tokens: int) -> tuple[Case, ...]:
+    """Sessions of about that many tokens each, the kinds of work in turn."""
+    return tuple(
+        _make_session(seed, n, max(1, round(tokens / EPISODE_TOKENS))) for n in range(number)
+    )
 
 
-def growing(seed: int, work: int, rounds: int, episodes: int) -> Iterator[Span]:
+def grow_session(seed: int, work: int, rounds: int, episodes: int) -> Iterator[Span]:
     """One session that grows by a span of equal size in every round."""
-    writer = _writer(seed, work, "growing")
+    writer = _make_writer(seed, work, "growing")
     for number in range(rounds):
         start = len(writer.messages)
         for episode in range(number * episodes, (number + 1) * episodes):
@@ -350,23 +361,23 @@ def growing(seed: int, work: int, rounds: int, episodes: int) -> Iterator[Span]:
         yield Span(tuple(writer.messages[start:]), writer.probes())
 
 
-def _session(seed: int, number: int, episodes: int) -> Case:
-    writer = _writer(seed, number, "session")
+def _make_session(seed: int, number: int, episodes: int) -> Case:
+    writer = _make_writer(seed, number, "session")
     for episode in range(episodes):
         writer.episode(episode)
     return Case(
         corpus=CORPUS,
         name=f"{writer.work.name} {number + 1}",
-        came=incoming([*writer.messages]),
+        came=read_incoming([*writer.messages]),
         lines=tuple(line_of(message) for message in writer.messages),
         probes=writer.probes(),
         pins=(writer.pinned,),
     )
 
 
-def _writer(seed: int, number: int, what: str) -> _Writer:
+def _make_writer(seed: int, number: int, what: str) -> _Writer:
     return _Writer(FIELDS[number % len(FIELDS)], Random(f"{seed}/{what}/{number}"))
 
 
-def _exact(kind: str, needle: str, question: str) -> Probe:
+def _exact_probe(kind: str, needle: str, question: str) -> Probe:
     return Probe(kind=kind, test="exact", needle=needle, questions=(question,))

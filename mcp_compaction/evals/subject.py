@@ -18,7 +18,7 @@ from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.evals.corpora import Case
-from mcp_compaction.evals.measures import Context, Probe, Recollection, normal, survives
+from mcp_compaction.evals.measures import Context, Probe, Recollection, normalize, survives
 from mcp_compaction.formats import Incoming, read, validate
 from mcp_compaction.model import (
     Ask,
@@ -43,7 +43,7 @@ _RECALL_TOKENS = Policy().recall_max_tokens
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the product shows after a compaction, and what that took."""
+    """The view after a compaction, with its tokens, time and faults."""
 
     context: Context
     tokens: int
@@ -53,7 +53,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """What the product takes for rules and open tasks, before anything is compressed."""
+    """The rules and open tasks that the product notices, before anything is compressed."""
 
     held: str  # what every digest has to hold, normalized
     offered: str  # what is offered for pinning, normalized
@@ -61,11 +61,11 @@ class Noticed:
 
     def holds(self, text: str) -> bool:
         """Whether every digest will have to hold this."""
-        return f" {normal(text)} " in self.held
+        return f" {normalize(text)} " in self.held
 
     def offers(self, text: str) -> bool:
         """Whether this is offered for pinning."""
-        return f" {normal(text)} " in self.offered
+        return f" {normalize(text)} " in self.offered
 
 
 @dataclass
@@ -103,10 +103,14 @@ class Subject:
             self.info, Ask(reason="evaluation", target_percent=percent)
         )
         seconds = time.perf_counter() - began
-        faults = () if isinstance(outcome, Compaction) else (f"{outcome.kind}: {_said(outcome)}",)
+        faults = (
+            ()
+            if isinstance(outcome, Compaction)
+            else (f"{outcome.kind}: {_text_of_outcome(outcome)}",)
+        )
         self._answers.clear()
         self._hits.clear()
-        return await self._shown(seconds, faults)
+        return await self._read_view(seconds, faults)
 
     async def recall(self, question: str) -> Recollection:
         """One recall of the default size."""
@@ -123,14 +127,14 @@ class Subject:
         """Whether a ref in the view gives it, or its own words bring it into the first hits."""
         if survives(probe, view):
             return True
-        if probe.source is not None and str(self.seqs[probe.source]) in _refs(view):
+        if probe.source is not None and str(self.seqs[probe.source]) in _refs_in(view):
             refs = f"m{self.seqs[probe.source]}"
             if await self._is_small(refs):
                 return True
-        return survives(probe, await self._first_hits(f"{probe.key} {probe.needle}".strip()))
+        return survives(probe, await self._find_first(f"{probe.key} {probe.needle}".strip()))
 
-    async def noticed(self) -> Noticed:
-        """What the product itself takes for a rule or an open task."""
+    async def read_noticed(self) -> Noticed:
+        """The rules and open tasks that the product itself notices."""
         session = await self.compactor.load(self.info)
         held = must_keep(session.messages, ref_of_standing_plan(session.messages))
         offered = unpinned_rules(session.messages, ())
@@ -141,7 +145,7 @@ class Subject:
             flagged=frozenset(places[one.ref] for one in offered if one.ref in places),
         )
 
-    async def _first_hits(self, words: str) -> Context:
+    async def _find_first(self, words: str) -> Context:
         if words not in self._hits:
             found = await self.compactor.recall(self.info, words)
             texts = [hit.text for hit in found.hits[:_FIRST_HITS]]
@@ -153,14 +157,14 @@ class Subject:
         original = (await self.compactor.originals(self.info, ref))[0]
         return original.message.tokens <= _RECALL_TOKENS
 
-    async def _shown(self, seconds: float, faults: tuple[str, ...]) -> Shown:
+    async def _read_view(self, seconds: float, faults: tuple[str, ...]) -> Shown:
         lines: list[str] = []
         for shape in dict.fromkeys((self.shape, "anthropic")):
             shown = await self.compactor.context(self.info, shape)
-            messages = _objects(shown["messages"])
+            messages = _objects_of(shown["messages"])
             faults += validate(messages, shape)
             if shape == self.shape:
-                lines = [line for message in messages for line in _lines(message, shape)]
+                lines = [line for message in messages for line in _lines_of(message, shape)]
         fill = await self.compactor.fill(self.info)
         return Shown(Context(tuple(lines)), fill.tokens, seconds, faults)
 
@@ -193,22 +197,22 @@ async def subject(
             await compactor.close()
 
 
-def _said(outcome: Outcome) -> str:
+def _text_of_outcome(outcome: Outcome) -> str:
     return "" if isinstance(outcome, Compaction | Projection) else outcome.text
 
 
-def _objects(messages: object) -> list[JsonObject]:
+def _objects_of(messages: object) -> list[JsonObject]:
     return cast(list[JsonObject], messages)
 
 
-def _lines(message: JsonObject, shape: Shape) -> list[str]:
+def _lines_of(message: JsonObject, shape: Shape) -> list[str]:
     _, parts = read(shape, json.dumps(message))
     return [line for part in parts for line in text_of(part).splitlines() if line.strip()]
 
 
 def _normal_text(texts: Iterable[str]) -> str:
-    return f" {normal(' '.join(texts))} "
+    return f" {normalize(' '.join(texts))} "
 
 
-def _refs(view: Context) -> set[str]:
+def _refs_in(view: Context) -> set[str]:
     return set(_REF.findall(view.raw))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcp_compaction.formats.arrival import Incoming, IncomingMessage, incoming, incoming_text
+from mcp_compaction.formats.arrival import (
+    Incoming,
+    IncomingMessage,
+    read_incoming,
+    read_incoming_text,
+)
 from mcp_compaction.formats.detection import detect
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object
@@ -18,10 +23,10 @@ __all__ = [
     "Incoming",
     "IncomingMessage",
     "detect",
-    "incoming",
-    "incoming_text",
     "normalize",
     "read",
+    "read_incoming",
+    "read_incoming_text",
     "render",
     "validate",
 ]
@@ -34,5 +39,5 @@ def read(shape: Shape, raw: str) -> tuple[Role, tuple[Part, ...]]:
 
 
 def validate(messages: Sequence[JsonObject], shape: Shape) -> tuple[str, ...]:
-    """What the provider would refuse about these messages, in words."""
+    """The faults for which the provider would refuse these messages, in words."""
     return FORMATS[shape].validate(messages)

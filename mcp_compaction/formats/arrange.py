@@ -30,7 +30,7 @@ class Group:
     answers: list[Piece] = field(default_factory=list[Piece])
     others: list[Piece] = field(default_factory=list[Piece])
 
-    def unanswered(self) -> Iterator[tuple[Piece, str]]:
+    def unanswered_calls(self) -> Iterator[tuple[Piece, str]]:
         """The calls that no result in this group belongs to."""
         answered = [call for piece in self.answers for call in piece.results]
         for piece in self.said:
@@ -48,12 +48,12 @@ class _Matches:
     orphans: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
 
 
-def orphans(pieces: Sequence[Piece]) -> dict[int, set[int]]:
-    """For each piece by position, which of its results have no call they could belong to."""
+def find_orphans(pieces: Sequence[Piece]) -> dict[int, set[int]]:
+    """The results without a call they could belong to, by the position of their piece."""
     return _match(pieces).orphans
 
 
-def groups(pieces: Sequence[Piece]) -> list[Group]:
+def group_pieces(pieces: Sequence[Piece]) -> list[Group]:
     """The pieces in provider order; a batch whose results came in between is put together again."""
     matches = _match(pieces)
     found = [Group()]
@@ -113,15 +113,15 @@ def _match(pieces: Sequence[Piece]) -> _Matches:
     return found
 
 
-def pairing_problems(
+def find_pairing_problems(
     pieces: Sequence[Piece], *, one_assistant: bool = False, one_answer: bool = False
 ) -> Iterator[str]:
-    """What a provider would refuse about calls and results, in words."""
+    """The faults in calls and results that a provider would refuse, in words."""
     waiting: dict[str, int] = {}
     is_closed = False
     for number, piece in enumerate(pieces, 1):
         if waiting and not piece.results and (is_closed or not piece.said):
-            yield from _unanswered(waiting)
+            yield from _complain_of_unanswered(waiting)
         if piece.said:
             for call in piece.calls:
                 if call in waiting:
@@ -134,10 +134,10 @@ def pairing_problems(
         if piece.results:
             is_closed = True
             if one_answer and number < len(pieces):
-                yield from _unanswered(waiting)
+                yield from _complain_of_unanswered(waiting)
 
 
-def _unanswered(waiting: dict[str, int]) -> Iterator[str]:
+def _complain_of_unanswered(waiting: dict[str, int]) -> Iterator[str]:
     for call, number in waiting.items():
         yield f"message {number}: call {call} has no result directly after it"
     waiting.clear()

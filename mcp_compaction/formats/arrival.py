@@ -1,4 +1,4 @@
-"""What callers send: one message, a list, a whole request body, a JSON document or JSONL."""
+"""Input of callers: one message, a list, a whole request body, a JSON document or JSONL."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.content import objects, string
+from mcp_compaction.formats.content import objects_in, text_or_empty
 from mcp_compaction.formats.detection import detect, is_item_type, sure_shape
 from mcp_compaction.formats.foreign import refuse_foreign
 from mcp_compaction.formats.jsontext import (
     check_depth,
     check_size,
+    dump_original,
     is_encodable,
-    original,
     parse,
     scrub,
 )
@@ -50,11 +50,11 @@ _NOTHING: JsonObject = {}
 _Sent = tuple[JsonObject, str, str]  # the object, its raw text, where it stands
 
 
-def incoming(data: Any) -> Incoming:
-    """What stands in a JSON value: one message, a list of messages or a whole request body."""
+def read_incoming(data: Any) -> Incoming:
+    """The messages in a JSON value: one message, a list of them or a whole request body."""
     check_depth(data, "the message")
     if isinstance(data, list):
-        return _received(_dumped(cast("list[JsonValue]", data)))
+        return _read_messages(_dump_all(cast("list[JsonValue]", data)))
     if not isinstance(data, dict):
         raise MalformedMessage(
             "there is no message in it; send a message, a list of messages or a request body."
@@ -62,20 +62,20 @@ def incoming(data: Any) -> Incoming:
     given = cast("JsonObject", data)
     refuse_foreign(given, "the document")
     if not _is_body(given):
-        return _received([_dump(given, "the message")])
-    return _body(given)
+        return _read_messages([_dump(given, "the message")])
+    return _read_body(given)
 
 
-def incoming_text(text: str) -> Incoming:
-    """What stands in a text: a JSON document, or one message a line."""
+def read_incoming_text(text: str) -> Incoming:
+    """The messages in a text: a JSON document, or one message on each line."""
     # Not splitlines: JSON strings may hold U+2028 and its like as they are.
     numbered = enumerate(text.removeprefix("\ufeff").split("\n"), 1)
     lines = [(n, line.removesuffix("\r")) for n, line in numbered if line.strip()]
     if not lines:
         raise MalformedMessage("there is no message in it; send JSON or one message a line.")
     if _is_document(lines):
-        return incoming(parse("\n".join(line for _, line in lines), "the document"))
-    return _received([_line(line, f"line {number}") for number, line in lines])
+        return read_incoming(parse("\n".join(line for _, line in lines), "the document"))
+    return _read_messages([_read_line(line, f"line {number}") for number, line in lines])
 
 
 def _is_document(lines: Sequence[tuple[int, str]]) -> bool:
@@ -86,7 +86,7 @@ def _is_document(lines: Sequence[tuple[int, str]]) -> bool:
     return len(lines) == 1 and (not isinstance(first, dict) or _is_body(first))
 
 
-def _line(line: str, where: str) -> _Sent:
+def _read_line(line: str, where: str) -> _Sent:
     check_size(line, where)
     if not is_encodable(line):
         raise MalformedMessage(f"{where} is not valid Unicode; send it as UTF-8.")
@@ -101,7 +101,7 @@ def _is_body(data: JsonObject) -> bool:
     return "role" not in data and "type" not in data and not data.keys().isdisjoint(_BODY_KEYS)
 
 
-def _dumped(data: Sequence[JsonValue]) -> list[_Sent]:
+def _dump_all(data: Sequence[JsonValue]) -> list[_Sent]:
     numbered = [(value, f"message {number}") for number, value in enumerate(data, 1)]
     # All are looked at first: a whole conversation may be over the size limit of a message.
     for value, where in numbered:
@@ -112,35 +112,35 @@ def _dumped(data: Sequence[JsonValue]) -> list[_Sent]:
 def _dump(value: JsonValue, where: str) -> _Sent:
     if not isinstance(value, dict):
         raise MalformedMessage(f"{where} is not an object; send an object with role and content.")
-    raw = original(value, where)
+    raw = dump_original(value, where)
     check_size(raw, where)
     clean = scrub(value) if "\\ud" in raw else value
     return (clean if isinstance(clean, dict) else value), raw, where
 
 
-def _body(data: JsonObject) -> Incoming:
+def _read_body(data: JsonObject) -> Incoming:
     given = data.get("input") if "input" in data else data.get("messages", [])
     if isinstance(given, str):
         asked: JsonObject = {"role": "user", "content": given}
         given = [asked]
     if not isinstance(given, list):
         raise MalformedMessage("messages is not a list; send a list of messages.")
-    received = _received(_dumped(given), _body_shape(data), may_be_empty=True)
+    received = _read_messages(_dump_all(given), _shape_of_body(data), may_be_empty=True)
     return received.model_copy(
         update={
             "whole": True,
-            "sections": _sections(data),
-            "model": string(data.get("model")) or received.model,
+            "sections": _read_sections(data),
+            "model": text_or_empty(data.get("model")) or received.model,
         }
     )
 
 
-def _body_shape(data: JsonObject) -> Shape | None:
+def _shape_of_body(data: JsonObject) -> Shape | None:
     if "input" in data or "instructions" in data:
         return "responses"
     if "system" in data:
         return "anthropic"
-    for tool in objects(data.get("tools")):
+    for tool in objects_in(data.get("tools")):
         if "input_schema" in tool:
             return "anthropic"
         if "function" in tool:
@@ -148,11 +148,11 @@ def _body_shape(data: JsonObject) -> Shape | None:
     return None
 
 
-def _sections(data: JsonObject) -> Sections | None:
+def _read_sections(data: JsonObject) -> Sections | None:
     if data.keys().isdisjoint(_SECTION_KEYS):
         return None
     tools = data.get("tools") or []
-    if not isinstance(tools, list) or len(objects(tools)) != len(tools):
+    if not isinstance(tools, list) or len(objects_in(tools)) != len(tools):
         raise MalformedMessage("tools is not a list of objects; send each tool's definition.")
     for key in ("task", "memory"):
         if not isinstance(data.get(key), str | None):
@@ -161,37 +161,37 @@ def _sections(data: JsonObject) -> Sections | None:
     return Sections(
         system=scrub(system),
         tools=tuple(tool for tool in map(scrub, tools) if isinstance(tool, dict)),
-        task=_text(data.get("task")),
-        memory=_text(data.get("memory")),
+        task=_clean_text_of(data.get("task")),
+        memory=_clean_text_of(data.get("memory")),
     )
 
 
-def _text(value: JsonValue) -> str | None:
-    return string(scrub(value)) or None
+def _clean_text_of(value: JsonValue) -> str | None:
+    return text_or_empty(scrub(value)) or None
 
 
-def _received(
+def _read_messages(
     sent: Sequence[_Sent], shape: Shape | None = None, *, may_be_empty: bool = False
 ) -> Incoming:
     if not sent and not may_be_empty:
         raise MalformedMessage("there is no message in it; send at least one.")
-    common = shape or _common_shape(sent)
+    common = shape or _find_common_shape(sent)
     # A request's own list may hold items that are newer than this program.
     is_request = shape == "responses"
-    messages = tuple(_message(one, common, any_item=is_request) for one in sent)
+    messages = tuple(_read_message(one, common, any_item=is_request) for one in sent)
     said = next((obj for obj, _, _ in reversed(sent) if obj.get("role") == "assistant"), _NOTHING)
-    model = string(scrub(said.get("model"))) or None
-    return Incoming(messages=messages, reported=_reported(said), model=model)
+    model = text_or_empty(scrub(said.get("model"))) or None
+    return Incoming(messages=messages, reported=_reported_tokens_of(said), model=model)
 
 
-def _common_shape(sent: Sequence[_Sent]) -> Shape | None:
+def _find_common_shape(sent: Sequence[_Sent]) -> Shape | None:
     for obj, _, _ in sent:
         if shape := sure_shape(obj):
             return shape
     return None
 
 
-def _message(sent: _Sent, common: Shape | None, *, any_item: bool) -> IncomingMessage:
+def _read_message(sent: _Sent, common: Shape | None, *, any_item: bool) -> IncomingMessage:
     obj, raw, where = sent
     shape = sure_shape(obj) or common or detect(obj)
     if shape == "responses" and not any_item:
@@ -200,8 +200,8 @@ def _message(sent: _Sent, common: Shape | None, *, any_item: bool) -> IncomingMe
     return IncomingMessage(
         shape=shape,
         raw=raw,
-        host_id=string(obj.get("uuid")) or string(obj.get("id")) or None,
-        at=_moment(obj.get("timestamp")) or _moment(obj.get("created_at")),
+        host_id=text_or_empty(obj.get("uuid")) or text_or_empty(obj.get("id")) or None,
+        at=_parse_moment(obj.get("timestamp")) or _parse_moment(obj.get("created_at")),
     )
 
 
@@ -214,7 +214,7 @@ def _check_item(obj: JsonObject, where: str) -> None:
         )
 
 
-def _moment(value: JsonValue) -> datetime | None:
+def _parse_moment(value: JsonValue) -> datetime | None:
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
@@ -227,15 +227,15 @@ def _moment(value: JsonValue) -> datetime | None:
     return None
 
 
-def _reported(said: JsonObject) -> int | None:
+def _reported_tokens_of(said: JsonObject) -> int | None:
     usage = said.get("usage")
     if not isinstance(usage, dict):
         return None
     if "prompt_tokens" in usage:
-        return _count(usage["prompt_tokens"]) or None
+        return _count_of(usage["prompt_tokens"]) or None
     keys = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(_count(usage.get(key)) for key in keys) or None
+    return sum(_count_of(usage.get(key)) for key in keys) or None
 
 
-def _count(value: JsonValue) -> int:
+def _count_of(value: JsonValue) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -10,18 +10,22 @@ from pydantic import JsonValue
 from mcp_compaction.model import JsonObject, Shape
 
 
-def request_body(system: JsonValue, messages: Sequence[JsonObject], shape: Shape) -> JsonObject:
+def make_request_body(
+    system: JsonValue, messages: Sequence[JsonObject], shape: Shape
+) -> JsonObject:
     """The messages with the system prompt where the provider wants it."""
     shown: list[JsonValue] = [*messages]
     if shape == "responses":
-        return {**({"instructions": words(system)} if system else {}), "input": shown}
+        return {**({"instructions": text_of_system(system)} if system else {}), "input": shown}
     if shape == "openai":
-        first: list[JsonValue] = [{"role": "system", "content": words(system)}] if system else []
+        first: list[JsonValue] = (
+            [{"role": "system", "content": text_of_system(system)}] if system else []
+        )
         return {"messages": [*first, *shown]}
     return {**({"system": system} if system else {}), "messages": shown}
 
 
-def words(system: JsonValue) -> str:
+def text_of_system(system: JsonValue) -> str:
     """A system prompt as plain text, whether it came as text or as blocks."""
     if isinstance(system, str):
         return system

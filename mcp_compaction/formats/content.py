@@ -1,4 +1,4 @@
-"""What the three shapes have in common inside a message: blocks, texts, arguments, media."""
+"""Parts of a message that the three shapes have in common: blocks, texts, arguments, media."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ NO_RESULT: Final = "(no result was recorded)"
 _WORDED = ("name", "tool_name", "title", "url", "text", "refusal", "content", "summary", "output")
 
 
-def string(value: JsonValue) -> str:
+def text_or_empty(value: JsonValue) -> str:
     """The value if it is a text, else no text."""
     return value if isinstance(value, str) else ""
 
 
-def objects(value: JsonValue) -> list[JsonObject]:
+def objects_in(value: JsonValue) -> list[JsonObject]:
     """The objects of a list; anything else has none."""
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
-def blocks(content: JsonValue, where: str) -> list[JsonObject]:
+def read_blocks(content: JsonValue, where: str) -> list[JsonObject]:
     """A list content, each entry checked to be a block with a type."""
     if not isinstance(content, list):
         raise MalformedMessage(f"{where} has no content; give a text or a list of blocks.")
     for number, block in enumerate(content, 1):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             raise MalformedMessage(f"{where}, block {number} has no type; name its type.")
-    return objects(content)
+    return objects_in(content)
 
 
-def required(block: JsonObject, key: str, where: str) -> str:
+def read_required(block: JsonObject, key: str, where: str) -> str:
     """The text under a key that must be there."""
     value = block.get(key)
     if not isinstance(value, str) or not value:
-        kind = string(block.get("type")) or "a tool message"
+        kind = text_or_empty(block.get("type")) or "a tool message"
         raise MalformedMessage(f"{where} has {kind} without {key}; add the {key}.")
     return value
 
@@ -66,30 +66,32 @@ def arguments_text(given: JsonObject) -> str:
     return raw if isinstance(raw, str) and len(given) == 1 else compact_json(given)
 
 
-def media(block: JsonObject, fallback: str) -> Media:
+def media_of(block: JsonObject, fallback: str) -> Media:
     """The media of a block, by the type its source or its data URL names."""
     source = block.get("source")
-    named = string(source.get("media_type")) if isinstance(source, dict) else ""
+    named = text_or_empty(source.get("media_type")) if isinstance(source, dict) else ""
     link = block.get("image_url")
-    url = string(link.get("url")) if isinstance(link, dict) else string(link)
+    url = text_or_empty(link.get("url")) if isinstance(link, dict) else text_or_empty(link)
     if url.startswith("data:"):
         named = url[5:100].split(";")[0].split(",")[0]
     return Media(media_type=named or fallback)
 
 
-def opaque(block: JsonObject) -> Opaque:
+def opaque_of(block: JsonObject) -> Opaque:
     """A block that is kept whole, with whatever words it shows."""
-    return Opaque(type=string(block.get("type")) or "unknown", text="\n".join(_words(block)))
+    return Opaque(
+        type=text_or_empty(block.get("type")) or "unknown", text="\n".join(_words_in(block))
+    )
 
 
-def _words(value: JsonValue) -> list[str]:
+def _words_in(value: JsonValue) -> list[str]:
     match value:
         case str():
             return [value] if value else []
         case list():
-            return [word for inner in value for word in _words(inner)]
+            return [word for inner in value for word in _words_in(inner)]
         case dict():
-            words = [word for key in _WORDED if key in value for word in _words(value[key])]
+            words = [word for key in _WORDED if key in value for word in _words_in(value[key])]
             given = value.get("input")
             return [*words, compact_json(given)] if given else words
         case _:
@@ -105,18 +107,18 @@ def with_cuts(parts: Sequence[Part], cuts: Sequence[Cut]) -> tuple[Part, ...]:
     return tuple(shown)
 
 
-def without(obj: JsonObject, *keys: str) -> JsonObject:
+def without_keys(obj: JsonObject, *keys: str) -> JsonObject:
     """The object without some of its keys."""
     return {key: value for key, value in obj.items() if key not in keys}
 
 
-def only(obj: JsonObject, keys: Sequence[str]) -> JsonObject:
+def with_only_keys(obj: JsonObject, keys: Sequence[str]) -> JsonObject:
     """The object with no other keys than these."""
     return {key: value for key, value in obj.items() if key in keys}
 
 
 def result_text(result: ToolResult) -> str:
-    """What another provider is shown of a result."""
+    """The text of a result that another provider is shown."""
     return result.text or ("[media]" if result.has_media else "")
 
 
@@ -126,7 +128,7 @@ def orphan_text(result: ToolResult) -> str:
 
 
 def words_of(part: Part) -> str | None:
-    """What stands for a part where only text can stand, None where nothing should."""
+    """The text for a part where only text can stand; None where nothing should."""
     match part:
         case Text():
             return part.text

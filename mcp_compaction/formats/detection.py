@@ -1,10 +1,10 @@
-"""Which provider's shape a message has."""
+"""The detection of the provider's shape that a message has."""
 
 from __future__ import annotations
 
 from pydantic import JsonValue
 
-from mcp_compaction.formats.content import objects, string
+from mcp_compaction.formats.content import objects_in, text_or_empty
 from mcp_compaction.model import JsonObject, Shape
 
 _OPENAI_ROLES = ("developer", "tool", "function")
@@ -42,7 +42,7 @@ def detect(obj: JsonObject) -> Shape:
 
 def sure_shape(obj: JsonObject) -> Shape | None:
     """The shape of a message that fits only one of them."""
-    kinds = {string(block.get("type")) for block in objects(obj.get("content"))}
+    kinds = {text_or_empty(block.get("type")) for block in objects_in(obj.get("content"))}
     kind = obj.get("type")
     if not kinds.isdisjoint(_RESPONSES_BLOCKS) or ("role" not in obj and isinstance(kind, str)):
         return "responses"

@@ -1,33 +1,33 @@
-"""When two messages are the same message."""
+"""The identity of messages: when two are the same message."""
 
 from __future__ import annotations
 
 from pydantic import JsonValue
 
-from mcp_compaction.formats.jsontext import canonical
+from mcp_compaction.formats.jsontext import dump_canonical
 from mcp_compaction.model import JsonObject
 
 
 def normalize(obj: JsonObject) -> str:
     """The JSON that identity is judged by: sorted, unmarked, one text block as plain text."""
-    return canonical(_normal(obj))
+    return dump_canonical(_simplify(obj))
 
 
-def _normal(value: JsonValue) -> JsonValue:
+def _simplify(value: JsonValue) -> JsonValue:
     match value:
         case dict():
             return {
-                key: _plain(_normal(inner)) if key == "content" else _normal(inner)
+                key: _unwrap_text(_simplify(inner)) if key == "content" else _simplify(inner)
                 for key, inner in value.items()
                 if key != "cache_control"
             }
         case list():
-            return [_normal(inner) for inner in value]
+            return [_simplify(inner) for inner in value]
         case _:
             return value
 
 
-def _plain(content: JsonValue) -> JsonValue:
+def _unwrap_text(content: JsonValue) -> JsonValue:
     if not isinstance(content, list) or len(content) != 1 or not isinstance(content[0], dict):
         return content
     block = content[0]

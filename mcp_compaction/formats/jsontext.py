@@ -78,12 +78,12 @@ def is_encodable(text: str) -> bool:
     return text.isascii() or _LONE.search(text) is None
 
 
-def canonical(value: JsonValue) -> str:
+def dump_canonical(value: JsonValue) -> str:
     """One JSON text for equal values: keys sorted, in ASCII, so that any text can be written."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def original(value: JsonValue, where: str) -> str:
+def dump_original(value: JsonValue, where: str) -> str:
     """The JSON text that is kept of a value; in ASCII only where UTF-8 could not write it."""
     try:
         raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.arrange import Piece, pairing_problems
+from mcp_compaction.formats.arrange import Piece, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
     arguments_text,
-    blocks,
-    media,
-    objects,
-    only,
-    opaque,
+    media_of,
+    objects_in,
+    opaque_of,
     orphan_text,
     read_arguments,
-    required,
+    read_blocks,
+    read_required,
     result_text,
-    string,
-    without,
+    text_or_empty,
+    with_only_keys,
+    without_keys,
     words_of,
 )
 from mcp_compaction.model import (
@@ -62,76 +62,78 @@ _MEDIA = {"image_url": "image", "input_audio": "audio", "file": "application/pdf
 
 def read(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
     """The role and parts of one message: reasoning, content, then calls."""
-    role = _ROLES.get(string(obj.get("role")))
+    role = _ROLES.get(text_or_empty(obj.get("role")))
     if role is None:
         named = f"the role {obj['role']!r}" if "role" in obj else "no role"
         raise MalformedMessage(f"{where} has {named}; say system, user, assistant or tool.")
     if role == "tool":
-        return role, (_result(obj, where),)
+        return role, (_read_result(obj, where),)
     if obj.keys().isdisjoint(("content", "tool_calls", "function_call", "refusal", "audio")):
         raise MalformedMessage(f"{where} has no content; give a text or a list of parts.")
-    return role, (*_thinking(obj), *_content(obj, where), *_calls(obj, where))
+    return role, (*_read_thinking(obj), *_read_content(obj, where), *_read_calls(obj, where))
 
 
-def _thinking(obj: JsonObject) -> tuple[Part, ...]:
+def _read_thinking(obj: JsonObject) -> tuple[Part, ...]:
     reasoning = obj.get("reasoning_content")
     return (Thinking(text=reasoning),) if isinstance(reasoning, str) and reasoning else ()
 
 
-def _content(obj: JsonObject, where: str) -> tuple[Part, ...]:
+def _read_content(obj: JsonObject, where: str) -> tuple[Part, ...]:
     content = obj.get("content")
     if content is None:
         return ()
     if isinstance(content, str):
         return (Text(text=content),)
-    return tuple(_part(block) for block in blocks(content, where))
+    return tuple(_read_part(block) for block in read_blocks(content, where))
 
 
-def _part(block: JsonObject) -> Part:
+def _read_part(block: JsonObject) -> Part:
     match block["type"]:
         case "text":
-            return Text(text=string(block.get("text")))
+            return Text(text=text_or_empty(block.get("text")))
         case "image_url" | "input_audio" | "file" as kind:
-            return media(block, _MEDIA[kind])
+            return media_of(block, _MEDIA[kind])
         case _:
-            return opaque(block)
+            return opaque_of(block)
 
 
-def _calls(obj: JsonObject, where: str) -> tuple[ToolCall, ...]:
+def _read_calls(obj: JsonObject, where: str) -> tuple[ToolCall, ...]:
     legacy = obj.get("function_call")
-    old = (_legacy_call(legacy, where),) if isinstance(legacy, dict) else ()
-    return (*(_call(call, where) for call in objects(obj.get("tool_calls"))), *old)
+    old = (_read_legacy_call(legacy, where),) if isinstance(legacy, dict) else ()
+    return (*(_read_call(call, where) for call in objects_in(obj.get("tool_calls"))), *old)
 
 
-def _call(call: JsonObject, where: str) -> ToolCall:
+def _read_call(call: JsonObject, where: str) -> ToolCall:
     custom, function = call.get("custom"), call.get("function")
     if isinstance(custom, dict):
-        name, given = required(custom, "name", where), {"input": custom.get("input")}
+        name, given = read_required(custom, "name", where), {"input": custom.get("input")}
     elif isinstance(function, dict):
         name, given = (
-            required(function, "name", where),
+            read_required(function, "name", where),
             read_arguments(function.get("arguments")),
         )
     else:
         raise MalformedMessage(f"{where} has a tool call without function; add its name.")
-    return ToolCall(id=required(call, "id", where), name=name, arguments=given)
+    return ToolCall(id=read_required(call, "id", where), name=name, arguments=given)
 
 
-def _legacy_call(call: JsonObject, where: str) -> ToolCall:
-    name = required(call, "name", where)
-    return ToolCall(id=_legacy_id(name), name=name, arguments=read_arguments(call.get("arguments")))
+def _read_legacy_call(call: JsonObject, where: str) -> ToolCall:
+    name = read_required(call, "name", where)
+    return ToolCall(
+        id=_legacy_id_of(name), name=name, arguments=read_arguments(call.get("arguments"))
+    )
 
 
-def _legacy_id(name: str) -> str:
+def _legacy_id_of(name: str) -> str:
     return f"function-{name}"
 
 
-def _result(obj: JsonObject, where: str) -> ToolResult:
-    inner = _content(obj, where)
+def _read_result(obj: JsonObject, where: str) -> ToolResult:
+    inner = _read_content(obj, where)
     if obj["role"] == "function":
-        call = _legacy_id(required(obj, "name", where))
+        call = _legacy_id_of(read_required(obj, "name", where))
     else:
-        call = required(obj, "tool_call_id", where)
+        call = read_required(obj, "tool_call_id", where)
     return ToolResult(
         call=call,
         text="\n".join(p.text for p in inner if isinstance(p, Text)),
@@ -141,19 +143,19 @@ def _result(obj: JsonObject, where: str) -> ToolResult:
 
 def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
     """The original message with its cuts, as the API accepts it."""
-    kept = only(obj, _KEYS)
+    kept = with_only_keys(obj, _KEYS)
     content = obj.get("content")
     if isinstance(content, list):
         kept["content"] = [
-            without(b, "cache_control") if isinstance(b, dict) else b for b in content
+            without_keys(b, "cache_control") if isinstance(b, dict) else b for b in content
         ]
-    first = len(_thinking(obj))
+    first = len(_read_thinking(obj))
     for cut in cuts:
         match cut.shown:
             case ToolResult():
                 kept["content"] = cut.shown.text
             case ToolCall():
-                _cut_call(kept, cut.part - first - _width(content), cut.shown)
+                _cut_call(kept, cut.part - first - _count_content_parts(content), cut.shown)
             case Text():
                 _cut_text(kept, cut.part - first, cut.shown)
             case _:
@@ -161,7 +163,7 @@ def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
     return [kept]
 
 
-def _width(content: JsonValue) -> int:
+def _count_content_parts(content: JsonValue) -> int:
     return len(content) if isinstance(content, list) else int(content is not None)
 
 
@@ -171,12 +173,12 @@ def _cut_text(kept: JsonObject, number: int, shown: Text) -> None:
         kept["content"] = shown.text
     elif isinstance(content, list) and 0 <= number < len(content):
         kept["content"] = [
-            _text(shown.text) if n == number else block for n, block in enumerate(content)
+            _text_block(shown.text) if n == number else block for n, block in enumerate(content)
         ]
 
 
 def _cut_call(kept: JsonObject, number: int, shown: ToolCall) -> None:
-    calls = objects(kept.get("tool_calls"))
+    calls = objects_in(kept.get("tool_calls"))
     legacy = kept.get("function_call")
     if 0 <= number < len(calls):
         cut: list[JsonValue] = [
@@ -200,7 +202,7 @@ def build(role: Role, parts: Sequence[Part]) -> list[JsonObject]:
     """A message of another shape: results first, each its own message, then the words."""
     texts = [words for part in parts if (words := words_of(part)) is not None]
     if role == "assistant":
-        return _built_assistant(texts, [p for p in parts if isinstance(p, ToolCall)])
+        return _build_assistant(texts, [p for p in parts if isinstance(p, ToolCall)])
     built: list[JsonObject] = [
         {"role": "tool", "tool_call_id": part.call, "content": result_text(part)}
         for part in parts
@@ -208,14 +210,14 @@ def build(role: Role, parts: Sequence[Part]) -> list[JsonObject]:
     ]
     if texts or not built:
         speaker = "system" if role == "system" else "user"
-        built.append({"role": speaker, "content": _joined(texts) or EMPTY})
+        built.append({"role": speaker, "content": _join_texts(texts) or EMPTY})
     return built
 
 
-def _built_assistant(texts: Sequence[str], calls: Sequence[ToolCall]) -> list[JsonObject]:
+def _build_assistant(texts: Sequence[str], calls: Sequence[ToolCall]) -> list[JsonObject]:
     if not texts and not calls:
         return []
-    built: JsonObject = {"role": "assistant", "content": _joined(texts) or None}
+    built: JsonObject = {"role": "assistant", "content": _join_texts(texts) or None}
     if calls:
         built["tool_calls"] = [
             {
@@ -228,29 +230,29 @@ def _built_assistant(texts: Sequence[str], calls: Sequence[ToolCall]) -> list[Js
     return [built]
 
 
-def _joined(texts: Sequence[str]) -> JsonValue:
+def _join_texts(texts: Sequence[str]) -> JsonValue:
     if len(texts) < 2:
         return "".join(texts)
-    joined: list[JsonValue] = [_text(text) for text in texts]
+    joined: list[JsonValue] = [_text_block(text) for text in texts]
     return joined
 
 
-def _text(text: str) -> JsonObject:
+def _text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def piece(obj: JsonObject) -> Piece:
-    """What a message has to do with calls and results."""
+def piece_of(obj: JsonObject) -> Piece:
+    """A message with the ids of its calls and results."""
     role = obj.get("role")
-    calls = tuple(string(call.get("id")) for call in objects(obj.get("tool_calls")))
+    calls = tuple(text_or_empty(call.get("id")) for call in objects_in(obj.get("tool_calls")))
     legacy = obj.get("function_call")
     if isinstance(legacy, dict):
-        calls = (*calls, _legacy_id(string(legacy.get("name"))))
+        calls = (*calls, _legacy_id_of(text_or_empty(legacy.get("name"))))
     results: tuple[str, ...] = ()
     if role == "tool":
-        results = (string(obj.get("tool_call_id")),)
+        results = (text_or_empty(obj.get("tool_call_id")),)
     elif role == "function":
-        results = (_legacy_id(string(obj.get("name"))),)
+        results = (_legacy_id_of(text_or_empty(obj.get("name"))),)
     return Piece(obj, said=role == "assistant", binds=bool(calls), calls=calls, results=results)
 
 
@@ -258,15 +260,15 @@ def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:
     """The assistant messages of one turn as one; results stay messages of their own."""
     if len(objs) < 2 or objs[0].get("role") != "assistant":
         return list(objs)
-    content: list[JsonValue] = [block for obj in objs for block in _blocks(obj)]
-    calls: list[JsonValue] = [c for obj in objs for c in objects(obj.get("tool_calls"))]
-    reasoning = "\n".join(r for obj in objs if (r := string(obj.get("reasoning_content"))))
+    content: list[JsonValue] = [block for obj in objs for block in _blocks_of(obj)]
+    calls: list[JsonValue] = [c for obj in objs for c in objects_in(obj.get("tool_calls"))]
+    reasoning = "\n".join(r for obj in objs if (r := text_or_empty(obj.get("reasoning_content"))))
     merged: JsonObject = {}
     for obj in objs:
         merged.update(obj)
     merged["content"] = content or None
-    if len(content) == 1 and objects(content) and objects(content)[0].get("type") == "text":
-        merged["content"] = objects(content)[0].get("text")
+    if len(content) == 1 and objects_in(content) and objects_in(content)[0].get("type") == "text":
+        merged["content"] = objects_in(content)[0].get("text")
     if calls:
         merged["tool_calls"] = calls
     if reasoning:
@@ -274,14 +276,14 @@ def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:
     return [merged]
 
 
-def _blocks(obj: JsonObject) -> list[JsonObject]:
+def _blocks_of(obj: JsonObject) -> list[JsonObject]:
     content = obj.get("content")
     if isinstance(content, str):
-        return [_text(content)] if content else []
-    return objects(content)
+        return [_text_block(content)] if content else []
+    return objects_in(content)
 
 
-def answer(obj: JsonObject, call: str) -> list[JsonObject]:
+def make_result(obj: JsonObject, call: str) -> list[JsonObject]:
     """The result of a call that never got one: the API refuses the request without it."""
     if isinstance(obj.get("function_call"), dict) and call.startswith("function-"):
         return [{"role": "function", "name": call[9:], "content": NO_RESULT}]
@@ -290,7 +292,7 @@ def answer(obj: JsonObject, call: str) -> list[JsonObject]:
 
 def unpair(obj: JsonObject, numbers: set[int]) -> list[JsonObject]:
     """The result as words of the user, where its call is not in sight."""
-    return [{"role": "user", "content": orphan_text(_result(obj, "a kept message"))}]
+    return [{"role": "user", "content": orphan_text(_read_result(obj, "a kept message"))}]
 
 
 def finish(objs: Sequence[JsonObject]) -> list[JsonObject]:
@@ -299,14 +301,14 @@ def finish(objs: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def validate(messages: Sequence[JsonObject]) -> tuple[str, ...]:
-    """What the API would refuse, in words."""
-    problems = list(pairing_problems([piece(m) for m in messages], one_assistant=True))
+    """The faults that the API would refuse, in words."""
+    problems = list(find_pairing_problems([piece_of(m) for m in messages], one_assistant=True))
     for number, message in enumerate(messages, 1):
-        problems += [f"message {number}: {problem}" for problem in _content_problems(message)]
+        problems += [f"message {number}: {problem}" for problem in _find_content_problems(message)]
     return tuple(problems)
 
 
-def _content_problems(message: JsonObject) -> Iterator[str]:
+def _find_content_problems(message: JsonObject) -> Iterator[str]:
     if message.get("role") not in _ROLES:
         yield f"{message.get('role')} is no role"
     if message.get("content") is None and message.get("role") != "assistant":

@@ -8,21 +8,21 @@ from pydantic import JsonValue
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.arrange import Piece, pairing_problems
+from mcp_compaction.formats.arrange import Piece, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
     arguments_text,
-    blocks,
-    media,
-    objects,
-    opaque,
+    media_of,
+    objects_in,
+    opaque_of,
     orphan_text,
     read_arguments,
-    required,
+    read_blocks,
+    read_required,
     result_text,
-    string,
-    without,
+    text_or_empty,
+    without_keys,
     words_of,
 )
 from mcp_compaction.model import (
@@ -53,77 +53,77 @@ def read(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
     if not isinstance(kind, str):
         raise MalformedMessage(f"{where} has no type; name the item's type.")
     if kind == "message":
-        return _message(obj, where)
+        return _read_message(obj, where)
     if kind == "reasoning":
-        words = [*objects(obj.get("summary")), *objects(obj.get("content"))]
-        return "assistant", (Thinking(text="\n".join(string(w.get("text")) for w in words)),)
+        words = [*objects_in(obj.get("summary")), *objects_in(obj.get("content"))]
+        return "assistant", (Thinking(text="\n".join(text_or_empty(w.get("text")) for w in words)),)
     if _is_call(obj):
-        return "assistant", (_call(obj, where),)
+        return "assistant", (_read_call(obj, where),)
     if _is_result(obj):
-        return "tool", (_result(obj, where),)
-    return _ROLES.get(string(obj.get("role")), "assistant"), (opaque(obj),)
+        return "tool", (_read_result(obj, where),)
+    return _ROLES.get(text_or_empty(obj.get("role")), "assistant"), (opaque_of(obj),)
 
 
 def _is_call(obj: JsonObject) -> bool:
-    kind = string(obj.get("type"))
+    kind = text_or_empty(obj.get("type"))
     is_paired = isinstance(obj.get("call_id"), str) and kind.endswith("_call")
     return is_paired or kind in ("function_call", "custom_tool_call")
 
 
 def _is_result(obj: JsonObject) -> bool:
-    kind = string(obj.get("type"))
+    kind = text_or_empty(obj.get("type"))
     is_paired = isinstance(obj.get("call_id"), str) and kind.endswith("_output")
     return is_paired or kind in ("function_call_output", "custom_tool_call_output")
 
 
-def _message(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
-    role = _ROLES.get(string(obj.get("role")))
+def _read_message(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
+    role = _ROLES.get(text_or_empty(obj.get("role")))
     if role is None:
         named = f"the role {obj['role']!r}" if "role" in obj else "no role"
         raise MalformedMessage(f"{where} has {named}; say system, developer, user or assistant.")
     content = obj.get("content")
     if isinstance(content, str):
         return role, (Text(text=content),)
-    return role, tuple(_part(block) for block in blocks(content, where))
+    return role, tuple(_read_part(block) for block in read_blocks(content, where))
 
 
-def _part(block: JsonObject) -> Part:
-    kind = string(block["type"])
+def _read_part(block: JsonObject) -> Part:
+    kind = text_or_empty(block["type"])
     if kind in _TEXTS:
-        return Text(text=string(block.get("text")) or string(block.get("refusal")))
-    return media(block, _MEDIA[kind]) if kind in _MEDIA else opaque(block)
+        return Text(text=text_or_empty(block.get("text")) or text_or_empty(block.get("refusal")))
+    return media_of(block, _MEDIA[kind]) if kind in _MEDIA else opaque_of(block)
 
 
-def _call(obj: JsonObject, where: str) -> ToolCall:
-    kind = string(obj["type"])
+def _read_call(obj: JsonObject, where: str) -> ToolCall:
+    kind = text_or_empty(obj["type"])
     match kind:
         case "function_call":
-            name, given = required(obj, "name", where), read_arguments(obj.get("arguments"))
+            name, given = read_required(obj, "name", where), read_arguments(obj.get("arguments"))
         case "custom_tool_call":
-            name, given = required(obj, "name", where), {"input": obj.get("input")}
+            name, given = read_required(obj, "name", where), {"input": obj.get("input")}
         case _:
             # A call of a built-in tool: paired by its id like any other.
-            name = string(obj.get("name")) or kind.removesuffix("_call")
-            given = without(obj, "type", "id", "call_id", "name", "status")
-    return ToolCall(id=required(obj, "call_id", where), name=name, arguments=given)
+            name = text_or_empty(obj.get("name")) or kind.removesuffix("_call")
+            given = without_keys(obj, "type", "id", "call_id", "name", "status")
+    return ToolCall(id=read_required(obj, "call_id", where), name=name, arguments=given)
 
 
-def _result(obj: JsonObject, where: str) -> ToolResult:
+def _read_result(obj: JsonObject, where: str) -> ToolResult:
     output = obj.get("output")
-    inner = objects(output)
-    texts = [string(b.get("text")) for b in inner if b.get("type") in _TEXTS]
+    inner = objects_in(output)
+    texts = [text_or_empty(b.get("text")) for b in inner if b.get("type") in _TEXTS]
     return ToolResult(
-        call=required(obj, "call_id", where),
-        text=output if isinstance(output, str) else "\n".join(texts) or opaque(obj).text,
+        call=read_required(obj, "call_id", where),
+        text=output if isinstance(output, str) else "\n".join(texts) or opaque_of(obj).text,
         has_media=any(b.get("type") in _MEDIA for b in inner),
     )
 
 
 def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
     """The original item with its cuts, without what only the log needs to know."""
-    kept = without(obj, *_BOOKKEEPING)
+    kept = without_keys(obj, *_BOOKKEEPING)
     for cut in cuts:
-        match string(obj.get("type", "message")), cut.shown:
+        match text_or_empty(obj.get("type", "message")), cut.shown:
             case "message", Text():
                 kept["content"] = _cut_text(kept.get("content"), cut.part, cut.shown)
             case "function_call", ToolCall():
@@ -156,22 +156,22 @@ def _cut_text(content: JsonValue, number: int, shown: Text) -> JsonValue:
 
 def build(role: Role, parts: Sequence[Part]) -> list[JsonObject]:
     """A message of another shape as items: results first, calls and words in their order."""
-    results = [_built_result(part) for part in parts if isinstance(part, ToolResult)]
+    results = [_build_result(part) for part in parts if isinstance(part, ToolResult)]
     others = [
         item
         for part in parts
-        if not isinstance(part, ToolResult) and (item := _built(role, part)) is not None
+        if not isinstance(part, ToolResult) and (item := _build_item(role, part)) is not None
     ]
     if not results and not others and role != "assistant":
-        return [_built_message(role, EMPTY)]
+        return [_build_message(role, EMPTY)]
     return [*results, *others]
 
 
-def _built_result(part: ToolResult) -> JsonObject:
+def _build_result(part: ToolResult) -> JsonObject:
     return {"type": "function_call_output", "call_id": part.call, "output": result_text(part)}
 
 
-def _built(role: Role, part: Part) -> JsonObject | None:
+def _build_item(role: Role, part: Part) -> JsonObject | None:
     if isinstance(part, ToolCall):
         return {
             "type": "function_call",
@@ -180,24 +180,24 @@ def _built(role: Role, part: Part) -> JsonObject | None:
             "arguments": arguments_text(part.arguments),
         }
     words = words_of(part)
-    return _built_message(role, words) if words else None
+    return _build_message(role, words) if words else None
 
 
-def _built_message(role: Role, text: str) -> JsonObject:
+def _build_message(role: Role, text: str) -> JsonObject:
     speaker = role if role in ("assistant", "system") else "user"
     kind = "output_text" if role == "assistant" else "input_text"
     content: list[JsonValue] = [{"type": kind, "text": text}]
     return {"type": "message", "role": speaker, "content": content}
 
 
-def piece(obj: JsonObject) -> Piece:
-    """What an item has to do with calls and results."""
-    call = string(obj.get("call_id"))
+def piece_of(obj: JsonObject) -> Piece:
+    """An item with the ids of its calls and results."""
+    call = text_or_empty(obj.get("call_id"))
     if _is_result(obj):
         return Piece(obj, said=False, results=(call,))
     if _is_call(obj):
         return Piece(obj, said=True, binds=True, calls=(call,))
-    is_user = _ROLES.get(string(obj.get("role")), "assistant") != "assistant"
+    is_user = _ROLES.get(text_or_empty(obj.get("role")), "assistant") != "assistant"
     return Piece(obj, said=not is_user, binds=obj.get("type") == "reasoning")
 
 
@@ -206,9 +206,9 @@ def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:
     return list(objs)
 
 
-def answer(obj: JsonObject, call: str) -> list[JsonObject]:
+def make_result(obj: JsonObject, call: str) -> list[JsonObject]:
     """The result of a call that never got one: the API refuses the request without it."""
-    kind = string(obj.get("type"))
+    kind = text_or_empty(obj.get("type"))
     if kind not in ("function_call", "custom_tool_call"):
         return []
     return [{"type": f"{kind}_output", "call_id": call, "output": NO_RESULT}]
@@ -216,23 +216,23 @@ def answer(obj: JsonObject, call: str) -> list[JsonObject]:
 
 def unpair(obj: JsonObject, numbers: set[int]) -> list[JsonObject]:
     """The result as words of the user, where its call is not in sight."""
-    return [_built_message("user", orphan_text(_result(obj, "a kept message")))]
+    return [_build_message("user", orphan_text(_read_result(obj, "a kept message")))]
 
 
 def finish(objs: Sequence[JsonObject]) -> list[JsonObject]:
     """The items without reasoning that leads to nothing, which the API refuses."""
     shown: list[JsonObject] = []
     for obj in reversed(objs):
-        leads_on = bool(shown) and piece(shown[-1]).said
+        leads_on = bool(shown) and piece_of(shown[-1]).said
         if obj.get("type") != "reasoning" or leads_on:
             shown.append(obj)
     return shown[::-1]
 
 
 def validate(messages: Sequence[JsonObject]) -> tuple[str, ...]:
-    """What the API would refuse, in words."""
-    pieces = [piece(m) for m in messages]
-    problems = list(pairing_problems(pieces))
+    """The faults that the API would refuse, in words."""
+    pieces = [piece_of(m) for m in messages]
+    problems = list(find_pairing_problems(pieces))
     for number, item in enumerate(messages, 1):
         kind = item.get("type", "message")
         if kind == "reasoning" and not (number < len(pieces) and pieces[number].said):

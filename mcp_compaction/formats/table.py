@@ -11,7 +11,7 @@ from mcp_compaction.model import Cut, JsonObject, Part, Role, Shape
 
 
 class Format(Protocol):
-    """What is to be known about one provider's messages."""
+    """The rules of one provider's messages."""
 
     def read(self, obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
         """The role and parts of one message."""
@@ -25,15 +25,15 @@ class Format(Protocol):
         """A message of another shape in this one."""
         ...
 
-    def piece(self, obj: JsonObject) -> Piece:
-        """What a message has to do with calls and results."""
+    def piece_of(self, obj: JsonObject) -> Piece:
+        """A message with the ids of its calls and results."""
         ...
 
     def merge(self, objs: Sequence[JsonObject]) -> list[JsonObject]:
         """The assistant's messages of one turn, or all results of it, as the provider has them."""
         ...
 
-    def answer(self, obj: JsonObject, call: str) -> list[JsonObject]:
+    def make_result(self, obj: JsonObject, call: str) -> list[JsonObject]:
         """A stand-in for the result that a call never got."""
         ...
 
@@ -42,11 +42,11 @@ class Format(Protocol):
         ...
 
     def finish(self, objs: Sequence[JsonObject]) -> list[JsonObject]:
-        """What the provider demands of the messages as a whole."""
+        """The messages, changed where the provider demands something of them as a whole."""
         ...
 
     def validate(self, messages: Sequence[JsonObject]) -> tuple[str, ...]:
-        """What the provider would refuse, in words."""
+        """The faults that the provider would refuse, in words."""
         ...
 
 

@@ -103,25 +103,38 @@ class Compaction(Value):
 
 
 class Refusal(Value):
-    """Compressing now would not pay: why, with the numbers, and from when it would."""
+    """What was asked for would not pay or cannot be: why, with the numbers, and from when on."""
 
     kind: Literal["refusal"] = "refusal"
     text: str
     reason: Literal[
-        "few_messages", "below_release", "no_progress", "too_soon", "too_little_gain", "other"
-    ] = "other"
+        "few_messages",
+        "below_release",
+        "no_progress",
+        "too_soon",
+        "too_little_gain",
+        "being_compacted",
+        "window_too_small",
+        "window_of_host",
+    ]
     held_by: HeldBy = ()
     worth_from_tokens: int | None = None  # the fill from which on it would pay, where it is known
+    needed_tokens: int | None = None  # the fill that a window which is too small would have
 
 
 class NothingToDo(Value):
-    """The view is already as small as this request can make it."""
+    """The view is already as this request would make it."""
 
     kind: Literal["nothing"] = "nothing"
     text: str
-    reason: Literal["target_met", "already_prepared", "all_needed", "digest_as_large", "other"] = (
-        "other"
-    )
+    reason: Literal[
+        "target_met",
+        "already_prepared",
+        "all_needed",
+        "digest_as_large",
+        "no_window_changed",
+        "shown_already",
+    ]
     held_by: HeldBy = ()
 
 
@@ -149,6 +162,8 @@ class Failed(Value):
 
     kind: Literal["failed"] = "failed"
     text: str
+    reason: Literal["error", "view_changed", "process_ended"]
+    error: str = ""  # the name of the error's class, where there was one
 
 
 Outcome = Compaction | Refusal | NothingToDo | Projection | Failed

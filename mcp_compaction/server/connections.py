@@ -1,4 +1,4 @@
-"""Which HTTP connections are held: those that have shown the token, and a few that have yet to.
+"""HTTP connections that are held: those that have shown the token, and a few that have not yet.
 
 Any program on the machine may connect. Until a request with the token has come over it, a
 connection has a few seconds for that, and the oldest gives way when too many wait.
@@ -25,7 +25,7 @@ _STATE = "mcp_compaction.connection"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many connections are held, and how long one may take until it shows the token."""
+    """The most connections that are held, and the time one has to show the token."""
 
     seconds_to_token: float = 10.0
     waiting_of_peer: int = 64

@@ -1,4 +1,4 @@
-"""What a program needs of a compaction: which messages to keep, and what stands for the others."""
+"""The directive for programs: which messages to keep, and what stands for the others."""
 
 from __future__ import annotations
 
@@ -38,10 +38,12 @@ def directive(
             digest = digests[entry.digest]
             texts = [render_digest(digest, entry.thin), *(text for text in extras if text)]
             extras = ()
-            stands: list[JsonValue] = [m for text in texts for m in _record(text, shape)]
-            replace.append(_replacement(digest.first, digest.last, stands))
+            stands: list[JsonValue] = [m for text in texts for m in _make_record(text, shape)]
+            replace.append(_make_replacement(digest.first, digest.last, stands))
         elif isinstance(entry, Trimmed):
-            replace.append(_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry)))
+            replace.append(
+                _make_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry))
+            )
     kept = [entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Kept)]
     kept += [message.seq for message in session.messages if message.seq > view.upto]
     return {
@@ -57,11 +59,11 @@ def directive(
     }
 
 
-def _replacement(first: int, last: int, stands: list[JsonValue]) -> JsonObject:
+def _make_replacement(first: int, last: int, stands: list[JsonValue]) -> JsonObject:
     return {"from": f"m{first}", "to": f"m{last}", "with": stands}
 
 
-def _record(text: str, shape: Shape) -> list[JsonObject]:
+def _make_record(text: str, shape: Shape) -> list[JsonObject]:
     return FORMATS[shape].build("user", (Text(text=text),))
 
 

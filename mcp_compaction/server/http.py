@@ -60,7 +60,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what RFC 6750 lets a bearer toke
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where the server listens, and by which names and pages it may be called."""
+    """The address the server listens on, and the hosts and origins that may call it."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -115,11 +115,11 @@ def serve_http(
     door = Door(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
     check_door(door)
     token = ensure_token(settings.home)
-    with _listening(door) as listener:
+    with _open_listener(door) as listener:
         door = replace(door, port=listener.getsockname()[1])
         app = build_app(settings, project, environ, door, token, only_core=only_core)
         _announce(door, token_path(settings.home))
-        with _ending_on_signals():
+        with _end_on_signals():
             uvicorn_server(app).run(sockets=[listener])
     return 0
 
@@ -182,7 +182,7 @@ def transport_security(door: Door) -> TransportSecuritySettings:
     """The Host and Origin headers that are accepted: the door's own, and those asked for."""
     names = _LOOPBACK if door.is_local else ()
     own = [f"{name}:{door.port}" for name in names]
-    hosts = [name for asked in door.allowed_hosts for name in _spellings(asked, door.port)]
+    hosts = [name for asked in door.allowed_hosts for name in _spellings_of(asked, door.port)]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=[*own, *hosts],
@@ -190,7 +190,7 @@ def transport_security(door: Door) -> TransportSecuritySettings:
     )
 
 
-def _spellings(host: str, port: int) -> tuple[str, ...]:
+def _spellings_of(host: str, port: int) -> tuple[str, ...]:
     has_port = re.search(r":(?:\d+|\*)$", host) is not None
     return (host,) if has_port else (host, f"{host}:{port}")
 
@@ -216,7 +216,7 @@ async def _refuse_long(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
 
 
 def token_path(home: Path) -> Path:
-    """Where the token is kept, for its owner's eyes only."""
+    """The file of the token, which only its owner may read."""
     return home / "token"
 
 
@@ -302,7 +302,7 @@ def _quote(path: Path) -> str:
 
 
 @contextmanager
-def _listening(door: Door) -> Generator[socket.socket]:
+def _open_listener(door: Door) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
     try:
         listener = socket.create_server((door.host, door.port), family=family)
@@ -348,8 +348,8 @@ def uvicorn_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Serv
 
 
 @contextmanager
-def _ending_on_signals() -> Generator[None]:
-    """A signal is how a server is asked to end; uvicorn raises it once more when all is closed."""
+def _end_on_signals() -> Generator[None]:
+    """Signals end the block quietly: uvicorn raises them once more when all is closed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

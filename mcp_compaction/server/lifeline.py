@@ -25,11 +25,11 @@ _RUNG = 0
 
 
 class Lifeline:
-    """What ends this process within its time, whatever its other threads are doing."""
+    """The guard that ends this process in time, whatever its other threads are doing."""
 
     def __init__(self, sink: int) -> None:
         self._sink = sink
-        self._parent = _parent()
+        self._parent = _read_parent_id()
         self._bell, self._ear = socket.socketpair()
         self._bell.setblocking(False)
         self._numbers = frozenset(getattr(signal, name, _RUNG) for name in _SIGNALS) - {_RUNG}
@@ -37,11 +37,11 @@ class Lifeline:
     def hold(self, stop: Callable[[], None]) -> None:
         """Call `stop` once the host is gone or a signal asks for the end; then count down."""
 
-        def asked(_number: int, _frame: FrameType | None) -> None:
+        def stop_on_signal(_number: int, _frame: FrameType | None) -> None:
             stop()
 
         for number in self._numbers:
-            signal.signal(number, asked)
+            signal.signal(number, stop_on_signal)
         # The byte reaches the watching thread even while the main thread is deep in C code.
         signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
         Thread(target=self._watch, args=(stop,), name="lifeline", daemon=True).start()
@@ -54,7 +54,7 @@ class Lifeline:
     def _watch(self, stop: Callable[[], None]) -> None:
         while True:
             heard, hung_up = self._listen()
-            if hung_up or self._numbers & heard or _parent() != self._parent:
+            if hung_up or self._numbers & heard or _read_parent_id() != self._parent:
                 stop()
                 break
             if _RUNG in heard:
@@ -75,6 +75,6 @@ class Lifeline:
         return frozenset(self._ear.recv(64) if ready else b""), hung_up
 
 
-def _parent() -> int:
+def _read_parent_id() -> int:
     # Windows keeps naming a parent that is gone.
     return 0 if sys.platform == "win32" else os.getppid()

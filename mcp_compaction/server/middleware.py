@@ -1,4 +1,4 @@
-"""What a model should not have to read: schema noise, unknown arguments, pydantic's error texts."""
+"""Middleware that spares a model schema noise, unknown arguments and pydantic's error texts."""
 
 from __future__ import annotations
 

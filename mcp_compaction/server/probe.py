@@ -42,7 +42,7 @@ class ServerError(CompactionError):
 
 
 class Answer(Value):
-    """What a tool answered: its text, and what it has for programs."""
+    """The answer of a tool: its text, and its data for programs."""
 
     text: str
     is_error: bool
@@ -50,7 +50,7 @@ class Answer(Value):
 
 
 class Checked(Value):
-    """How a server did in one era of the protocol."""
+    """The result of checking a server in one era of the protocol."""
 
     protocol: str
     first_answer_ms: int | None = None
@@ -69,7 +69,7 @@ class Server:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], progress: Progress | None = None
     ) -> Answer:
-        """What a tool answers, be it an error."""
+        """The answer of a tool, even if it is an error."""
         report = None if progress is None else _reporter_to(progress)
         result = await self.client.call_tool(tool, dict(arguments), progress_callback=report)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
@@ -82,15 +82,15 @@ class Server:
         return "".join(c.text for c in found.contents if isinstance(c, TextResourceContents))
 
     async def tools(self) -> tuple[str, ...]:
-        """The names of the tools it has."""
+        """The names of the server's tools."""
         return tuple(tool.name for tool in (await self.client.list_tools()).tools)
 
 
 @asynccontextmanager
-async def started(
+async def start_server(
     environ: Mapping[str, str], era: Era = "auto", words: Sequence[str] = ()
 ) -> AsyncGenerator[Server]:
-    """A server in a process of its own, ended at the end; ServerError with its last words."""
+    """A server in a process of its own, stopped after the block; ServerError if it fails."""
     program, *rest = words or (*installed_command(), "serve")
     parameters = StdioServerParameters(command=program, args=rest, env=dict(environ))
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
@@ -106,10 +106,10 @@ async def started(
                     patience.deadline = float("inf")
                     yield Server(client, round(1000 * (time.monotonic() - began)))
         except* (MCPError, OSError, TimeoutError, anyio.BrokenResourceError) as group:
-            raise ServerError(_last_words(group, errors, is_up)) from group
+            raise ServerError(_describe_end(group, errors, is_up)) from group
         except* CompactionError as group:
             # The transport's task group has wrapped what its user raised.
-            raise _first(group) from None
+            raise _first_of(group) from None
 
 
 async def look_over(environ: Mapping[str, str], words: Sequence[str] = ()) -> tuple[Checked, ...]:
@@ -120,9 +120,9 @@ async def look_over(environ: Mapping[str, str], words: Sequence[str] = ()) -> tu
 async def _check(environ: Mapping[str, str], era: Era, words: Sequence[str]) -> Checked:
     checked = Checked(protocol="2026-07-28" if era == "auto" else "2025-11-25")
     try:
-        async with started(environ, era, words) as server:
+        async with start_server(environ, era, words) as server:
             found = await server.tools()
-            problems = list(_missing(found))
+            problems = list(_complain_of_missing(found))
             session = {"session": f"{_SESSION}-{era}"}
             for tool, arguments in _CALLS:
                 answer = await server.call(tool, {**arguments, **session})
@@ -139,7 +139,7 @@ async def _check(environ: Mapping[str, str], era: Era, words: Sequence[str]) -> 
         return checked.model_copy(update={"problems": (str(error),)})
 
 
-def _missing(found: Sequence[str]) -> list[str]:
+def _complain_of_missing(found: Sequence[str]) -> list[str]:
     absent = [tool.name for tool in list_tools() if tool.name not in found]
     return [f"tools are missing: {', '.join(absent)}; reinstall mcp-compaction"] if absent else []
 
@@ -151,18 +151,18 @@ def _reporter_to(tell: Progress) -> ProgressFnT:
     return report
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_of(error: BaseException) -> BaseException:
     match error:
         case BaseExceptionGroup(exceptions=(first, *_)):
-            return _first(first)
+            return _first_of(first)
         case _:
             return error
 
 
-def _last_words(group: BaseException, errors: IO[str], is_up: bool) -> str:
+def _describe_end(group: BaseException, errors: IO[str], is_up: bool) -> str:
     errors.seek(0)
     said = errors.read().strip().splitlines()[-_MOST_LINES:]
-    first = _first(group)
+    first = _first_of(group)
     what = "the server broke off" if is_up else "the server did not start"
     told = "\n  ".join(["; its last words:", *said]) if said else "; it said nothing"
     return f"{what} ({str(first) or type(first).__name__}){told}"

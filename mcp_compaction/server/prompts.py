@@ -1,4 +1,4 @@
-"""What a user may start by hand: compact, resume a session, pin a rule."""
+"""Prompts that a user starts by hand: compact, resume a session, pin a rule."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _is_text_map(given: object) -> TypeGuard[dict[str, str]]:
 
 
 def _refusal(text: str) -> MCPError:
-    """Of a prompt's errors the SDK lets only MCPError through."""
+    """The error as an MCPError: the SDK lets no other error of a prompt through."""
     return MCPError(INVALID_PARAMS, text)
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
+from mcp_compaction.core.compaction.receipt.reasons import explain_relief_error
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo
@@ -51,7 +52,7 @@ class Relieving:
             await asyncio.wait({self._begun[info.id].task})
 
     def take(self, info: SessionInfo) -> Outcome | None:
-        """What came of relieving a session, once it is there; the second time nothing."""
+        """The outcome of relieving a session, given once; nothing before its end."""
         begun = self._begun.get(info.id)
         if begun is None or not begun.task.done():
             return None
@@ -76,8 +77,9 @@ def _outcome_of(task: asyncio.Task[Outcome | None]) -> Outcome | None:
     error = task.exception()
     if error is None:
         return task.result()
-    reason = str(error) if isinstance(error, CompactionError) else f"{type(error).__name__}."
-    return Failed(text=f"not compressed: {reason} The session is as it was; go on.")
+    name = type(error).__name__
+    reason = str(error) if isinstance(error, CompactionError) else f"{name}."
+    return Failed(reason="error", error=name, text=explain_relief_error(reason))
 
 
 def _log_failure(task: asyncio.Task[Outcome | None]) -> None:

@@ -1,4 +1,4 @@
-"""What programs and people may read: sessions, the context to send, pins, digests, originals."""
+"""Resources to read: sessions, the context to send, pins, digests, originals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
@@ -44,7 +44,7 @@ def register(server: MCPServer[State], state: State) -> None:
         server.resource(uri, title=title, mime_type=kind)(read)
 
 
-async def _session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
+async def _find_session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
     state = state_of(ctx)
     compactor = await state.compactor()
     return compactor, await compactor.find(state.project, name)
@@ -53,28 +53,28 @@ async def _session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
 @errors_as(ResourceNotFoundError)
 async def context(session: str, ctx: Ctx) -> str:
     """What the model should see now, in the Messages API's shape, ready to send."""
-    compactor, info = await _session(ctx, session)
+    compactor, info = await _find_session(ctx, session)
     return json.dumps(await compactor.context(info), ensure_ascii=False)
 
 
 @errors_as(ResourceNotFoundError)
 async def pinned(session: str, ctx: Ctx) -> str:
     """The pinned block of a session, word for word."""
-    compactor, info = await _session(ctx, session)
+    compactor, info = await _find_session(ctx, session)
     return pinned_block(p for p in await compactor.pins(info) if p.kind != "note")
 
 
 @errors_as(ResourceNotFoundError)
 async def digests(session: str, ctx: Ctx) -> str:
     """All digests ever made of a session, oldest first."""
-    compactor, info = await _session(ctx, session)
+    compactor, info = await _find_session(ctx, session)
     return "\n\n".join(render_digest(digest) for digest in await compactor.digests(info))
 
 
 @errors_as(ResourceNotFoundError)
 async def message(session: str, ref: str, ctx: Ctx) -> str:
     """The original JSON of a message, byte for byte."""
-    compactor, info = await _session(ctx, session)
+    compactor, info = await _find_session(ctx, session)
     number = number_of(ref, "m")
     found = await compactor.originals(info, f"m{number}")
     return found[0].message.raw
@@ -83,7 +83,7 @@ async def message(session: str, ref: str, ctx: Ctx) -> str:
 @errors_as(ResourceNotFoundError)
 async def receipt(session: str, ref: str, ctx: Ctx) -> str:
     """What a compaction did."""
-    compactor, info = await _session(ctx, session)
+    compactor, info = await _find_session(ctx, session)
     number = number_of(ref, "c")
     for known in await compactor.receipts(info):
         if known.compaction == number:

@@ -51,7 +51,7 @@ _OTHER_SPAN = "the host's model was asked for another span"
 
 @dataclass(slots=True)
 class HostModel:
-    """What the host's model answered, as a summarizer for the one span it was asked for."""
+    """The answer of the host's model, as a summarizer for the one span it was asked for."""
 
     prompt: Prompt
     window: int
@@ -66,18 +66,18 @@ class HostModel:
         """The answer as a draft; raises SummarizerError where it is none for this span."""
         if prompts_for(request, self.window, self.count) != (self.prompt,):
             raise SummarizerError(_OTHER_SPAN)
-        draft = self._read()
+        draft = self._read_draft()
         if isinstance(draft, Unusable):
             raise SummarizerError(draft.reason, self._account(draft.reason))
         return draft.model_copy(update={"calls": self._account("")})
 
-    def _read(self) -> Draft | Unusable:
+    def _read_draft(self) -> Draft | Unusable:
         if self.answer is None:
             return Unusable(reason=self.failed)
         return read_answer(_text_of(self.answer), self.answer.model, self.prompt.limit, self.count)
 
     def _account(self, failed: str) -> tuple[ModelCall, ...]:
-        """The call, once; hosts report no tokens, so these are counted here."""
+        """The call, given only once; hosts report no tokens, so these are counted here."""
         if not self._unpaid:
             return ()
         self._unpaid = False
@@ -129,19 +129,19 @@ async def compactor_asking_host(
         )
     model = HostModel(prompts[0], window, count)
     if not _is_modern(ctx):
-        await _ask(ctx, model, settings.summarizer_timeout_seconds)
+        await _ask_during_call(ctx, model, settings.summarizer_timeout_seconds)
         return _put_first(compactor, model)
     return _take_answer_or_ask(ctx, model) or _put_first(compactor, model)
 
 
 def _put_first(compactor: Compactor, host: Summarizer) -> Compactor:
-    def chained(own: Summarizer) -> Summarizer:
+    def chain(own: Summarizer) -> Summarizer:
         links = [(NAME, lambda: host)]
         if not isinstance(own, ExtractiveSummarizer):  # which ends every chain anyway
             links.append((own.name, lambda: own))
         return Chain(links)
 
-    return compactor.with_summarizer(chained)
+    return compactor.with_summarizer(chain)
 
 
 def _has_sampling(ctx: Context[Any]) -> bool:
@@ -153,13 +153,13 @@ def _is_modern(ctx: Context[Any]) -> bool:
     return (ctx.protocol_version or "") >= _MODERN
 
 
-async def _ask(ctx: Context[Any], model: HostModel, seconds: float) -> None:
-    """Ask in the middle of the call, as the older revisions of the protocol have it."""
+async def _ask_during_call(ctx: Context[Any], model: HostModel, seconds: float) -> None:
+    """Ask in the middle of the call, as older revisions of the protocol do."""
     began = anyio.current_time()
     try:
         with anyio.fail_after(seconds):
             model.answer = await ctx.session.send_request(
-                _request(model.prompt),
+                _make_request(model.prompt),
                 CreateMessageResult,
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
             )
@@ -172,7 +172,7 @@ async def _ask(ctx: Context[Any], model: HostModel, seconds: float) -> None:
 
 def _take_answer_or_ask(ctx: Context[Any], model: HostModel) -> InputRequiredResult | None:
     """Take the answer of this round; where there is none for this very question, ask it."""
-    question = sha256(_request(model.prompt).model_dump_json().encode()).hexdigest()
+    question = sha256(_make_request(model.prompt).model_dump_json().encode()).hexdigest()
     asked, _, rounds = (ctx.request_state or "").partition(" ")
     answer = (ctx.input_responses or {}).get(_QUESTION)
     if asked == question and isinstance(answer, CreateMessageResult):
@@ -183,11 +183,12 @@ def _take_answer_or_ask(ctx: Context[Any], model: HostModel) -> InputRequiredRes
         model.failed = _OTHER_SPAN if asked != question else "the host gave no answer of its model"
         return None
     return InputRequiredResult(
-        input_requests={_QUESTION: _request(model.prompt)}, request_state=f"{question} {number}"
+        input_requests={_QUESTION: _make_request(model.prompt)},
+        request_state=f"{question} {number}",
     )
 
 
-def _request(prompt: Prompt) -> CreateMessageRequest:
+def _make_request(prompt: Prompt) -> CreateMessageRequest:
     # A lone surrogate in what a tool printed cannot be sent as JSON.
     said = TextContent(type="text", text=prompt.user.encode(errors="replace").decode())
     return CreateMessageRequest(

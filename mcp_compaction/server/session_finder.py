@@ -1,4 +1,4 @@
-"""Which session a call means: named, told by the host, or not to be guessed."""
+"""The session that a call means: by its name or by the host's word, never by a guess."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CLOSED_CLIENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Who calls, as far as the host tells: its name and its own id for the conversation."""
+    """The caller, as far as the host tells: its name and its own id for the conversation."""
 
     name: str = ""
     session: str | None = None

@@ -70,13 +70,13 @@ class State:
         return await compactor.announce(self.project, session, self.own_pins)
 
     async def describe_new_session(self, ctx: Context[State], info: SessionInfo) -> str:
-        """That a session is new, and what it has from earlier ones of its project."""
+        """The name of a new session, and the pins it has from earlier ones of its project."""
         pins = await (await self.compactor()).project_pins(info.project)
         inherited = tuple(pin for pin in pins if pin.session != info.name)
         return answers.new_session_text(info, inherited, self.host(ctx).has_session)
 
     def host(self, ctx: Context[State]) -> Host:
-        """Who is calling."""
+        """The host that is calling."""
         params = ctx.request_context.session.client_params
         client = params.client_info.name if params is not None else ""
         return host_of(ctx.request_context.meta, self.environ, client)

@@ -59,7 +59,7 @@ class _Unanswered:
         self._none = asyncio.Event()
         self._none.set()
 
-    def received(self, message: JSONRPCMessage) -> None:
+    def note_received(self, message: JSONRPCMessage) -> None:
         match message:
             # It is answered by the end itself.
             case JSONRPCRequest(method="subscriptions/listen"):
@@ -72,7 +72,7 @@ class _Unanswered:
             case _:
                 pass
 
-    def sent(self, message: JSONRPCMessage) -> None:
+    def note_sent(self, message: JSONRPCMessage) -> None:
         if not isinstance(message, JSONRPCRequest | JSONRPCNotification):
             self._settle(message.id)
 
@@ -138,7 +138,7 @@ async def _receive(
                 if '"method"' in line:
                     await in_thread(wire.send, refuse(line, "not a message of MCP").text)
                 continue
-            unanswered.received(message)
+            unanswered.note_received(message)
             await to_server.send(SessionMessage(message))
         if not wire.over:
             await unanswered.wait(FINISHING)
@@ -153,7 +153,7 @@ async def _send(
         async for item in to_host:
             line = _as_line(item.message)
             await anyio.to_thread.run_sync(wire.send, line, abandon_on_cancel=True, limiter=limiter)
-            unanswered.sent(item.message)
+            unanswered.note_sent(item.message)
 
 
 def _as_line(message: JSONRPCMessage) -> str:

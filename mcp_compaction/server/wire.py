@@ -22,7 +22,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True)
 class TooLong:
-    """What is kept of a line over the limit."""
+    """A line over the limit: only its two ends are kept."""
 
     head: bytes
     tail: bytes
@@ -45,7 +45,7 @@ class Splitter:
         self._add(rest)
 
     def rest(self) -> bytes | TooLong:
-        """What came since the last line end; the next line begins empty."""
+        """The rest after the last line end; the next line begins empty."""
         line, tail = bytes(self._line), self._tail
         self._line, self._tail = bytearray(), None
         return line if tail is None else TooLong(line, tail)

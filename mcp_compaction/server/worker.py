@@ -24,7 +24,7 @@ Kind = Literal["doing", "done", "error"]
 
 
 class Job(NamedTuple):
-    """What is to be compacted."""
+    """The session to compact, and how."""
 
     settings: Settings
     info: SessionInfo

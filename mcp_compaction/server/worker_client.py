@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 
 from mcp_compaction.compactor import Compactor, Progress, ignore_progress
+from mcp_compaction.core.compaction.receipt.reasons import PROCESS_ENDED
 from mcp_compaction.model import Ask, Failed, Outcome, SessionInfo
 from mcp_compaction.server.worker import SIZE_BYTES, Job, Kind
 from mcp_compaction.settings import Settings
@@ -50,7 +51,7 @@ async def _is_large(compactor: Compactor, info: SessionInfo) -> bool:
 
 
 async def _run_job(job: Job, progress: Progress) -> Outcome | None:
-    """What a process of its own makes of a job; who is cancelled ends it, and it leaves no half."""
+    """The outcome of a job in a process of its own; a cancellation ends it and leaves no half."""
     process = await asyncio.create_subprocess_exec(
         *_COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
     )
@@ -80,10 +81,7 @@ async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | N
                     raise what
     except (asyncio.IncompleteReadError, ConnectionError):
         logger.error("the process that compacted %s ended before it was done", job.info.name)
-        return Failed(
-            text="not compressed: the process that did it ended before it was done; nothing is "
-            "half done, and context_stats tells what stands. Call again."
-        )
+        return Failed(reason="process_ended", text=PROCESS_ENDED)
 
 
 async def _read_report(stream: asyncio.StreamReader) -> tuple[Kind, Any]:

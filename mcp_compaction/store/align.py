@@ -1,4 +1,4 @@
-"""Which messages of a batch are known already, and where the new ones go.
+"""The alignment of a batch: which messages are known already, and where the new ones go.
 
 The same message is the same host id, else the same content after the same message. A second
 "continue" is therefore not dropped, and a moved cache mark makes no duplicate. Other content under
@@ -54,13 +54,13 @@ class KnownMessages:
         """The number of the message with that host id."""
         if host_id is None:
             return None
-        return self._one(
+        return self._read_number(
             "SELECT seq FROM message WHERE session = ? AND host_id = ?", self._session, host_id
         )
 
     def after(self, seq: int, content: str) -> int | None:
         """The number of the message of that content that was said after message `seq`."""
-        return self._one(
+        return self._read_number(
             "SELECT seq FROM message"
             " WHERE session = ? AND seq = ? AND follows IS NULL AND content = ?"
             " UNION ALL SELECT seq FROM message WHERE session = ? AND follows = ? AND content = ?"
@@ -86,24 +86,24 @@ class KnownMessages:
         )
         return dict(rows)
 
-    def _one(self, sql: str, *parameters: str | int) -> int | None:
+    def _read_number(self, sql: str, *parameters: str | int) -> int | None:
         row = self._connection.execute(sql, parameters).fetchone()
         return None if row is None else row[0]
 
 
 def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
-    """Where a batch meets the log."""
+    """The place where a batch continues the log."""
     if batch.after is not None:
-        return _after(known, batch, contents, batch.after)
+        return _align_after(known, batch, contents, batch.after)
     from_start = _walk(known, batch.messages, contents, 0)
     if batch.whole or (from_start.known and from_start.at == known.last):
         return from_start
-    overlap = _overlap(known, contents)
+    overlap = _count_overlap(known, contents)
     first = known.last - overlap + 1
     return Alignment(tuple(range(first, known.last + 1)), known.last)
 
 
-def _after(known: KnownMessages, batch: Batch, contents: list[str], after: int) -> Alignment:
+def _align_after(known: KnownMessages, batch: Batch, contents: list[str], after: int) -> Alignment:
     if not 0 <= after <= known.last:
         raise UnknownRef(f"There is no m{after}; record after m{known.last}, the newest.")
     found = _walk(known, batch.messages, contents, after)
@@ -129,7 +129,7 @@ def _walk(
     return Alignment(tuple(seqs), at)
 
 
-def _overlap(known: KnownMessages, contents: list[str]) -> int:
+def _count_overlap(known: KnownMessages, contents: list[str]) -> int:
     newest = known.newest(len(contents))
     # One equal message is no overlap: people do say "continue" twice.
     for length in range(len(newest), 1, -1):

@@ -1,4 +1,4 @@
-"""What was asked of models on behalf of a session, and what it took together."""
+"""The model calls made for a session, and what they took together."""
 
 from __future__ import annotations
 

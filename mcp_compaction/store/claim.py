@@ -1,4 +1,4 @@
-"""Who compacts a session now: one file lock a session, which the kernel frees with its owner.
+"""The claim to compact a session: a file lock, which the kernel frees when its owner dies.
 
 It is not the lock that writes are done under: messages go on being recorded meanwhile.
 """
@@ -39,7 +39,7 @@ def is_claimed(database: Path, session: int) -> bool:
 
 @asynccontextmanager
 async def hold_claim(database: Path, session: int, patience: float) -> AsyncGenerator[bool]:
-    """A while in which nobody else compacts that session; False if another still does."""
+    """Claims the session inside the block; False if another process still compacts it."""
     claim = claim_of(database, session)
     try:
         yield await _take(claim, patience)

@@ -91,7 +91,7 @@ def connect(
         if not readonly:
             refuse_remote(path)
             _make_ready(path, deadline, lock)
-        mode = _reading_mode(path, deadline) if readonly else "rw"
+        mode = _find_reading_mode(path, deadline) if readonly else "rw"
         check_origin(path, deadline, newest, mode if readonly else "ro")
         connection = open_as(path, mode, deadline)
         try:
@@ -118,7 +118,7 @@ def _make_ready(path: Path, deadline: float, lock: LockFile | None) -> None:
     if path.exists():
         return
     make_folder(path.parent)
-    with _locked(path, deadline, lock) as held:
+    with _hold_lock(path, deadline, lock) as held:
         if not path.exists():
             held.mark(b"")  # the store that was made here was moved away
             # Made under another name: no descriptor of the live file is ever ours to close.
@@ -141,13 +141,13 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, deadline: float, lock: LockFile | None) -> Generator[LockFile]:
+def _hold_lock(path: Path, deadline: float, lock: LockFile | None) -> Generator[LockFile]:
     if lock is not None:
         yield lock
         return
     own = LockFile(path)
     try:
-        with own.holding(deadline):
+        with own.hold(deadline):
             yield own
     finally:
         own.close()
@@ -166,13 +166,13 @@ def open_as(path: Path, mode: str, deadline: float) -> sqlite3.Connection:
     return connection
 
 
-def _reading_mode(path: Path, deadline: float) -> str:
-    """How a file can be read: where nothing can be written, SQLite cannot share it with others."""
+def _find_reading_mode(path: Path, deadline: float) -> str:
+    """The mode to read a file in: where nothing can be written, SQLite cannot share it."""
     probe = open_as(path, "ro", deadline)
     try:
         pragma(probe, "user_version")
     except sqlite3.OperationalError as error:
-        if _primary_code(error) not in _UNWRITABLE or size_of(log_path(path)):
+        if _primary_code_of(error) not in _UNWRITABLE or size_of(log_path(path)):
             raise
         return _UNSHARED
     finally:
@@ -216,14 +216,14 @@ def _ensure_wal(
     if pragma(connection, "journal_mode") == "wal":
         return
     end = time.monotonic() + deadline
-    with _locked(path, deadline, lock):
+    with _hold_lock(path, deadline, lock):
         # The switch ignores the busy handler, and another process may be looking at the file.
         while True:
             try:
                 mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 break
             except sqlite3.OperationalError as error:
-                if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                if _primary_code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                     raise
                 time.sleep(0.002)
     if mode != "wal":
@@ -256,7 +256,7 @@ def pragma(connection: sqlite3.Connection, name: str) -> int | str | None:
 
 def refuse_remote(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
     """Refuse a file system on which SQLite's write-ahead log is not safe."""
-    kind = _file_system(path, mounts)
+    kind = _find_file_system(path, mounts)
     if kind in _REMOTE or kind.startswith("fuse."):
         raise StoreError(
             f"{path.parent} is on a {kind} file system, where the store could lose writes; "
@@ -264,7 +264,7 @@ def refuse_remote(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
         )
 
 
-def _file_system(path: Path, mounts: Path) -> str:
+def _find_file_system(path: Path, mounts: Path) -> str:
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -290,21 +290,21 @@ def store_errors(path: Path) -> Generator[None]:
     except sqlite3.Error as error:
         raise store_error(error, path) from error
     except OSError as error:
-        raise _file_error(error, path) from error
+        raise _error_of_file(error, path) from error
 
 
 def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """The error of ours that an error of SQLite means."""
     code = getattr(error, "sqlite_errorcode", None)
-    match _primary_code(error):
+    match _primary_code_of(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"Another program holds {path}; close it or try again.")
         case sqlite3.SQLITE_FULL:
-            return _full_error(path)
+            return _error_of_full_disk(path)
         case sqlite3.SQLITE_IOERR if code in _NO_ROOM:
-            return _full_error(path)
+            return _error_of_full_disk(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _read_only_error(path)
+            return _error_of_read_only(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreDamaged(
                 f"{path} is not a sound store ({error}) and was left untouched. {advice(path)}"
@@ -321,28 +321,28 @@ _NO_ROOM: Final = (
 )
 
 
-def _primary_code(error: sqlite3.Error) -> int | None:
+def _primary_code_of(error: sqlite3.Error) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 
 
-def _file_error(error: OSError, path: Path) -> StoreError:
+def _error_of_file(error: OSError, path: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-        return _full_error(path)
+        return _error_of_full_disk(path)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return _read_only_error(path)
+        return _error_of_read_only(path)
     return StoreError(
         f"{path} cannot be used: {error}. Set MCP_COMPACTION_HOME to a usable folder."
     )
 
 
-def _full_error(path: Path) -> StoreFull:
+def _error_of_full_disk(path: Path) -> StoreFull:
     return StoreFull(
         f"There is no room to write {path}; nothing was changed. Free some space and try again."
     )
 
 
-def _read_only_error(path: Path) -> StoreReadOnly:
+def _error_of_read_only(path: Path) -> StoreReadOnly:
     return StoreReadOnly(
         f"{path} cannot be written; correct the permissions of the file and its folder "
         "or set MCP_COMPACTION_HOME to a folder of yours."

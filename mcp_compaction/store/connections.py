@@ -50,12 +50,12 @@ class Connections:
         """The connection that writes."""
         if self._why_read_only is not None:
             raise StoreReadOnly(str(self._why_read_only))
-        return self._there(self._writing)
+        return self._require(self._writing)
 
     @property
     def reading(self) -> Database:
         """The connection that reads."""
-        return self._there(self._reading)
+        return self._require(self._reading)
 
     @property
     def needs_lock(self) -> bool:
@@ -120,19 +120,19 @@ class Connections:
 
     def check(self) -> None:
         """Refuse to write where the files are no longer those that were opened."""
-        change = self._change()
+        change = self._find_change()
         if change is not None:
             raise StoreMoved(words_for(change, self.path))
 
     def check_to_read(self) -> None:
         """Refuse to read where other files lie in the place of those that were opened."""
-        change = self._change()
+        change = self._find_change()
         if change is not None and change not in _READABLE:
             raise StoreMoved(words_for(change, self.path))
 
     async def recover(self) -> None:
         """Open the files that lie there now; the caller holds the lock file."""
-        change = self._change()
+        change = self._find_change()
         if self._writing is not None and change in (None, "removed", "mixed"):
             return
         if change == "log removed":
@@ -161,16 +161,16 @@ class Connections:
             self._reading = None
 
     def _may_empty_log(self) -> bool:
-        return self._change() in (None, "log removed")
+        return self._find_change() in (None, "log removed")
 
-    def _there(self, database: Database | None) -> Database:
+    def _require(self, database: Database | None) -> Database:
         if database is not None:
             return database
         if self._is_closed:
             raise StoreError("The store is closed; open it again.")
         raise StoreMoved(f"{self.path} is being opened anew; try again.")
 
-    def _change(self) -> Change | None:
+    def _find_change(self) -> Change | None:
         if self._identity is None:
             return None
         return change_since(self._identity, identity_of(self.path))

@@ -21,7 +21,7 @@ import anyio
 
 from mcp_compaction.errors import StoreError
 from mcp_compaction.store.connect import store_errors
-from mcp_compaction.store.lockfile import LockFile, busy, pauses
+from mcp_compaction.store.lockfile import LockFile, busy_error, pauses
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -65,7 +65,7 @@ class Database(aiosqlite.Connection):
         return self._submit(run)
 
     async def run(self, work: Work[T]) -> T:
-        """What a function gives that runs on the database's thread."""
+        """The result of a function that runs on the database's thread."""
         return await self.begin(work)
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ def _check_nothing() -> None: ...
 def read_transaction(
     connection: sqlite3.Connection, work: Work[T], check: Callable[[], None] = _check_nothing
 ) -> T:
-    """What a function reads, all from one moment; `check` refuses files that were replaced."""
+    """The result of a function that reads all from one moment; `check` refuses replaced files."""
     connection.execute("BEGIN")
     try:
         check()
@@ -149,7 +149,7 @@ class _Stopped(Exception):
 
 
 @contextmanager
-def stoppable(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
+def stop_early(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
     """Have statements end early, with an error, once giving up is wished for."""
     connection.set_progress_handler(lambda: stop.wished, _STEPS_BETWEEN_LOOKS)
     try:
@@ -164,13 +164,13 @@ def write_transaction(
     stop: Stop,
     check: Callable[[], None] = _check_nothing,
 ) -> T:
-    """What a function gives in one transaction that is committed whole or not at all.
+    """The result of a function in one transaction, committed whole or not at all.
 
     `check` refuses files that were replaced: before the work, so that nothing is written to them,
     and after the commit, so that nothing is acknowledged that went to them after all.
     """
     try:
-        with stoppable(connection, stop):
+        with stop_early(connection, stop):
             connection.execute("BEGIN IMMEDIATE")
             check()
             result = work(connection)
@@ -201,23 +201,23 @@ class Writer:
         self._turn = anyio.Lock()
 
     async def transaction(self, work: Work[T]) -> T:
-        """What a function gives that runs in one transaction."""
+        """The result of a function that runs in one transaction."""
         stop = Stop()
         self._database()  # asked before the lock, which a store that is only read does not have
-        async with self.alone():
+        async with self.hold_writes():
             database = self._database()
             running = database.begin(lambda c: write_transaction(c, work, stop, self._check))
             return await wait_to_end(running, stop.wish)
 
     @asynccontextmanager
-    async def alone(self, deadline: float | None = None) -> AsyncGenerator[None]:
-        """A while in which nobody else writes."""
+    async def hold_writes(self, deadline: float | None = None) -> AsyncGenerator[None]:
+        """Holds the write lock for the block."""
         limit = self._deadline if deadline is None else deadline
         end = time.monotonic() + limit
         with anyio.move_on_after(limit) as waiting:
             await self._turn.acquire()
         if waiting.cancelled_caught:
-            raise busy(self._lock_file.path, limit)
+            raise busy_error(self._lock_file.path, limit)
         try:
             await take(self._lock_file, end, limit)
             try:
@@ -234,5 +234,5 @@ async def take(lock_file: LockFile, end: float, limit: float) -> None:
         if lock_file.try_acquire():
             return
         if time.monotonic() >= end:
-            raise busy(lock_file.path, limit)
+            raise busy_error(lock_file.path, limit)
         await anyio.sleep(pause)

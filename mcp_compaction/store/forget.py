@@ -49,21 +49,23 @@ def _forget_messages(
     once = dict.fromkeys(seqs)
     lines = sum(_forget_message(connection, session, seq, now) for seq in once)
     views.renew(connection, session)  # a compaction under way may still quote a message
-    pins = [_pins(connection, "session = ? AND source = ?", session, f"m{seq}") for seq in once]
+    pins = [
+        _list_pins(connection, "session = ? AND source = ?", session, f"m{seq}") for seq in once
+    ]
     return Forgotten(
         messages=len(once), digest_lines=lines, kept_pins=tuple(chain.from_iterable(pins))
     )
 
 
 def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
-    """Remove a message and what was made from it; how many lines of digests that took."""
+    """Remove a message and what was made from it; the number of digest lines that took."""
     row = connection.execute(
         "SELECT id, role, shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
     ).fetchone()
     if row is None:
         raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
     if not _is_forgotten(connection, session, seq):
-        _bury(connection, session, f"m{seq}", [row["raw"]], now)
+        _leave_tombstone(connection, session, f"m{seq}", [row["raw"]], now)
         _, parts = formats.read(row["shape"], row["raw"])
         left = stub(row["shape"], row["role"], parts, row["raw"])
         connection.execute(
@@ -76,7 +78,7 @@ def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now:
     return _clean_digests(connection, session, seq, now)
 
 
-def _pins(
+def _list_pins(
     connection: sqlite3.Connection, condition: str, *parameters: str | int
 ) -> tuple[str, ...]:
     rows = connection.execute(
@@ -96,8 +98,8 @@ def _clean_digests(connection: sqlite3.Connection, session: int, seq: int, now: 
     project = session_row(connection, session)["project"]
     removed = 0
     for digest in views.digests(connection, session):
-        cleaned = _without(digest, seq)
-        lines = _lines(digest) - _lines(cleaned)
+        cleaned = _remove_lines(digest, seq)
+        lines = _count_lines(digest) - _count_lines(cleaned)
         if not lines:
             continue
         removed += lines
@@ -117,12 +119,12 @@ def _clean_digests(connection: sqlite3.Connection, session: int, seq: int, now: 
     return removed
 
 
-def _without(digest: Digest, seq: int) -> Digest:
+def _remove_lines(digest: Digest, seq: int) -> Digest:
     """The digest without the lines that came, or may have come, from a message."""
     covers = digest.first <= seq <= digest.last
 
     def stays(refs: Sequence[str]) -> bool:
-        named = [number for ref in refs for number in _messages(ref)]
+        named = [number for ref in refs for number in _spans_of(ref)]
         return not any(first <= seq <= last for first, last in named) and (
             bool(named) or not covers
         )
@@ -134,7 +136,7 @@ def _without(digest: Digest, seq: int) -> Digest:
     return digest.model_copy(update={"sections": sections, "index": index})
 
 
-def _messages(ref: str) -> list[tuple[int, int]]:
+def _spans_of(ref: str) -> list[tuple[int, int]]:
     """The spans of messages a ref names: `m42`, `m12..m40`."""
     return [
         (int(first), int(last or first))
@@ -142,7 +144,7 @@ def _messages(ref: str) -> list[tuple[int, int]]:
     ]
 
 
-def _lines(digest: Digest) -> int:
+def _count_lines(digest: Digest) -> int:
     return sum(len(items) for _, items in digest.sections) + len(digest.index)
 
 
@@ -151,13 +153,13 @@ def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None
     for version, text in rows.fetchall():
         view = from_json(View, text)
         shows = any(promoted.seq == seq for promoted in view.promoted)
-        if not shows and not any(_cuts(entry, seq) for entry in (*view.head, *view.body)):
+        if not shows and not any(_is_trimmed(entry, seq) for entry in (*view.head, *view.body)):
             continue
         # The stub is shorter than any cut of it, so it is shown whole.
         cleaned = view.model_copy(
             update={
-                "head": tuple(Kept(seq=seq) if _cuts(e, seq) else e for e in view.head),
-                "body": tuple(Kept(seq=seq) if _cuts(e, seq) else e for e in view.body),
+                "head": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.head),
+                "body": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.body),
                 "promoted": tuple(p for p in view.promoted if p.seq != seq),
             }
         )
@@ -167,7 +169,7 @@ def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None
         )
 
 
-def _cuts(entry: object, seq: int) -> bool:
+def _is_trimmed(entry: object, seq: int) -> bool:
     return isinstance(entry, Trimmed) and entry.seq == seq
 
 
@@ -232,9 +234,9 @@ def _forget_sessions(
         raws = connection.execute(
             "SELECT raw FROM message WHERE session = ? ORDER BY seq", (session,)
         )
-        messages += _bury(connection, session, "session", (raw for (raw,) in raws), now)
+        messages += _leave_tombstone(connection, session, "session", (raw for (raw,) in raws), now)
         pins += _delete_pins(connection, "session = ? AND scope = 'session'", session)
-        kept += _pins(connection, "session = ?", session)
+        kept += _list_pins(connection, "session = ?", session)
         passages.orphan_pins(connection, session)
         connection.execute("UPDATE pin SET session = NULL WHERE session = ?", (session,))
         passages.delete(connection, "session = ?", (session,))
@@ -256,10 +258,10 @@ def _delete_pins(connection: sqlite3.Connection, condition: str, parameter: str 
     return len(numbers)
 
 
-def _bury(
+def _leave_tombstone(
     connection: sqlite3.Connection, session: int, ref: str, raws: Iterable[str], now: str
 ) -> int:
-    """Leave the hash of what is forgotten; how many messages that was."""
+    """Leave the hash of the forgotten messages; their number."""
     digest, count = sha256(), 0
     for raw in raws:
         digest.update(raw.encode())

@@ -21,8 +21,8 @@ _MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
 
 
 def health(connection: sqlite3.Connection, path: Path, why_read_only: str | None = None) -> Health:
-    """What there is to know about the store's state; nothing is changed."""
-    problems = _problems(connection, path, is_writable=why_read_only is None)
+    """The state of the store; nothing is changed."""
+    problems = _find_problems(connection, path, is_writable=why_read_only is None)
     notes = (sqlite_note(sqlite3.sqlite_version_info), why_read_only)
     version = pragma(connection, "user_version")
     (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
@@ -31,17 +31,17 @@ def health(connection: sqlite3.Connection, path: Path, why_read_only: str | None
         path=str(path),
         schema_version=version if isinstance(version, int) else 0,
         sqlite_version=sqlite3.sqlite_version,
-        size_bytes=sum(file.stat().st_size for file in _files(path)),
+        size_bytes=sum(file.stat().st_size for file in _list_files(path)),
         sessions=sessions,
         messages=messages,
         problems=tuple(problems),
         notes=tuple(note for note in notes if note),
-        masked=_masks(connection),
+        masked=_count_masks(connection),
     )
 
 
 def sqlite_note(version: tuple[int, ...]) -> str | None:
-    """What to know about a version of SQLite."""
+    """The note on a version of SQLite."""
     series, patch = version[:2], version[2]
     fixed = {(3, 44): 6, (3, 50): 7, (3, 51): 3}
     if series > (3, 51) or patch >= fixed.get((series[0], series[1]), 10**6):
@@ -53,14 +53,16 @@ def sqlite_note(version: tuple[int, ...]) -> str | None:
     )
 
 
-def _problems(connection: sqlite3.Connection, path: Path, *, is_writable: bool) -> Iterator[str]:
+def _find_problems(
+    connection: sqlite3.Connection, path: Path, *, is_writable: bool
+) -> Iterator[str]:
     yield from (
-        f"{line}; put a backup in its place: {RESTORE}" for line in _page_problems(connection)
+        f"{line}; put a backup in its place: {RESTORE}" for line in _find_page_problems(connection)
     )
     if is_writable:
-        yield from _index_problems(connection)
-    yield from _chain_problems(connection)
-    yield from _mode_problems(path)
+        yield from _find_index_problems(connection)
+    yield from _find_chain_problems(connection)
+    yield from _find_mode_problems(path)
     if is_purge_due(connection):
         yield (
             "Forgotten bytes are still in the log: a reader holds it. "
@@ -68,7 +70,7 @@ def _problems(connection: sqlite3.Connection, path: Path, *, is_writable: bool) 
         )
 
 
-def _page_problems(connection: sqlite3.Connection) -> Iterator[str]:
+def _find_page_problems(connection: sqlite3.Connection) -> Iterator[str]:
     for (line,) in connection.execute("PRAGMA quick_check"):
         if line != "ok":
             yield f"quick_check: {line}"
@@ -76,7 +78,7 @@ def _page_problems(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"Row {row[1]} of {row[0]} refers to nothing"
 
 
-def _index_problems(connection: sqlite3.Connection) -> Iterator[str]:
+def _find_index_problems(connection: sqlite3.Connection) -> Iterator[str]:
     try:
         connection.execute(
             "INSERT INTO passage_index (passage_index, rank) VALUES ('integrity-check', 1)"
@@ -85,7 +87,7 @@ def _index_problems(connection: sqlite3.Connection) -> Iterator[str]:
         yield "The search index is out of step with its texts; run: mcp-compaction doctor --fix"
 
 
-def _chain_problems(connection: sqlite3.Connection) -> Iterator[str]:
+def _find_chain_problems(connection: sqlite3.Connection) -> Iterator[str]:
     ends = {
         row["id"]: (row["last_seq"], row["last_chain"])
         for row in connection.execute("SELECT id, last_seq, last_chain FROM session")
@@ -108,16 +110,16 @@ def _chain_problems(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"The chain of session {number} is broken; put a backup in its place: {RESTORE}"
 
 
-def _mode_problems(path: Path) -> Iterator[str]:
+def _find_mode_problems(path: Path) -> Iterator[str]:
     if os.name == "nt":
         return
-    for file in (path.parent, *_files(path)):
+    for file in (path.parent, *_list_files(path)):
         mode = stat.S_IMODE(file.stat().st_mode)
         if mode & 0o077:
             yield f"{file} can be read by others (mode {mode:o}); run: chmod go-rwx '{file}'"
 
 
-def _masks(connection: sqlite3.Connection) -> dict[str, int]:
+def _count_masks(connection: sqlite3.Connection) -> dict[str, int]:
     """The masks in the messages and sections as they are kept, one text in memory at a time."""
     known = kinds_of_secrets()
     counts = Counter[str]()
@@ -128,6 +130,6 @@ def _masks(connection: sqlite3.Connection) -> dict[str, int]:
     return counts
 
 
-def _files(path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     names = (path.name + suffix for suffix in ("", "-wal", "-shm", ".lock"))
     return [path.with_name(name) for name in names if path.with_name(name).exists()]

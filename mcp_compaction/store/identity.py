@@ -1,4 +1,4 @@
-"""Which files a store was opened from, so that it is noticed when others lie in their place.
+"""The identity of a store's files, by which a replacement is noticed.
 
 SQLite keeps writing to a file that was removed or replaced under it, where nobody will ever read
 it. Only `os.stat` looks here: closing a descriptor of the live file would drop SQLite's locks.
@@ -30,11 +30,15 @@ class Identity(NamedTuple):
 def identity_of(path: Path) -> Identity:
     """The files that lie in a store's place now."""
     real = os.path.realpath(path)
-    return Identity(_file(real), _file(f"{real}-wal"), _file(f"{real}-shm"))
+    return Identity(
+        _read_file_identity(real),
+        _read_file_identity(f"{real}-wal"),
+        _read_file_identity(f"{real}-shm"),
+    )
 
 
 def change_since(opened: Identity, now: Identity) -> Change | None:
-    """What has happened to a store's files since it was opened."""
+    """The change of a store's files since it was opened."""
     if now.database != opened.database:
         if now.database is None:
             return "removed"
@@ -47,11 +51,11 @@ def change_since(opened: Identity, now: Identity) -> Change | None:
 
 
 def words_for(change: Change, path: Path) -> str:
-    """What to say where a store's files are no longer those that were opened."""
+    """The words for a change of a store's files."""
     return _WORDS[change].format(path=path)
 
 
-def _file(path: str) -> _File | None:
+def _read_file_identity(path: str) -> _File | None:
     try:
         found = os.stat(path)  # noqa: PTH116  # in every transaction: a Path is slower to make
     except OSError:
@@ -77,7 +81,7 @@ def size_of(path: Path) -> int | None:
 
 
 def mark_of(opened: Identity) -> bytes:
-    """What is written into the lock file: that a store was made here, and from which files."""
+    """The mark for the lock file: a store was made here, from these files."""
     inodes = [0 if file is None else file[1] for file in (opened.database, opened.log)]
     return b"A store was made here: database %d, log %d.\n" % tuple(inodes)
 
@@ -107,14 +111,14 @@ def refuse_leftovers(path: Path) -> None:
 
 
 def emptied_error(path: Path) -> StoreDamaged:
-    """What to say of an empty store where there was one with something in it."""
+    """The error for an empty store where there was one with something in it."""
     return StoreDamaged(
         f"{path} is empty or gone, but there was a store here; nothing was changed. {advice(path)}"
     )
 
 
 def advice(path: Path) -> str:
-    """What to do with a store that cannot be used as it is."""
+    """The advice on a store that cannot be used as it is."""
     return (
         f"Put a backup in its place: {RESTORE} "
         f"(or, to start anew, move all files named {path.name}* away)"

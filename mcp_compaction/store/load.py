@@ -40,13 +40,13 @@ def load(
         section_tokens=0 if sections is None else sections["section_tokens"],
         memory_tokens=0 if sections is None else sections["memory_tokens"],
         view=seen,
-        messages=tuple(to_message(row) for row in _rows_shown(connection, session, seen)),
-        digests=_digests_shown(connection, session, seen),
+        messages=tuple(to_message(row) for row in _read_rows_shown(connection, session, seen)),
+        digests=_read_digests_shown(connection, session, seen),
         pins=tuple(pin for pin in in_force if pin.kind != "note"),
         calibration=Calibration(counted=row["counted"], reported=row["reported"]),
         next_digest=row["next_digest"],
         next_compaction=row["next_compaction"],
-        last_compaction=_last_receipt(connection, session),
+        last_compaction=_read_last_receipt(connection, session),
     )
 
 
@@ -88,7 +88,7 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
     """The count of what a session's newest view names; nothing that came after it."""
     session: int = row["id"]
     view = views.view(connection, session, row["view_version"])
-    shown = _shown(view)
+    shown = _list_shown(view)
     (kept,) = connection.execute(
         "SELECT coalesce(sum(tokens), 0) FROM json_each(?) AS kept"
         " CROSS JOIN message ON message.session = ? AND message.seq = kept.value",
@@ -99,7 +99,7 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
         session=Session(
             info=session_info(connection, session),
             view=view.model_copy(update={"head": (), "body": of_digests}),
-            digests=_digests_shown(connection, session, view),
+            digests=_read_digests_shown(connection, session, view),
         ),
         upto=view.upto,
         messages=len(shown.kept) + len(shown.trimmed),
@@ -108,14 +108,14 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
 
 
 class _Shown(NamedTuple):
-    """What a view names: messages whole, messages cut, digests."""
+    """The entries of a view: messages whole, messages cut, digests."""
 
     kept: list[int]
     trimmed: list[Trimmed]
     digests: list[int]
 
 
-def _shown(view: View) -> _Shown:
+def _list_shown(view: View) -> _Shown:
     shown = _Shown([], [], [])
     for entry in (*view.head, *view.body):
         match entry:
@@ -128,8 +128,8 @@ def _shown(view: View) -> _Shown:
     return shown
 
 
-def _rows_shown(connection: sqlite3.Connection, session: int, view: View) -> list[sqlite3.Row]:
-    shown = _shown(view)
+def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -> list[sqlite3.Row]:
+    shown = _list_shown(view)
     named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
     before = message_rows(connection, session, sorted(s for s in named if s <= view.upto))
     since = connection.execute(
@@ -139,16 +139,18 @@ def _rows_shown(connection: sqlite3.Connection, session: int, view: View) -> lis
     return [*before, *since]
 
 
-def _digests_shown(connection: sqlite3.Connection, session: int, view: View) -> tuple[Digest, ...]:
+def _read_digests_shown(
+    connection: sqlite3.Connection, session: int, view: View
+) -> tuple[Digest, ...]:
     rows = connection.execute(
         "SELECT json FROM digest WHERE session = ?"
         " AND number IN (SELECT value FROM json_each(?)) ORDER BY number",
-        (session, str(_shown(view).digests)),
+        (session, str(_list_shown(view).digests)),
     )
     return tuple(from_json(Digest, text) for (text,) in rows)
 
 
-def _last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | None:
+def _read_last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | None:
     row = connection.execute(
         "SELECT json FROM receipt WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
     ).fetchone()
@@ -156,7 +158,7 @@ def _last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | Non
 
 
 def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-    """Which of these messages the newest view no longer shows; none without a compaction."""
+    """The messages of these that the newest view no longer shows; none without a compaction."""
     row = connection.execute(
         "SELECT json FROM view JOIN session ON view.session = session.id"
         " AND view.version = session.view_version WHERE session.id = ?",

@@ -41,7 +41,7 @@ _SHORTEST_PAUSE = 0.001
 
 
 def pauses() -> Iterator[float]:
-    """How long to wait between tries: ever shorter, so that whoever waits longest tries most."""
+    """The pauses between tries: ever shorter, so that whoever waits longest tries most."""
     pause = _FIRST_PAUSE
     while True:
         # Uneven, so that waiting processes do not keep meeting each other.
@@ -89,7 +89,7 @@ class LockFile:
             if self.try_acquire():
                 return
             if time.monotonic() >= end:
-                raise busy(self.path, deadline)
+                raise busy_error(self.path, deadline)
             time.sleep(pause)
 
     def release(self) -> None:
@@ -111,7 +111,7 @@ class LockFile:
         self._let_go()
 
     @contextmanager
-    def holding(self, deadline: float) -> Generator[None]:
+    def hold(self, deadline: float) -> Generator[None]:
         """Hold the lock for a block; for callers without a loop."""
         self.acquire(deadline)
         try:
@@ -150,8 +150,8 @@ class LockFile:
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
-def busy(lock: Path, deadline: float) -> StoreBusy:
-    """What to say when the lock did not come free in time."""
+def busy_error(lock: Path, deadline: float) -> StoreBusy:
+    """The error for a lock that did not come free in time."""
     return StoreBusy(
         f"Another process has held {lock} for over {deadline:g} s; "
         "try again, or end the mcp-compaction process that hangs."

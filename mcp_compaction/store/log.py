@@ -90,7 +90,7 @@ def originals(
 def messages_of_calls(
     connection: sqlite3.Connection, scope: Scope, calls: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """For each id of a tool call the messages of one session with the call and its result."""
+    """The messages of one session with each tool call and its result, by the call's id."""
     session = one_session(connection, scope)
     return tuple(_messages_of(connection, session, call) for call in calls)
 
@@ -107,10 +107,10 @@ def _messages_of(connection: sqlite3.Connection, session: int, call: str) -> tup
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND raw LIKE ? ORDER BY seq",
         (session, f"%{json.dumps(call)}%"),
     )
-    return tuple(message.seq for message in map(to_message, rows) if _has(message, call))
+    return tuple(message.seq for message in map(to_message, rows) if _has_call(message, call))
 
 
-def _has(message: Message, call: str) -> bool:
+def _has_call(message: Message, call: str) -> bool:
     return call in (*(c.id for c in message.calls), *(r.call for r in message.results))
 
 
@@ -174,7 +174,7 @@ class _Log:
         self._chain = chain_hash(self._chain, content)
         self.new += 1
         self._insert(message, _Link(self._seq, follows, content, self._chain))
-        tools = self._tools(message)
+        tools = self._note_tools(message)
         at = self._now if message.at is None else stamp(message.at)
         for ordinal, (by, text) in enumerate(message.passages):
             row = Passage(
@@ -196,7 +196,7 @@ class _Log:
             ),
         )
 
-    def _tools(self, message: NewMessage) -> tuple[str, ...]:
+    def _note_tools(self, message: NewMessage) -> tuple[str, ...]:
         """The tools a message calls or answers for."""
         names: list[str] = []
         for part in message.parts:

@@ -23,16 +23,16 @@ def session_mark(session: int | None) -> str:
 
 def role_mark(role: str) -> str:
     """The mark of what somebody said."""
-    return "role" + _letters(role)
+    return "role" + _letters_of(role)
 
 
 def tool_mark(tool: str) -> str:
     """The mark of a tool's calls and answers; names that differ in signs alone share it."""
-    letters = _letters(tool)
+    letters = _letters_of(tool)
     return f"tool{letters}" if letters else ""
 
 
-def _letters(name: str) -> str:
+def _letters_of(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.lower())
 
 

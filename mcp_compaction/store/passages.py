@@ -94,17 +94,17 @@ def insert_digest(
     """Make a digest findable, its sections in pieces; its index only says where things stand."""
     texts: list[str] = []
     for name, items in digest.sections:
-        texts += _pieces((item.text for item in items), f"{name}: ")
+        texts += _cut_pieces((item.text for item in items), f"{name}: ")
     for ordinal, text in enumerate(texts):
         row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
         insert(connection, row)
 
 
-def _pieces(items: Iterable[str], label: str) -> list[str]:
+def _cut_pieces(items: Iterable[str], label: str) -> list[str]:
     """The items in pieces of bounded length, each piece under the label."""
     room = MOST_CHARS - len(label)
     pieces: list[str] = []
-    for text in (part for item in items for part in _fitting(item, room)):
+    for text in (part for item in items for part in _wrap_item(item, room)):
         if pieces and len(pieces[-1]) + 1 + len(text) <= room:
             pieces[-1] += f"\n{text}"
         else:
@@ -112,8 +112,8 @@ def _pieces(items: Iterable[str], label: str) -> list[str]:
     return [label + piece for piece in pieces]
 
 
-def _fitting(item: str, room: int) -> Iterator[str]:
-    """The item whole if it fits, else its lines, and of a line too long as many words as fit."""
+def _wrap_item(item: str, room: int) -> Iterator[str]:
+    """An item whole if it fits, else line by line; a line too long is wrapped."""
     if len(item) <= room:
         yield item
         return

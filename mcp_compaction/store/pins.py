@@ -34,7 +34,7 @@ def pins(
         f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
         (*condition.parameters, released, stamp(now)),
     )
-    return tuple(_pin(row) for row in rows)
+    return tuple(_pin_of(row) for row in rows)
 
 
 def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: datetime) -> Pin:
@@ -94,7 +94,7 @@ def unannounced_pins(
         " ORDER BY pin.number",
         (*condition.parameters, session, stamp(now), project),
     )
-    return tuple(_pin(row) for row in rows)
+    return tuple(_pin_of(row) for row in rows)
 
 
 def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequence[int]) -> None:
@@ -105,7 +105,7 @@ def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequen
     )
 
 
-def _pin(row: sqlite3.Row) -> Pin:
+def _pin_of(row: sqlite3.Row) -> Pin:
     pin = Pin(
         number=row["number"],
         text=row["text"],

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from mcp_compaction.store.connect import pragma
-from mcp_compaction.store.database import Stop, stoppable
+from mcp_compaction.store.database import Stop, stop_early
 
 # The values of tombstone.purged.
 _DUE = 0
@@ -29,27 +29,27 @@ def is_purge_due(connection: sqlite3.Connection) -> bool:
 
 def purge(connection: sqlite3.Connection, stop: Stop) -> bool:
     """Remove all forgotten bytes; False, at no cost, while a reader needs the log."""
-    with _impatient(connection):
+    with _without_waiting(connection):
         if not _empty_log(connection):
             return False
-        _note(connection, _DONE, _newest(connection), _LOG_ONLY)
+        _note_purge(connection, _DONE, _read_newest(connection), _LOG_ONLY)
         if not is_purge_due(connection):
             return True
-        upto = _newest(connection)
+        upto = _read_newest(connection)
         _rewrite(connection, stop)
-        _note(connection, _LOG_ONLY, upto, _DUE)
+        _note_purge(connection, _LOG_ONLY, upto, _DUE)
         if not _empty_log(connection):
             return False
-        _note(connection, _DONE, upto, _LOG_ONLY)
+        _note_purge(connection, _DONE, upto, _LOG_ONLY)
         return not is_purge_due(connection)
 
 
-def _newest(connection: sqlite3.Connection) -> int:
+def _read_newest(connection: sqlite3.Connection) -> int:
     (newest,) = connection.execute("SELECT coalesce(max(id), 0) FROM tombstone").fetchone()
     return newest
 
 
-def _note(connection: sqlite3.Connection, state: int, upto: int, before: int) -> None:
+def _note_purge(connection: sqlite3.Connection, state: int, upto: int, before: int) -> None:
     connection.execute(
         "UPDATE tombstone SET purged = ? WHERE id <= ? AND purged = ?", (state, upto, before)
     )
@@ -64,7 +64,7 @@ def _rewrite(connection: sqlite3.Connection, stop: Stop) -> None:
     # The copy holds only what stays, and may be too large for memory.
     connection.execute("PRAGMA temp_store = FILE")
     try:
-        with stoppable(connection, stop):
+        with stop_early(connection, stop):
             connection.execute("VACUUM")
     finally:
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -76,8 +76,8 @@ def _empty_log(connection: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def _impatient(connection: sqlite3.Connection) -> Generator[None]:
-    """Never wait for a reader: it may stay for hours."""
+def _without_waiting(connection: sqlite3.Connection) -> Generator[None]:
+    """Statements in the block do not wait for a reader: it may stay for hours."""
     patience = pragma(connection, "busy_timeout")
     connection.execute("PRAGMA busy_timeout = 0")
     try:

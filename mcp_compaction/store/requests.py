@@ -45,12 +45,12 @@ def requests_with(
     Of each kind at most `limit`: the host's before an agent's, the oldest first.
     """
     session = one_session(connection, scope)
-    pieces = _pieces(text)
+    pieces = _pieces_of(text)
     if not pieces:
         return ()
     seqs: dict[int, None] = {}
     for select, phrases in ((_WITH_ALL, [" ".join(pieces)]), (_WITH_A_PIECE, pieces)):
-        rows = connection.execute(select, (_expression(phrases, session), session, limit))
+        rows = connection.execute(select, (_expression_of(phrases, session), session, limit))
         seqs |= dict.fromkeys(seq for (seq,) in rows)
     if not seqs:
         return ()
@@ -59,13 +59,13 @@ def requests_with(
     return tuple(by_seq[seq] for seq in seqs)
 
 
-def _expression(phrases: Sequence[str], session: int) -> str:
+def _expression_of(phrases: Sequence[str], session: int) -> str:
     quoted = " OR ".join(f'"{phrase}"' for phrase in phrases)
     marks = f"marks : {session_mark(session)} AND marks : {role_mark('user')}"
     return f"text : ({quoted}) AND {marks}"
 
 
-def _pieces(text: str) -> list[str]:
+def _pieces_of(text: str) -> list[str]:
     """The text in pieces, two at least where it has two words, without quotation marks."""
     words = [word for word in _JOINT.split(text.replace('"', " ")) if _has_letter(word)]
     most = min(_PIECE_CHARS, len(" ".join(words)) // 2)

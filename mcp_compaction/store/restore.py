@@ -33,7 +33,7 @@ _LOCKS_FROM, _LOCKS_LENGTH = 0x40000002, 510
 
 
 class Backup(NamedTuple):
-    """What a backup holds."""
+    """The contents of a backup."""
 
     path: Path
     mode: str  # of SQLite, in which it is read
@@ -42,7 +42,7 @@ class Backup(NamedTuple):
 
 
 def check_backup(path: Path, store: Path) -> Backup:
-    """What a sound backup holds; anything else is refused."""
+    """The contents of a sound backup; anything else is refused."""
     if not path.is_file():
         raise InputError(f"{path} is no file; pass a file that mcp-compaction backup has made.")
     if store.exists() and path.samefile(store):
@@ -86,7 +86,7 @@ def restore_backup(
     with store_errors(store):
         make_folder(real.parent)
         try:
-            with lock_file.holding(deadline), _unused(real):
+            with lock_file.hold(deadline), _keep_unused(real):
                 copy = _copy_beside(backup, real)
                 return _exchange(copy, real, f"{now:%Y%m%d-%H%M%S}")
         finally:
@@ -147,19 +147,19 @@ def _sync(path: Path) -> None:
 if sys.platform == "win32":
 
     @contextmanager
-    def _unused(real: Path) -> Generator[None]:
-        """A while in which no program has the store open: there, an open file keeps its name."""
+    def _keep_unused(real: Path) -> Generator[None]:
+        """Refuse if a program has the store open: on Windows an open file cannot be renamed."""
         try:
             yield
         except PermissionError as error:
-            raise _in_use(real) from error
+            raise _error_of_use(real) from error
 
 else:
     import fcntl
 
     @contextmanager
-    def _unused(real: Path) -> Generator[None]:
-        """A while in which no program has the store open, nor can any open it."""
+    def _keep_unused(real: Path) -> Generator[None]:
+        """Refuse if a program has the store open, and let none open it inside the block."""
         if not real.exists():
             yield
             return
@@ -168,14 +168,14 @@ else:
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKS_LENGTH, _LOCKS_FROM)
             except (BlockingIOError, PermissionError) as error:
-                raise _in_use(real) from error
+                raise _error_of_use(real) from error
             yield
         finally:
             os.close(fd)
 
 
-def _in_use(real: Path) -> StoreError:
-    users = _users(real)
+def _error_of_use(real: Path) -> StoreError:
+    users = _find_users(real)
     who = f"in use by {', '.join(users)}" if users else "in use by another program"
     return StoreBusy(
         f"{real} is {who}; nothing was changed. Close all hosts and programs that use it, "
@@ -183,7 +183,7 @@ def _in_use(real: Path) -> StoreError:
     )
 
 
-def _users(real: Path, locks: Path = Path("/proc/locks")) -> list[str]:
+def _find_users(real: Path, locks: Path = Path("/proc/locks")) -> list[str]:
     """The processes that lock a file, where the system lists them."""
     try:
         lines = locks.read_text().splitlines()
@@ -192,10 +192,10 @@ def _users(real: Path, locks: Path = Path("/proc/locks")) -> list[str]:
     inode = str(real.stat().st_ino)
     fields = [line.split() for line in lines]
     pids = {int(f[4]) for f in fields if len(f) > 5 and f[5].rsplit(":", 1)[-1] == inode}
-    return [f"{_name(pid)} (process {pid})" for pid in sorted(pids - {os.getpid(), 0})]
+    return [f"{_name_of(pid)} (process {pid})" for pid in sorted(pids - {os.getpid(), 0})]
 
 
-def _name(pid: int) -> str:
+def _name_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

@@ -208,7 +208,7 @@ def _keys_and_marks(connection: sqlite3.Connection) -> None:
 
 
 def _model_calls(connection: sqlite3.Connection) -> None:
-    """What summaries cost; `category` tells them from what a user's own calls may cost one day."""
+    """The cost of summaries; `category` leaves room for the cost of a user's own calls."""
     connection.execute(
         """
         CREATE TABLE model_call (
@@ -230,7 +230,7 @@ def _model_calls(connection: sqlite3.Connection) -> None:
 
 
 def _channels(connection: sqlite3.Connection) -> None:
-    """By which way a pin came, and which projects were told of it; the old ones are known."""
+    """The channel of each pin, and the projects that were told of it; old pins count as told."""
     connection.execute("ALTER TABLE pin ADD COLUMN channel TEXT NOT NULL DEFAULT ''")
     connection.execute(
         """
@@ -299,7 +299,7 @@ def _migrate_locked(
         return
     own = LockFile(path)
     try:
-        with own.holding(deadline):
+        with own.hold(deadline):
             migrate(connection, migrations)
     finally:
         own.close()

@@ -1,4 +1,4 @@
-"""How far a query may see: the one place that turns a Scope into SQL.
+"""The scope of a query: the one place that turns a Scope into SQL.
 
 Every query that gives rows to a caller gets its condition here, so that no row of another
 project can slip through a forgotten WHERE.
@@ -21,17 +21,17 @@ class Condition(NamedTuple):
 
 
 def rows_in(scope: Scope, table: str) -> Condition:
-    """What rows of a table with the columns `project` and `session` must fulfill."""
+    """The condition for a scope's rows of a table with the columns `project` and `session`."""
     return _within(scope, f"{table}.project", f"{table}.session")
 
 
 def sessions_in(scope: Scope) -> Condition:
-    """What rows of the table `session` must fulfill."""
+    """The condition for a scope's rows of the table `session`."""
     return _within(scope, "session.project", "session.id")
 
 
 def pins_in(scope: Scope) -> Condition:
-    """What pins are in force in a scope: its own, its project's and the global ones."""
+    """The condition for the pins in force: the scope's own, its project's and the global ones."""
     own = rows_in(scope, "pin")
     if scope.project is None and scope.session is None:
         return own

@@ -42,33 +42,33 @@ class _Reach(NamedTuple):
 
 
 def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Matches:
-    """Where each term stands; of terms that stand nearly everywhere, the newest."""
+    """The passages that hold each term; of a very common term, the newest."""
     check_session(connection, scope)
-    reach = _reach(connection, scope, query)
-    asked = {term: words for term in query.terms if (words := _any_way(term, query.is_start))}
+    reach = _reach_of(connection, scope, query)
+    asked = {term: words for term in query.terms if (words := _expression_of(term, query.is_start))}
     counts = {
-        term: _count(connection, expression, reach)
+        term: _count_passages(connection, expression, reach)
         for term, expression in list(asked.items())[:MOST_TERMS]
     }
     rarest = sorted((term for term in counts if counts[term]), key=lambda term: counts[term])
-    telling = [term for n, term in enumerate(rarest) if _fit(counts, rarest[: n + 1])]
+    telling = [term for n, term in enumerate(rarest) if _can_rank(counts, rarest[: n + 1])]
     # Where every word is common: the newest places of the rarest, and where several stand.
     freely = telling or rarest[:_MOST_COMMON]
-    found = {term: _rows(connection, asked[term], reach) for term in freely}
+    found = {term: _find_rows(connection, asked[term], reach) for term in freely}
     cut = tuple(term for term in freely if counts[term] > _RANKED)
     for pair in combinations(cut, 2):
-        both = _rows(connection, " AND ".join(f"({asked[term]})" for term in pair), reach)
+        both = _find_rows(connection, " AND ".join(f"({asked[term]})" for term in pair), reach)
         for term in pair:
             found[term] = tuple(dict.fromkeys((*found[term], *both)))
     # Beside rarer words a common one is looked for only where one of them stands.
     anywhere = " OR ".join(f"({asked[term]})" for term in telling)
     for term in rarest[len(telling) :][:_MOST_COMMON] if telling else ():
-        found[term] = _rows(connection, f"({anywhere}) AND ({asked[term]})", reach)
+        found[term] = _find_rows(connection, f"({anywhere}) AND ({asked[term]})", reach)
     return Matches(
         terms=tuple(
             TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
         ),
-        total=_size(connection, scope),
+        total=_count_messages(connection, scope),
     )
 
 
@@ -76,7 +76,7 @@ def read(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
 ) -> tuple[Hit, ...]:
     """The texts of what is worth reading, in that order; only what the query may see."""
-    condition = _visible(scope, query)
+    condition = _condition_of(scope, query)
     rows = connection.execute(
         f"SELECT wanted.key, {_HIT_COLUMNS}"
         " FROM json_each(?) AS wanted CROSS JOIN passage ON passage.id = coalesce("
@@ -87,21 +87,21 @@ def read(
         f" WHERE {condition.sql} ORDER BY wanted.key",
         (json.dumps([(one.row, one.session, one.number) for one in wanted]), *condition.parameters),
     )
-    return tuple(_hit(columns, wanted[int(key)]) for key, *columns in rows)
+    return tuple(_hit_of(columns, wanted[int(key)]) for key, *columns in rows)
 
 
 def list_passages(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, limit: int
 ) -> tuple[Hit, ...]:
-    """What messages said that a query means by its qualifiers alone, in order."""
+    """The passages that a query means by its qualifiers alone, in order."""
     check_session(connection, scope)
-    condition = _visible(scope, query)
+    condition = _condition_of(scope, query)
     rows = connection.execute(
         f"SELECT {_HIT_COLUMNS} FROM passage LEFT JOIN session ON session.id = passage.session"
         f" WHERE passage.kind = 'm' AND {condition.sql} ORDER BY passage.id LIMIT ?",
         (*condition.parameters, limit),
     )
-    return tuple(_hit(columns) for columns in rows)
+    return tuple(_hit_of(columns) for columns in rows)
 
 
 _HIT_COLUMNS = (
@@ -112,7 +112,7 @@ _HIT_COLUMNS = (
 )
 
 
-def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
+def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
     name, project, ref, role, at, text, ordinal, is_told = columns
     return Hit(
         session=name or "",
@@ -131,7 +131,7 @@ def _hit(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
 def search_many(
     connection: sqlite3.Connection, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """For each query the messages of one session that hold its terms and rank among the best."""
+    """The messages of one session that hold a query's terms and rank among the best, by query."""
     session = one_session(connection, scope)
     rows = connection.execute(
         "SELECT number, text, keys, marks FROM passage WHERE session = ? AND kind = 'm'"
@@ -139,11 +139,11 @@ def search_many(
         (session, _READ_AT_ONCE),
     )
     terms = [query.terms[:MOST_TERMS] for query in queries]
-    return find_holders(terms, [Passage(*row) for row in rows], limit, _stems)
+    return find_holders(terms, [Passage(*row) for row in rows], limit, _stem_words)
 
 
-def _stems(words: Collection[str]) -> dict[str, str]:
-    """The words as the index knows them; its tokenizer is only to be had by an index."""
+def _stem_words(words: Collection[str]) -> dict[str, str]:
+    """The words as the index stems them; only an index gives access to its tokenizer."""
     known = [word for word in words if not (word.isascii() and word[-1].isdigit())]  # no ending
     with closing(sqlite3.connect(":memory:")) as index:
         index.execute(
@@ -157,24 +157,24 @@ def _stems(words: Collection[str]) -> dict[str, str]:
     return {word: found.get(word, word) for word in words}
 
 
-def _any_way(term: str, is_start: bool = False) -> str:
+def _expression_of(term: str, is_start: bool = False) -> str:
     """A term as an expression of FTS5, in which no sign of it is an operator."""
-    return " OR ".join(phrase for way in ways_of(term) if (phrase := _phrase(way, is_start)))
+    return " OR ".join(phrase for way in ways_of(term) if (phrase := _quote_phrase(way, is_start)))
 
 
-def _phrase(way: Way, is_start: bool) -> str:
+def _quote_phrase(way: Way, is_start: bool) -> str:
     cleaned = re.sub("[\0\ud800-\udfff]", "", way.phrase).replace('"', '""')
     if not any(c.isalnum() for c in cleaned):
         return ""
     return f'"{cleaned}" *' if is_start or way.is_start else f'"{cleaned}"'
 
 
-def _fit(counts: dict[str, int], terms: Sequence[str]) -> bool:
+def _can_rank(counts: dict[str, int], terms: Sequence[str]) -> bool:
     return sum(counts[term] for term in terms) <= _RANKED
 
 
-def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> _Reach:
-    sessions = _session_marks(connection, scope)
+def _reach_of(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> _Reach:
+    sessions = _find_session_marks(connection, scope)
     # A project's pins outlive their sessions.
     with_orphans = sessions and scope.session is None
     whose = f"{sessions} OR {session_mark(None)}" if with_orphans else sessions
@@ -184,17 +184,17 @@ def _reach(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> 
     ]
     is_whole = bool(sessions) and not (query.tools or query.since or query.until)
     return _Reach(
-        marks=_all_of(whose, *others),
-        own=_all_of(sessions, *others) if is_whole else None,
-        condition=_visible(scope, query),
+        marks=_join_marks(whose, *others),
+        own=_join_marks(sessions, *others) if is_whole else None,
+        condition=_condition_of(scope, query),
     )
 
 
-def _all_of(*marks: str) -> str:
+def _join_marks(*marks: str) -> str:
     return " AND ".join(f"marks : ({mark})" for mark in marks if mark)
 
 
-def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
+def _find_session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
     """The sessions of a scope as marks of the index; too many are left to the condition."""
     if scope.project is None and scope.session is None:
         return ""
@@ -208,8 +208,8 @@ def _session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
     return " OR ".join(session_mark(row[0]) for row in rows)
 
 
-def _size(connection: sqlite3.Connection, scope: Scope) -> int:
-    """How many messages a scope has."""
+def _count_messages(connection: sqlite3.Connection, scope: Scope) -> int:
+    """The number of messages in a scope."""
     condition = sessions_in(scope)
     (messages,) = connection.execute(
         f"SELECT total(last_seq) FROM session WHERE {condition.sql}", condition.parameters
@@ -217,24 +217,24 @@ def _size(connection: sqlite3.Connection, scope: Scope) -> int:
     return int(messages)
 
 
-def _wanted(expression: str, marks: str) -> str:
+def _expression_with_marks(expression: str, marks: str) -> str:
     return " AND ".join(part for part in (f"{{text keys}} : ({expression})", marks) if part)
 
 
-def _count(connection: sqlite3.Connection, expression: str, reach: _Reach) -> int:
-    """How many passages hold a term, up to a number from which on it tells nothing."""
+def _count_passages(connection: sqlite3.Connection, expression: str, reach: _Reach) -> int:
+    """The number of passages that hold a term, counted up to a limit."""
     count = 0
     if reach.own is not None:
         (count,) = connection.execute(
             "SELECT count(*) FROM ("
             "SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?)",
-            (_wanted(expression, reach.own), _COUNTED),
+            (_expression_with_marks(expression, reach.own), _COUNTED),
         ).fetchone()
     if not count:  # row by row: nobody may learn what others say, not even how often
         (count,) = connection.execute(
             f"SELECT count(*) FROM (SELECT 1 {_FOUND} WHERE {reach.condition.sql} LIMIT ?)",
             (
-                *(_wanted(expression, reach.marks), _SCANNED),
+                *(_expression_with_marks(expression, reach.marks), _SCANNED),
                 *(*reach.condition.parameters, _RANKED + 1),
             ),
         ).fetchone()
@@ -248,31 +248,36 @@ _FOUND = (
 )
 
 
-def _rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
+def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
     rows = connection.execute(
         "SELECT passage.id, passage.session, passage.kind, passage.number,"
         f" length(passage.text) {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
-        (_wanted(expression, reach.marks), _SCANNED, *reach.condition.parameters, _RANKED),
+        (
+            _expression_with_marks(expression, reach.marks),
+            _SCANNED,
+            *reach.condition.parameters,
+            _RANKED,
+        ),
     )
     return tuple(map(Match._make, rows))
 
 
-def _visible(scope: Scope, query: SearchQuery) -> Condition:
-    """What rows a query may see must fulfill."""
+def _condition_of(scope: Scope, query: SearchQuery) -> Condition:
+    """The condition for the rows that a query may see."""
     parts = rows_in(scope, "passage")
     if query.roles:
         roles = json.dumps([role.lower() for role in query.roles])
-        parts = _and(parts, "passage.role IN (SELECT value FROM json_each(?))", roles)
+        parts = _add_condition(parts, "passage.role IN (SELECT value FROM json_each(?))", roles)
     if query.tools:
         tools = json.dumps([f"\n{tool.lower()}\n" for tool in query.tools])
         inside = "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(passage.tools, value))"
-        parts = _and(parts, inside, tools)
+        parts = _add_condition(parts, inside, tools)
     if query.since is not None:
-        parts = _and(parts, "passage.at >= ?", stamp(query.since))
+        parts = _add_condition(parts, "passage.at >= ?", stamp(query.since))
     if query.until is not None:
-        parts = _and(parts, "passage.at <= ?", stamp(query.until))
+        parts = _add_condition(parts, "passage.at <= ?", stamp(query.until))
     return parts
 
 
-def _and(condition: Condition, sql: str, parameter: str) -> Condition:
+def _add_condition(condition: Condition, sql: str, parameter: str) -> Condition:
     return Condition(f"{condition.sql} AND {sql}", (*condition.parameters, parameter))

@@ -18,11 +18,11 @@ def open_session(
     connection: sqlite3.Connection, key: SessionKey, traits: Traits, now: datetime
 ) -> tuple[SessionInfo, bool]:
     """The session of that key, and whether it is new; only then the traits count."""
-    row = _by_host(connection, key) or _by_name(connection, key)
+    row = _find_by_host(connection, key) or _find_by_name(connection, key)
     if row is not None:
         _adopt(connection, row, key)
         return session_info(connection, row["id"]), False
-    name = key.name if key.name is not None else _speakable_name(connection, key)
+    name = key.name if key.name is not None else _make_name(connection, key)
     cursor = connection.execute(
         "INSERT INTO session (name, project, agent, host, host_session, parent, created, updated,"
         " traits) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -38,7 +38,7 @@ def open_session(
             to_json(traits),
         ),
     )
-    return _info(session_row(connection, cursor.lastrowid or 0)), True
+    return _info_of(session_row(connection, cursor.lastrowid or 0)), True
 
 
 def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> SessionInfo | None:
@@ -48,7 +48,7 @@ def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> Ses
         f"SELECT * FROM session WHERE name = ? AND {condition.sql} ORDER BY updated DESC LIMIT 1",
         (encodable(name), *condition.parameters),
     ).fetchone()
-    return None if row is None else _info(row)
+    return None if row is None else _info_of(row)
 
 
 def find_host_session(
@@ -60,7 +60,7 @@ def find_host_session(
         " ORDER BY agent = '' DESC, updated DESC LIMIT 1",
         (encodable(project), encodable(host_session), host, host),
     ).fetchone()
-    return None if row is None else _info(row)
+    return None if row is None else _info_of(row)
 
 
 def list_sessions(
@@ -72,7 +72,7 @@ def list_sessions(
         f"SELECT * FROM session WHERE {condition.sql} ORDER BY updated DESC, id DESC LIMIT ?",
         (*condition.parameters, limit),
     )
-    return tuple(_info(row) for row in rows)
+    return tuple(_info_of(row) for row in rows)
 
 
 def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> None:
@@ -99,7 +99,7 @@ def add_event(connection: sqlite3.Connection, session: int, event: Event) -> Non
 
 
 def events(connection: sqlite3.Connection, session: int) -> tuple[Event, ...]:
-    """What happened to that session, oldest first."""
+    """The events of that session, oldest first."""
     session_row(connection, session)
     rows = connection.execute(
         "SELECT name, at, detail FROM event WHERE session = ? ORDER BY id", (session,)
@@ -117,10 +117,10 @@ def session_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row:
 
 def session_info(connection: sqlite3.Connection, session: int) -> SessionInfo:
     """The name and place of a session that must be there."""
-    return _info(session_row(connection, session))
+    return _info_of(session_row(connection, session))
 
 
-def _by_host(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
+def _find_by_host(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
     if key.host_session is None:
         return None
     return connection.execute(
@@ -129,7 +129,7 @@ def _by_host(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | N
     ).fetchone()
 
 
-def _by_name(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
+def _find_by_name(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
     if key.name is None:
         return None
     return connection.execute(
@@ -147,7 +147,7 @@ def _adopt(connection: sqlite3.Connection, row: sqlite3.Row, key: SessionKey) ->
         )
 
 
-def _speakable_name(connection: sqlite3.Connection, key: SessionKey) -> str:
+def _make_name(connection: sqlite3.Connection, key: SessionKey) -> str:
     words = PurePath(key.project).name
     if key.parent is not None:
         words = f"{session_row(connection, key.parent)['name']}-{key.agent or 'agent'}"
@@ -155,12 +155,14 @@ def _speakable_name(connection: sqlite3.Connection, key: SessionKey) -> str:
     (number,) = connection.execute(
         "SELECT count(*) + 1 FROM session WHERE project = ?", (encodable(key.project),)
     ).fetchone()
-    while _by_name(connection, key.model_copy(update={"name": f"{stem}-{number}"})) is not None:
+    while (
+        _find_by_name(connection, key.model_copy(update={"name": f"{stem}-{number}"})) is not None
+    ):
         number += 1
     return f"{stem}-{number}"
 
 
-def _info(row: sqlite3.Row) -> SessionInfo:
+def _info_of(row: sqlite3.Row) -> SessionInfo:
     return SessionInfo(
         id=row["id"],
         name=row["name"],

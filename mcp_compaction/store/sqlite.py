@@ -143,7 +143,7 @@ class SqliteStore:
         return await self._write(lambda c: views.save(c, session, compaction, event))
 
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
-        """A while in which nobody else compacts that session; False if another still does."""
+        """Claims the session inside the block; False if another process still compacts it."""
         return hold_claim(self.path, session, patience)
 
     def is_compacting(self, session: int) -> bool:
@@ -155,7 +155,7 @@ class SqliteStore:
         return await self._read(lambda c: views.view(c, session, version))
 
     async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-        """Which of these messages the newest view no longer shows; none without a compaction."""
+        """The messages of these that the newest view no longer shows; none without a compaction."""
         return await self._read(lambda c: not_shown(c, session, seqs))
 
     async def digests(self, session: int) -> tuple[Digest, ...]:
@@ -175,7 +175,7 @@ class SqliteStore:
     async def messages_of_calls(
         self, scope: Scope, calls: Sequence[str]
     ) -> tuple[tuple[int, ...], ...]:
-        """For each id of a tool call the messages of one session with the call and its result."""
+        """The messages of one session with each tool call and its result, by the call's id."""
         return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
 
     async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
@@ -183,7 +183,7 @@ class SqliteStore:
         return await self._read(lambda c: requests.requests_with(c, scope, text, limit))
 
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
-        """Where each term of a query stands."""
+        """The places of each term of a query."""
         return await self._read(lambda c: search.find(c, scope, query))
 
     async def read(
@@ -199,7 +199,7 @@ class SqliteStore:
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:
-        """For each query the numbers of the messages that match best; one round trip."""
+        """The numbers of the messages that match each query best, in one round trip."""
         return await self._read(lambda c: search.search_many(c, scope, queries, limit))
 
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
@@ -235,7 +235,7 @@ class SqliteStore:
         await self._write(lambda c: sessions.add_event(c, session, event))
 
     async def events(self, session: int) -> tuple[Event, ...]:
-        """What happened to that session, oldest first."""
+        """The events of that session, oldest first."""
         return await self._read(lambda c: sessions.events(c, session))
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
@@ -243,7 +243,7 @@ class SqliteStore:
         await self._write(lambda c: model_calls.add_calls(c, session, calls, now))
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
-        """What the model calls of a session took since a moment; None: of all sessions, ever."""
+        """The sum of a session's model calls since a moment; None: of all sessions, ever."""
         return await self._read(lambda c: model_calls.spent(c, session, since))
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
@@ -252,7 +252,7 @@ class SqliteStore:
 
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
-        async with self._recovering():
+        async with self._recover_if_moved():
             forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seqs, now))
         if not await self._purge(tries=8):
             raise StoreBusy(
@@ -297,7 +297,7 @@ class SqliteStore:
             # The last to close a store checkpoints it, which is done under the lock.
             with suppress(StoreBusy):
                 if connections.needs_lock:
-                    async with self._writer.alone(_CLOSE_DEADLINE):
+                    async with self._writer.hold_writes(_CLOSE_DEADLINE):
                         await connections.close()
             # Late would be worse than without the lock: the host is about to kill us.
             await connections.close()
@@ -306,26 +306,26 @@ class SqliteStore:
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         check = self._connections.check_to_read
-        async with self._recovering():
+        async with self._recover_if_moved():
             return await self._connections.reading.run(lambda c: read_transaction(c, work, check))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        async with self._recovering():
+        async with self._recover_if_moved():
             result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
         if is_due:
             await self._purge_if_possible()
         return result
 
     @asynccontextmanager
-    async def _recovering(self) -> AsyncGenerator[None]:
-        """Have the next call work on the files that lie there now; this one still fails."""
+    async def _recover_if_moved(self) -> AsyncGenerator[None]:
+        """Reopen the store if its files were replaced; this call fails, the next one works."""
         try:
             yield
         except StoreMoved:
             if self._connections.why_read_only is not None:
                 await self._connections.reopen()
             else:
-                async with self._writer.alone():
+                async with self._writer.hold_writes():
                     await self._connections.recover()
             raise
 
@@ -348,7 +348,7 @@ class SqliteStore:
             self._connections.check()
             return purge(connection, stop)
 
-        async with self._writer.alone():
+        async with self._writer.hold_writes():
             return await wait_to_end(self._connections.writing.begin(work), stop.wish)
 
 

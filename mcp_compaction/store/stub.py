@@ -1,4 +1,4 @@
-"""What stands for a forgotten message: the least that keeps the conversation valid."""
+"""The stub for a forgotten message: the least that keeps the conversation valid."""
 
 from __future__ import annotations
 

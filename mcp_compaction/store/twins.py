@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from mcp_compaction import formats
 from mcp_compaction.core.log.content import text_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Part, Shape, ToolCall
 from mcp_compaction.ports import Scope, Twin, Twins
@@ -56,7 +57,7 @@ def _rarest(words: str) -> str:
 
 def _words(shape: Shape, raw: str) -> str:
     _, parts = formats.read(shape, raw)
-    return " ".join(" ".join(_texts(parts)).split())
+    return one_line(" ".join(_texts(parts)))
 
 
 def _texts(parts: Iterable[Part]) -> Iterator[str]:

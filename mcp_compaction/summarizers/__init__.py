@@ -1,1 +1,1 @@
-"""Who writes the prose of a digest; one file each."""
+"""Summarizers, which write the prose of a digest; one file each."""

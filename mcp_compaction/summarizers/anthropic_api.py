@@ -9,9 +9,9 @@ from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
     Answer,
     CallFailed,
-    failed_status,
+    failure_of_status,
 )
-from mcp_compaction.summarizers.endpoint import Endpoint, http_client
+from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
 
 if TYPE_CHECKING:  # the SDK takes half a second to import: only a call needs it
     import httpx2
@@ -50,7 +50,7 @@ class AnthropicBackend:
         import httpx2
 
         try:
-            async with _client(self._endpoint) as client:
+            async with _make_client(self._endpoint) as client:
                 events = await client.messages.create(
                     model=self.model,
                     max_tokens=answer_room(prompt.limit),
@@ -59,12 +59,12 @@ class AnthropicBackend:
                     stream=True,
                 )
                 async with events:
-                    return await _gathered(events)
+                    return await _gather_answer(events)
         except anthropic.APIStatusError as error:
             # An error inside of a stream comes with the status of the stream, which is 200.
             status = 529 if error.type == "overloaded_error" else error.status_code
             wait = error.response.headers.get("retry-after")
-            raise failed_status(500 if status == 200 else status, wait) from None
+            raise failure_of_status(500 if status == 200 else status, wait) from None
         except anthropic.APITimeoutError:
             raise CallFailed("the connection could not be made in time", may_retry=True) from None
         except (anthropic.APIConnectionError, httpx2.TransportError):
@@ -73,12 +73,12 @@ class AnthropicBackend:
             raise CallFailed("the answer was not one of the Messages API") from None
 
 
-def _client(endpoint: Endpoint) -> AsyncAnthropic:
+def _make_client(endpoint: Endpoint) -> AsyncAnthropic:
     import anthropic
 
     key = endpoint.needed_key()
 
-    async def only_ours(request: httpx2.Request) -> None:
+    async def keep_our_headers(request: httpx2.Request) -> None:
         """Take out what the SDK adds from the environment: it may be a key for somebody else."""
         for name, value in list(request.headers.items()):
             is_ours = name in _HEADERS or name.startswith("x-stainless") or key in value
@@ -90,18 +90,18 @@ def _client(endpoint: Endpoint) -> AsyncAnthropic:
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
-        http_client=http_client(endpoint, [only_ours]),
+        http_client=make_http_client(endpoint, [keep_our_headers]),
     )
 
 
-async def _gathered(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
+async def _gather_answer(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
     texts: list[str] = []
     usage: Answer | None = None
     stop: str | None = None
     async for event in events:
         match event.type:
             case "message_start":
-                usage = _usage(event.message.usage)
+                usage = _read_usage(event.message.usage)
             case "content_block_delta":
                 if event.delta.type == "text_delta":
                     texts.append(event.delta.text)
@@ -125,7 +125,7 @@ async def _gathered(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
     )
 
 
-def _usage(usage: Usage) -> Answer:
+def _read_usage(usage: Usage) -> Answer:
     cached = usage.cache_read_input_tokens or 0
     written = usage.cache_creation_input_tokens or 0
     return Answer(
@@ -136,6 +136,6 @@ def _usage(usage: Usage) -> Answer:
     )
 
 
-def backend(endpoint: Endpoint) -> AnthropicBackend:
+def make_backend(endpoint: Endpoint) -> AnthropicBackend:
     """The backend for an endpoint."""
     return AnthropicBackend(endpoint)

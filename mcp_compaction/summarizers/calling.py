@@ -1,4 +1,4 @@
-"""What every summarizer that calls a model shares: limits in time, retries, a fuse, accounts."""
+"""Model calls of every summarizer: limits in time, retries, a fuse, accounts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNKNOWN_FAMILY = 1.35  # SmolLM2 needs a third more than o200k for the same pro
 
 
 class Answer(Value):
-    """What a model said, and what the server says it took."""
+    """The answer of a model, with the tokens that its server counted."""
 
     text: str
     input_tokens: int = 0  # 0: it does not say; with what came from a cache
@@ -63,7 +63,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What settings call it."""
+        """The backend's name in the settings."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one summarizer may take."""
+    """The window, time and price of one summarizer."""
 
     window_tokens: int
     timeout_seconds: float = 120.0  # for one call; a local model may have to be loaded first
@@ -92,7 +92,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """How time passes; a test lets it pass otherwise."""
+    """The clock, pauses and chance; a test replaces them."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
@@ -152,17 +152,17 @@ class CallingSummarizer:
 
     @property
     def name(self) -> str:
-        """What the receipt calls it."""
+        """The summarizer's name on a receipt."""
         return self._backend.name
 
     async def summarize(self, request: SummaryRequest) -> Draft:
         """A draft from all parts that were answered; raises SummarizerError where none was."""
         self._fuse.check(self._time.now())
-        prompts = self._prompts(request)
+        prompts = self._make_prompts(request)
         # Importing a client may take seconds: neither the endpoint's fault nor other callers' wait.
         await anyio.to_thread.run_sync(self._backend.load)
         summary = _Summary(request.calls_left, request.cost_left)
-        reason = await self._watched(prompts, summary)
+        reason = await self._ask_and_note_failure(prompts, summary)
         calls, self._owed = (*self._owed, *summary.calls), ()
         if not summary.drafts:
             raise SummarizerError(reason, calls)
@@ -172,7 +172,7 @@ class CallingSummarizer:
         note = f"{self.name}: {reason}; {left} were extracted only" if reason else ""
         return draft.model_copy(update={"note": note, "calls": calls})
 
-    def _prompts(self, request: SummaryRequest) -> tuple[Prompt, ...]:
+    def _make_prompts(self, request: SummaryRequest) -> tuple[Prompt, ...]:
         window = self._terms.window_tokens
         # The window is in the model's own tokens, our count is not.
         counted = int(window / tokens_per_count(self._backend.model))
@@ -186,10 +186,10 @@ class CallingSummarizer:
             )
         return prompts
 
-    async def _watched(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
-        """Ask, and count a caller that goes away as a failure: its calls were made all the same."""
+    async def _ask_and_note_failure(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
+        """Ask, and count a caller that does not wait as a failure: its calls were made."""
         try:
-            reason = await self._all_asked(prompts, summary)
+            reason = await self._ask_all(prompts, summary)
         except anyio.get_cancelled_exc_class():
             self._owed += tuple(summary.calls)
             self._fuse.note("its caller did not wait", self._time.now())
@@ -197,14 +197,14 @@ class CallingSummarizer:
         self._fuse.note(reason, self._time.now())
         return reason
 
-    async def _all_asked(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
-        """Ask for one part after another until one fails; why it failed, or nothing."""
+    async def _ask_all(self, prompts: tuple[Prompt, ...], summary: _Summary) -> str:
+        """Ask for one part after another until one fails; the reason of that failure, if any."""
         reason = f"not done within {self._terms.total_seconds:g} s"
         with anyio.move_on_after(self._terms.total_seconds):
             try:
                 for prompt in prompts:
                     self._check_cost(prompt, summary)
-                    summary.drafts.append(await self._answered(prompt, summary))
+                    summary.drafts.append(await self._ask_with_retries(prompt, summary))
             except CallFailed as failed:
                 return failed.reason
             return ""
@@ -216,15 +216,15 @@ class CallingSummarizer:
         if price is None or summary.cost_left is None:
             return
         spent = sum(call.cost or 0.0 for call in summary.calls)
-        needed = price.of(prompt.tokens, 0, answer_room(prompt.limit))
+        needed = price.cost_of(prompt.tokens, 0, answer_room(prompt.limit))
         if spent + needed > summary.cost_left:
             raise CallFailed(f"a call may cost ${needed:.2f}, more than is left of the limit")
 
-    async def _answered(self, prompt: Prompt, summary: _Summary) -> Draft:
+    async def _ask_with_retries(self, prompt: Prompt, summary: _Summary) -> Draft:
         """The draft of one part, with a pause and another try where that may help."""
         for retry in range(_MOST_RETRIES + 1):
             try:
-                return await self._called(prompt, summary)
+                return await self._ask_once(prompt, summary)
             except CallFailed as failed:
                 pause = _FIRST_PAUSE * 2**retry * (0.5 + self._time.chance() / 2)
                 pause = max(pause, failed.wait or 0.0)
@@ -236,14 +236,14 @@ class CallingSummarizer:
             await self._time.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
-    async def _called(self, prompt: Prompt, summary: _Summary) -> Draft:
-        """One call, accounted for whatever becomes of it."""
+    async def _ask_once(self, prompt: Prompt, summary: _Summary) -> Draft:
+        """The draft of one call, which is accounted for even where it fails."""
         began = self._time.now()
         answer, failed = Answer(text=""), "given up"
         try:
             with anyio.fail_after(self._terms.timeout_seconds):
                 answer = await self._backend.ask(prompt)
-            draft = self._read(answer, prompt)
+            draft = self._read_draft(answer, prompt)
             failed = ""
         except TimeoutError:
             failed = f"no answer within {self._terms.timeout_seconds:g} s"
@@ -254,10 +254,10 @@ class CallingSummarizer:
             raise
         finally:
             seconds = self._time.now() - began
-            summary.calls.append(self._account(answer, seconds, failed))
+            summary.calls.append(self._account_for(answer, seconds, failed))
         return draft
 
-    def _read(self, answer: Answer, prompt: Prompt) -> Draft:
+    def _read_draft(self, answer: Answer, prompt: Prompt) -> Draft:
         if answer.refused:
             raise CallFailed("the model refused")
         # Servers that cut a long prompt say so by nothing but this number.
@@ -275,26 +275,26 @@ class CallingSummarizer:
             raise CallFailed(read.reason)
         return read
 
-    def _account(self, answer: Answer, seconds: float, failed: str) -> ModelCall:
+    def _account_for(self, answer: Answer, seconds: float, failed: str) -> ModelCall:
         return ModelCall(
             model=self._backend.model,
             seconds=seconds,
             input_tokens=answer.input_tokens,
             output_tokens=answer.output_tokens,
             cached_tokens=answer.cached_tokens,
-            cost=self._cost(answer),
+            cost=self._cost_of(answer),
             failed=failed,
         )
 
-    def _cost(self, answer: Answer) -> float | None:
+    def _cost_of(self, answer: Answer) -> float | None:
         price = self._terms.price
         if price is None:
             return None
-        return price.of(answer.input_tokens, answer.cached_tokens, answer.output_tokens)
+        return price.cost_of(answer.input_tokens, answer.cached_tokens, answer.output_tokens)
 
 
 def tokens_per_count(model: str) -> float:
-    """How many of its own tokens a model may need for one of ours; an unknown one needs more."""
+    """The most tokens of a model's own for one that we count; more for an unknown model."""
     is_known = precision_of("exact", model) == "exact"
     return family_factor(model) if is_known else max(family_factor(model), _UNKNOWN_FAMILY)
 
@@ -309,8 +309,8 @@ def _fewest_tokens(prompt: Prompt) -> float:
     return prompt.tokens * (_CLEARLY_LESS if is_foreign else HARDLY_LESS)
 
 
-def failed_status(status: int, wait: str | None) -> CallFailed:
-    """What an HTTP status means for who set the endpoint up."""
+def failure_of_status(status: int, wait: str | None) -> CallFailed:
+    """The failure an HTTP status means, in words for whoever set up the endpoint."""
     known = {
         400: "the endpoint did not understand the request (HTTP 400)",
         401: "the endpoint refused the key (HTTP 401)",

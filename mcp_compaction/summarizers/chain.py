@@ -33,12 +33,12 @@ class Chain:
         calls: list[ModelCall] = []
         for name, link in self._links:
             left = {
-                "calls_left": _calls_left(request, calls),
-                "cost_left": _cost_left(request, calls),
+                "calls_left": _count_calls_left(request, calls),
+                "cost_left": _find_cost_left(request, calls),
             }
             asked = request.model_copy(update=left)
             try:
-                draft = await self._summarizer(name, link).summarize(asked)
+                draft = await self._find_summarizer(name, link).summarize(asked)
             except SummarizerError as error:
                 reasons.append(f"{name}: {error}")
                 calls += error.calls
@@ -48,24 +48,24 @@ class Chain:
                 logger.warning("%s failed (%s)", name, type(error).__name__)
                 reasons.append(f"{name} failed ({type(error).__name__})")
             else:
-                return _noted(draft, (*reasons, draft.note), (*calls, *draft.calls))
-        return _noted(extract(request), (*reasons, "extracted instead"), calls)
+                return _with_notes(draft, (*reasons, draft.note), (*calls, *draft.calls))
+        return _with_notes(extract(request), (*reasons, "extracted instead"), calls)
 
-    def _summarizer(self, name: str, link: Link) -> Summarizer:
+    def _find_summarizer(self, name: str, link: Link) -> Summarizer:
         if name not in self._made:
             self._made[name] = link()
         return self._made[name]
 
 
-def _calls_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> int | None:
+def _count_calls_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> int | None:
     return None if request.calls_left is None else max(0, request.calls_left - len(calls))
 
 
-def _cost_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> float | None:
+def _find_cost_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> float | None:
     spent = sum(call.cost or 0.0 for call in calls)
     return None if request.cost_left is None else max(0.0, request.cost_left - spent)
 
 
-def _noted(draft: Draft, reasons: Sequence[str], calls: Sequence[ModelCall]) -> Draft:
+def _with_notes(draft: Draft, reasons: Sequence[str], calls: Sequence[ModelCall]) -> Draft:
     note = "; ".join(filter(None, reasons))
     return draft.model_copy(update={"note": note, "calls": tuple(calls)})

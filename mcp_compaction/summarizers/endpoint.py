@@ -1,4 +1,4 @@
-"""Where a model is asked, and which key may go there."""
+"""The endpoint where a model is asked, and the key that may go there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Endpoint:
         return key or "none"
 
 
-def http_client(endpoint: Endpoint, hooks: Sequence[Hook] = ()) -> httpx2.AsyncClient:
+def make_http_client(endpoint: Endpoint, hooks: Sequence[Hook] = ()) -> httpx2.AsyncClient:
     """The client for an endpoint: it follows no redirect, and is timed by who asks."""
     import httpx2
 

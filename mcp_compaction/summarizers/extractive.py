@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.model import Draft, SummaryRequest
 from mcp_compaction.threads import Threads
 
@@ -17,4 +16,6 @@ class ExtractiveSummarizer:
 
     async def summarize(self, request: SummaryRequest) -> Draft:
         """A draft by rules."""
+        from mcp_compaction.core.digest.extract import extract  # most commands ask for no draft
+
         return await self._threads.run(extract, request)

@@ -10,9 +10,9 @@ from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
     Answer,
     CallFailed,
-    failed_status,
+    failure_of_status,
 )
-from mcp_compaction.summarizers.endpoint import Endpoint, http_client
+from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -77,18 +77,18 @@ class OpenAiBackend:
         url = self._endpoint.base_url.rstrip("/") + "/chat/completions"
         headers = {"authorization": f"Bearer {self._endpoint.needed_key()}"}
         try:
-            async with http_client(self._endpoint) as client:
+            async with make_http_client(self._endpoint) as client:
                 response = await client.post(url, json=body, headers=headers)
         except httpx2.ConnectTimeout:
             raise CallFailed("the connection could not be made in time", may_retry=True) from None
         except httpx2.TransportError:
             raise CallFailed("the connection failed or broke off", may_retry=True) from None
         if response.status_code != 200:
-            raise failed_status(response.status_code, response.headers.get("retry-after"))
-        return _answer(response.content)
+            raise failure_of_status(response.status_code, response.headers.get("retry-after"))
+        return _read_answer(response.content)
 
 
-def _answer(content: bytes) -> Answer:
+def _read_answer(content: bytes) -> Answer:
     try:
         completion = _Completion.model_validate_json(content)
         choice = completion.choices[0]
@@ -107,6 +107,6 @@ def _answer(content: bytes) -> Answer:
     )
 
 
-def backend(endpoint: Endpoint) -> OpenAiBackend:
+def make_backend(endpoint: Endpoint) -> OpenAiBackend:
     """The backend for an endpoint."""
     return OpenAiBackend(endpoint)

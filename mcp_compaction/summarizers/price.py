@@ -1,4 +1,4 @@
-"""What a model's tokens cost."""
+"""The price of a model's tokens."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Price(Value):
     output: _Dollars
     cached: _Dollars | None = None  # None: as any other input
 
-    def of(self, read: int, cached: int, written: int) -> float:
-        """What one call cost in dollars; `read` holds what came from a cache."""
+    def cost_of(self, read: int, cached: int, written: int) -> float:
+        """The cost of one call in dollars; `read` includes the tokens from a cache."""
         again = self.input if self.cached is None else self.cached
         fresh = max(0, read - cached)
         return (fresh * self.input + cached * again + written * self.output) / 1_000_000

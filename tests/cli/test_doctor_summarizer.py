@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
 
-from mcp_compaction.cli.console.summarizer_check import Subject, Window, true_window
-from mcp_compaction.cli.console.waiting import teller
+from mcp_compaction.cli.console.summarizer_check import Subject, Window, measure_window
+from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.core.digest.prompt import Prompt
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.summarizers.calling import Answer, Backend, CallFailed, Terms
 from tests.cli.conftest import Shell, Stream
 from tests.models.server import DIGEST, Asked, Endpoint, endpoint
+
+pytestmark = pytest.mark.anyio
 
 KEY = "sk-ant-canary-0123456789abcdefghijklmnop"
 
@@ -118,16 +119,16 @@ class Uncounted:
         return Answer(text=" ".join(re.findall(r"[A-Z]+-\d{4}", seen)))
 
 
-def window_of(backend: Backend, configured: int) -> Window:
+async def window_of(backend: Backend, configured: int) -> Window:
     """What is found out of a model's window."""
     subject = Subject(backend, Terms(window_tokens=configured), estimate)
-    return asyncio.run(true_window(subject, lambda _: None))
+    return await measure_window(subject, lambda _: None)
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_where_no_tokens_are_reported_the_codes_tell_how_much_was_read(refuses: bool) -> None:
+async def test_where_no_tokens_are_reported_the_codes_tell_how_much_was_read(refuses: bool) -> None:
     backend = Uncounted(2_500, refuses=refuses)
-    window = window_of(backend, 8_192)
+    window = await window_of(backend, 8_192)
     assert window.reads is not None
     assert 2_000 <= window.reads <= 3_700  # in the model's own, smaller tokens
     assert f"set summarizer_window_tokens = {window.reads}" in window.problem
@@ -135,13 +136,13 @@ def test_where_no_tokens_are_reported_the_codes_tell_how_much_was_read(refuses: 
     assert len(backend.asked) == 4
 
 
-def test_a_model_that_reads_no_short_prompt_either_is_told_to_have_no_window() -> None:
-    window = window_of(Uncounted(300), 8_192)
+async def test_a_model_that_reads_no_short_prompt_either_is_told_to_have_no_window() -> None:
+    window = await window_of(Uncounted(300), 8_192)
     assert window.problem.startswith("even a short prompt was cut silently")
 
 
-def test_a_whole_window_is_no_problem() -> None:
-    window = window_of(Uncounted(8_192), 8_192)
+async def test_a_whole_window_is_no_problem() -> None:
+    window = await window_of(Uncounted(8_192), 8_192)
     assert (window.reads, window.problem) == (None, "")
     assert len(window.found) == 5
 
@@ -200,7 +201,7 @@ def test_prices_are_told(shell: Shell) -> None:
 def test_who_waits_at_a_terminal_sees_each_step_and_a_program_none() -> None:
     for is_terminal, quiet in ((True, False), (True, True), (False, False)):
         stream = Stream(is_terminal=is_terminal)
-        tell = teller(quiet=quiet, stream=stream)
+        tell = make_teller(quiet=quiet, stream=stream)
         tell("a small digest")
         tell("")
         is_shown = is_terminal and not quiet

@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,26 +30,20 @@ def told(source: str, **more: str) -> bytes:
     return json.dumps({**fields, "source": source, **more}).encode()
 
 
-def with_compactor(shell: Shell, story: Any) -> Any:
-    """What a story gives that a program plays on the shell's store."""
-
-    async def play() -> Any:
-        compactor = await open_compactor(
-            load_settings({**shell.environ, "MCP_COMPACTION_HOME": str(shell.home)})
-        )
-        try:
-            return await story(compactor)
-        finally:
-            await compactor.close()
-
-    return asyncio.run(play())
+@asynccontextmanager
+async def compactor_of(shell: Shell) -> AsyncGenerator[Compactor]:
+    """The compactor of a program that works on the shell's store."""
+    compactor = await open_compactor(
+        load_settings({**shell.environ, "MCP_COMPACTION_HOME": str(shell.home)})
+    )
+    try:
+        yield compactor
+    finally:
+        await compactor.close()
 
 
-@pytest.fixture
-def chat(shell: Shell) -> Shell:
-    """A shell whose project has two chats of Claude Code, a pin in each, and one of its own."""
-
-    async def story(compactor: Compactor) -> None:
+async def pin_in_chats(shell: Shell) -> None:
+    async with compactor_of(shell) as compactor:
         project = os.path.realpath(shell.folder / "project")
         for host_session, text in (("0f8a", "Mine alone."), ("77aa", "Another chat's.")):
             key = SessionKey(project=project, host="claude-code", host_session=host_session)
@@ -58,7 +53,11 @@ def chat(shell: Shell) -> Shell:
         other, _ = await compactor.open(SessionKey(project="/elsewhere"))
         await compactor.pin(other, "Another project's.", by="user", scope="project")
 
-    with_compactor(shell, story)
+
+@pytest.fixture
+def chat(shell: Shell) -> Shell:
+    """A shell whose project has two chats of Claude Code, a pin in each, and one of its own."""
+    asyncio.run(pin_in_chats(shell))  # as the commands do, which run a loop of their own
     return shell
 
 
@@ -70,12 +69,11 @@ def shown(shell: Shell, stdin: bytes) -> str:
     return fields["additionalContext"]
 
 
-def session_of_the_chat(shell: Shell) -> SessionInfo:
-    async def story(compactor: Compactor) -> SessionInfo | None:
-        return await compactor.find_of_host(os.path.realpath(shell.folder / "project"), "0f8a")
-
-    info = with_compactor(shell, story)
-    assert isinstance(info, SessionInfo)
+async def session_of_the_chat(shell: Shell) -> SessionInfo:
+    project = os.path.realpath(shell.folder / "project")
+    async with compactor_of(shell) as compactor:
+        info = await compactor.find_of_host(project, "0f8a")
+    assert info is not None
     return info
 
 
@@ -95,9 +93,9 @@ def test_a_chat_that_kept_nothing_yet_gets_the_projects_pins(chat: Shell) -> Non
 def test_only_after_a_compaction_is_it_noted_that_pins_were_put_back(chat: Shell) -> None:
     for source in ("startup", "clear", "resume"):
         chat.done("pins", stdin=told(source))
-        assert session_of_the_chat(chat).traits.mode == "plain"
+        assert asyncio.run(session_of_the_chat(chat)).traits.mode == "plain"
     chat.done("pins", stdin=told("compact"))
-    assert session_of_the_chat(chat).traits.mode == "hooks"
+    assert asyncio.run(session_of_the_chat(chat)).traits.mode == "hooks"
 
 
 def test_without_a_store_it_says_nothing_and_makes_none(shell: Shell) -> None:

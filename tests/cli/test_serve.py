@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -20,8 +19,10 @@ import pytest
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.program import installed_command
 from mcp_compaction.server import probe
-from mcp_compaction.server.probe import Era, Server, ServerError, started
+from mcp_compaction.server.probe import Era, ServerError, start_server
 from tests.cli.conftest import Shell
+
+pytestmark = pytest.mark.anyio
 
 SCRIPT = str(Path(sys.executable).with_name("mcp-compaction"))
 ALL = {
@@ -50,21 +51,6 @@ def environ_of(shell: Shell, **extra: str) -> dict[str, str]:
     path = f"{Path(SCRIPT).parent}{os.pathsep}{os.environ['PATH']}"
     own = {"PATH": path, "MCP_COMPACTION_HOME": str(shell.home)}
     return {**shell.environ, **own, **extra}
-
-
-def asked(
-    environ: Mapping[str, str],
-    ask: Callable[[Server], Coroutine[Any, Any, Any]],
-    *argv: str,
-    era: Era = "auto",
-) -> Any:
-    """What a server answers that was started with these words."""
-
-    async def talk() -> Any:
-        async with started(environ, era, (SCRIPT, *argv)) as server:
-            return await ask(server)
-
-    return asyncio.run(talk())
 
 
 def spoken(
@@ -96,46 +82,40 @@ def spoken(
 
 @pytest.mark.parametrize("argv", [[], ["serve"]])
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-def test_a_host_is_served_in_both_eras(argv: list[str], era: Era, shell: Shell) -> None:
-    async def ask(server: Server) -> Any:
+async def test_a_host_is_served_in_both_eras(argv: list[str], era: Era, shell: Shell) -> None:
+    async with start_server(environ_of(shell), era, (SCRIPT, *argv)) as server:
         version = server.client.protocol_version
         stats = await server.call("context_stats", {"session": "nobody"})
-        return version, set(await server.tools()), stats
-
-    version, tools, stats = asked(environ_of(shell), ask, *argv, era=era)
+        tools = await server.tools()
     assert version == ("2026-07-28" if era == "auto" else "2025-11-25")
-    assert tools == ALL
+    assert set(tools) == ALL
     assert stats.is_error
     assert "no session" in stats.text
 
 
-def test_the_core_tools_can_be_had_alone(shell: Shell) -> None:
-    async def ask(server: Server) -> Any:
-        return await server.tools()
-
-    tools = asked(environ_of(shell), ask, "serve", "--tools", "core")
+async def test_the_core_tools_can_be_had_alone(shell: Shell) -> None:
+    words = (SCRIPT, "serve", "--tools", "core")
+    async with start_server(environ_of(shell), "auto", words) as server:
+        tools = await server.tools()
     assert tools == ("compress_context", "pin_constraint", "recall_archived", "context_stats")
 
 
-def project_of(environ: dict[str, str], *argv: str) -> str:
+async def project_of(environ: dict[str, str], *argv: str) -> str:
     """The project a server works in."""
-
-    async def ask(server: Server) -> Any:
+    async with start_server(environ, "auto", (SCRIPT, "serve", *argv)) as server:
         await server.call("pin_constraint", {"text": "Only on Fridays.", "session": "s"})
         return json.loads(await server.read("compaction://sessions"))[0]["project"]
 
-    return asked(environ, ask, "serve", *argv)
 
-
-def test_the_project_is_typed_or_set_or_the_hosts_word(shell: Shell) -> None:
+async def test_the_project_is_typed_or_set_or_the_hosts_word(shell: Shell) -> None:
     for name in ("typed", "set", "told"):
         (shell.folder / name).mkdir()
     typed, set_here, told = (str(shell.folder / name) for name in ("typed", "set", "told"))
     environ = environ_of(shell, MCP_COMPACTION_PROJECT=set_here, CLAUDE_PROJECT_DIR=told)
-    assert project_of({**environ, "MCP_COMPACTION_HOME": typed}, "--project", typed) == typed
-    assert project_of({**environ, "MCP_COMPACTION_HOME": set_here}) == set_here
+    assert await project_of({**environ, "MCP_COMPACTION_HOME": typed}, "--project", typed) == typed
+    assert await project_of({**environ, "MCP_COMPACTION_HOME": set_here}) == set_here
     del environ["MCP_COMPACTION_PROJECT"]
-    assert project_of({**environ, "MCP_COMPACTION_HOME": told}) == told
+    assert await project_of({**environ, "MCP_COMPACTION_HOME": told}) == told
 
 
 def test_nothing_but_the_protocol_reaches_stdout(shell: Shell) -> None:
@@ -340,22 +320,17 @@ sys.exit("the store is gone")
 """
 
 
-def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell) -> None:
-    async def talk() -> None:
-        words = (sys.executable, "-c", SHORT_LIVED)
-        async with started(environ_of(shell), "legacy", words) as server:
+async def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell) -> None:
+    words = (sys.executable, "-c", SHORT_LIVED)
+    with pytest.raises(ServerError, match=r"the server broke off .*\n  the store is gone"):
+        async with start_server(environ_of(shell), "legacy", words) as server:
             await server.call("context_stats", {})
 
-    with pytest.raises(ServerError, match=r"the server broke off .*\n  the store is gone"):
-        asyncio.run(talk())
 
-
-def test_an_error_of_the_caller_comes_through_as_it_is(shell: Shell) -> None:
-    async def ask(server: Server) -> Any:
-        raise InputError("not like this.")
-
+async def test_an_error_of_the_caller_comes_through_as_it_is(shell: Shell) -> None:
     with pytest.raises(InputError, match=r"not like this\."):
-        asked(environ_of(shell), ask, "serve")
+        async with start_server(environ_of(shell), "auto", (SCRIPT, "serve")):
+            raise InputError("not like this.")
 
 
 def test_a_server_error_is_a_compaction_error() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mcp_compaction
-from mcp_compaction.cli.commands.stats import happened
+from mcp_compaction.cli.commands.stats import describe_events
 from mcp_compaction.cli.console.wording import ADVICE, for_person
 from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET
 from tests.cli.conftest import Shell, json_lines
@@ -59,7 +59,7 @@ def test_one_of_the_cores_things_is_no_plural(said: str, told: str) -> None:
 
 def test_events_are_told_in_words_what_went_well_first() -> None:
     events = ((COMPLETED, 2), (FAILED, 1), (SAFETY_NET, 1), ("WINDOW_REPLACED", 3))
-    assert happened(events) == (
+    assert describe_events(events) == (
         "compactions completed: 2, safety net: 1, failed: 1, window replaced: 3"
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.demo.session import DETAIL, RULE, Act, Message, beats, body
-from mcp_compaction.formats import incoming, validate
+from mcp_compaction.formats import read_incoming, validate
 
 
 def messages() -> list[Message]:
@@ -36,7 +36,7 @@ def test_it_is_long() -> None:
 def test_a_provider_accepts_it_as_it_is() -> None:
     said = messages()
     assert validate(said, "anthropic") == ()
-    assert len(incoming(body(said)).messages) == len(said)
+    assert len(read_incoming(body(said)).messages) == len(said)
 
 
 def test_every_call_has_its_own_id_and_its_answer() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.demo.play import Figures, Recollection
-from mcp_compaction.demo.tell import bar, broken, tell
+from mcp_compaction.demo.tell import broken_promises_of, draw_bar, tell
 from mcp_compaction.model import Receipt, Replaced, Tally
 
 RECEIPT = Receipt(
@@ -61,7 +61,7 @@ def test_the_figures_are_told() -> None:
     assert "m5, lines 1 to 1:\n  | it listens on 6437" in text
     assert "NOT" not in text
     assert "put back" not in text
-    assert broken(FIGURES) == []
+    assert broken_promises_of(FIGURES) == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_figures_are_told() -> None:
 )
 def test_a_broken_promise_is_named(change: dict[str, Any], promise: str, words: str) -> None:
     figures = FIGURES.model_copy(update=change)
-    faults = broken(figures)
+    faults = broken_promises_of(figures)
     assert len(faults) == 1
     assert promise in faults[0]
     assert words in told(figures)
@@ -114,6 +114,6 @@ def test_what_the_check_put_back_is_told() -> None:
 
 
 def test_a_bar_is_never_longer_than_its_width() -> None:
-    assert bar(0, 4) == "[....]"
-    assert bar(50, 4) == "[##..]"
-    assert bar(140, 4) == "[####]"
+    assert draw_bar(0, 4) == "[....]"
+    assert draw_bar(50, 4) == "[##..]"
+    assert draw_bar(140, 4) == "[####]"

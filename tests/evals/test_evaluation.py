@@ -10,8 +10,8 @@ import pytest
 
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.evals.evaluation import Wanted, evaluate
-from mcp_compaction.evals.page import page
-from mcp_compaction.evals.report import document, faults, tables
+from mcp_compaction.evals.page import make_page
+from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import PRODUCT, Report, Score
 
 TOLD: list[str] = []
@@ -44,7 +44,7 @@ def test_the_baselines_keep_to_the_budget(report: Report) -> None:
 
 
 def test_the_views_are_valid_and_what_is_known_to_stand_stands(report: Report) -> None:
-    assert list(faults(report)) == []
+    assert list(find_faults(report)) == []
     for percent in (50, 25, 10):
         scores = product(report, percent)
         for kind in ("rule, pinned", "rule, detected", "task, detected"):
@@ -70,14 +70,14 @@ def test_progress_is_told(report: Report) -> None:
 
 
 def test_the_tables_are_rectangular(report: Report) -> None:
-    found = list(tables(report))
+    found = list(make_tables(report))
     assert len(found) == 3 + 2
     for _, rows in found:
         assert len({len(row) for row in rows}) == 1
 
 
 def test_programs_get_counts_and_shares(report: Report) -> None:
-    found = document(report)
+    found = make_document(report)
     scores = found["scores"]
     assert isinstance(scores, list)
     first = scores[0]
@@ -107,7 +107,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_stands_alone(report: Report) -> None:
-    text = page(report)
+    text = make_page(report)
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
@@ -121,7 +121,7 @@ def test_the_page_stands_alone(report: Report) -> None:
 
 
 def test_the_page_shows_kinds_ways_and_rounds(report: Report) -> None:
-    text = page(report)
+    text = make_page(report)
     for words in ("By kind: generated", "Beside the simpler ways", "2 rounds of drift", "novelty"):
         assert words in text
 
@@ -131,7 +131,7 @@ def test_the_page_says_where_a_view_came_out_too_large(report: Report) -> None:
         cost.model_copy(update={"over_budget": int(cost.percent == 10), "faults": ("a <fault>",)})
         for cost in report.costs
     )
-    text = page(report.model_copy(update={"costs": costs}))
+    text = make_page(report.model_copy(update={"costs": costs}))
     assert "to 10 % of its tokens; larger than that in 1 of 2 sessions" in text
     assert "to 25 % of its tokens</figcaption>" in text
     assert "a &lt;fault&gt;" in text

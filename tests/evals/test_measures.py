@@ -9,8 +9,8 @@ from mcp_compaction.evals.measures import (
     Probe,
     Recollection,
     comes_back,
-    content_words,
-    normal,
+    content_words_of,
+    normalize,
     survives,
 )
 
@@ -20,7 +20,7 @@ def context(*lines: str) -> Context:
 
 
 def test_answers_are_compared_by_words_alone() -> None:
-    assert normal("The  Café, at 7:30!") == "café at 7 30"
+    assert normalize("The  Café, at 7:30!") == "café at 7 30"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ TURN = "We painted the old harbor wall yellow yesterday"  # six words that say s
 def test_evidence_needs_most_words_within_three_lines(
     lines: tuple[str, ...], survived: bool
 ) -> None:
-    assert len(set(content_words(TURN))) == 6
+    assert len(set(content_words_of(TURN))) == 6
     probe = Probe(kind="evidence", test="evidence", needle=TURN, source=3)
     assert survives(probe, context(*lines)) is survived
 

@@ -11,18 +11,18 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.evals.corpora import Case, line_of
 from mcp_compaction.evals.measures import Context, survives
 from mcp_compaction.evals.runner import context_of
-from mcp_compaction.evals.scenarios import growing, sessions
+from mcp_compaction.evals.scenarios import grow_session, make_sessions
 from mcp_compaction.formats import validate
 
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[Case, ...]:
-    return sessions(7, 4, 12_000)
+    return make_sessions(7, 4, 12_000)
 
 
 def test_the_same_seed_gives_the_same_sessions(cases: tuple[Case, ...]) -> None:
-    assert sessions(7, 4, 12_000) == cases
-    assert sessions(8, 4, 12_000) != cases
+    assert make_sessions(7, 4, 12_000) == cases
+    assert make_sessions(8, 4, 12_000) != cases
 
 
 def test_there_are_four_kinds_of_work_of_about_the_size(cases: tuple[Case, ...]) -> None:
@@ -58,14 +58,14 @@ def test_every_kind_is_planted_and_some_wordings_are_apart(cases: tuple[Case, ..
 
 
 def test_a_decision_that_was_taken_back_is_no_longer_the_truth() -> None:
-    case = sessions(7, 1, 12_000)[0]
+    case = make_sessions(7, 1, 12_000)[0]
     reversal = next(probe for probe in case.probes if probe.kind == "reversal")
     same = [probe for probe in case.probes if probe.questions == reversal.questions]
     assert same == [reversal]
 
 
 def test_a_growing_session_knows_what_stands_after_each_round() -> None:
-    spans = list(growing(7, 0, 4, 2))
+    spans = list(grow_session(7, 0, 4, 2))
     said: list[str] = []
     for span in spans:
         said += [part for m in span.messages for part in line_of(m).text.splitlines()]

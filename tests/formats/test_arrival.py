@@ -43,11 +43,11 @@ def test_shapes_are_told_apart(message: Json, shape: Shape) -> None:
 @settings(deadline=None)
 def test_a_body_a_list_and_lines_hold_the_same_messages(shape: Shape, script: list[Scene]) -> None:
     messages: Any = write(script, shape)
-    listed = formats.incoming(messages)
+    listed = formats.read_incoming(messages)
     lines = "\r\n\n".join(json.dumps(m) for m in messages) + "\n"
-    read = formats.incoming_text(lines)
+    read = formats.read_incoming_text(lines)
     key = "input" if shape == "responses" else "messages"
-    body = formats.incoming({key: messages, "model": "m1"})
+    body = formats.read_incoming({key: messages, "model": "m1"})
     assert body.whole
     assert not listed.whole
     assert body.model == "m1"
@@ -64,25 +64,25 @@ def test_a_body_a_list_and_lines_hold_the_same_messages(shape: Shape, script: li
 def test_any_json_is_read_or_refused(data: Any) -> None:
     for value in (data, [data], {"role": "user", "content": data}, {"messages": data}):
         with contextlib.suppress(MalformedMessage):
-            formats.incoming(value)
+            formats.read_incoming(value)
 
 
 @given(text=st.text(max_size=40))
 @settings(deadline=None)
 def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     with pytest.raises(MalformedMessage, match="; "):
-        formats.incoming_text(text)
+        formats.read_incoming_text(text)
 
 
 def test_the_sections_of_a_body() -> None:
     tool: Any = {"name": "Read", "input_schema": {}}
-    body = formats.incoming(
+    body = formats.read_incoming(
         {"system": "be brief", "tools": [tool], "task": "t", "memory": "m", "messages": []}
     )
     assert body.sections == Sections(system="be brief", tools=(tool,), task="t", memory="m")
     assert body.messages == ()
-    assert formats.incoming({"messages": []}).sections is None
-    responses = formats.incoming({"instructions": "be brief", "input": "hi"})
+    assert formats.read_incoming({"messages": []}).sections is None
+    responses = formats.read_incoming({"instructions": "be brief", "input": "hi"})
     assert responses.sections == Sections(system="be brief")
     assert responses.messages[0].shape == "responses"
 
@@ -90,12 +90,16 @@ def test_the_sections_of_a_body() -> None:
 def test_the_tools_of_a_body_tell_its_shape() -> None:
     messages: Any = [{"role": "user", "content": "hi"}]
     tools: Any = [{"type": "function", "function": {"name": "x"}}]
-    assert formats.incoming({"messages": messages, "tools": tools}).messages[0].shape == "openai"
+    assert (
+        formats.read_incoming({"messages": messages, "tools": tools}).messages[0].shape == "openai"
+    )
     anthropic: Any = [{"name": "x", "input_schema": {}}]
-    body = formats.incoming({"messages": messages, "tools": anthropic})
+    body = formats.read_incoming({"messages": messages, "tools": anthropic})
     assert body.messages[0].shape == "anthropic"
     system: Any = [{"role": "system", "content": "env"}]
-    assert formats.incoming({"system": "", "messages": system}).messages[0].shape == "anthropic"
+    assert (
+        formats.read_incoming({"system": "", "messages": system}).messages[0].shape == "anthropic"
+    )
 
 
 def test_ids_times_usage_and_model_are_read() -> None:
@@ -108,52 +112,52 @@ def test_ids_times_usage_and_model_are_read() -> None:
     said: Any = {"role": "assistant", "content": "x", "usage": usage, "model": "opus", "id": "i"}
     asked: Any = {"role": "user", "content": "y", "uuid": "u", "id": "i", "timestamp": 1763164800}
     dated: Any = {"role": "user", "content": "z", "created_at": "2025-11-15T00:00:00Z"}
-    came = formats.incoming([said, asked, dated])
+    came = formats.read_incoming([said, asked, dated])
     assert came.reported == 100
     assert came.model == "opus"
     assert [m.host_id for m in came.messages] == ["i", "u", None]
     moment = datetime(2025, 11, 15, tzinfo=UTC)
     assert [m.at for m in came.messages] == [None, moment, moment]
     chat: Any = {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 12}}
-    assert formats.incoming(chat).reported == 12
+    assert formats.read_incoming(chat).reported == 12
 
 
 @pytest.mark.parametrize("stamp", ["soon", True, 1e300, -1e300, None, {}, "2025-11-15T00:00:00"])
 def test_a_time_that_is_none_is_no_error(stamp: Any) -> None:
-    came = formats.incoming({"role": "user", "content": "x", "timestamp": stamp})
+    came = formats.read_incoming({"role": "user", "content": "x", "timestamp": stamp})
     expected = datetime(2025, 11, 15, tzinfo=UTC) if str(stamp).startswith("2025") else None
     assert came.messages[0].at == expected
 
 
 def test_milliseconds_are_told_from_seconds() -> None:
-    came = formats.incoming({"role": "user", "content": "x", "timestamp": 1763164800000})
+    came = formats.read_incoming({"role": "user", "content": "x", "timestamp": 1763164800000})
     assert came.messages[0].at == datetime(2025, 11, 15, tzinfo=UTC)
 
 
 def test_unknown_keys_stay_in_the_original() -> None:
     raw = '{ "role":"user", "content":"é",  "mood": "good" }'
-    assert formats.incoming_text(raw).messages[0].raw == raw
-    assert formats.incoming(json.loads(raw)).messages[0].raw == (
+    assert formats.read_incoming_text(raw).messages[0].raw == raw
+    assert formats.read_incoming(json.loads(raw)).messages[0].raw == (
         '{"role":"user","content":"é","mood":"good"}'
     )
 
 
 def test_lone_surrogates_are_kept_as_escapes() -> None:
-    came = formats.incoming({"role": "user", "content": "a\ud800", "id": "\udfff"})
+    came = formats.read_incoming({"role": "user", "content": "a\ud800", "id": "\udfff"})
     assert came.messages[0].raw == '{"role":"user","content":"a\\ud800","id":"\\udfff"}'
-    assert formats.incoming({"system": "\ud800", "task": "\ud800"}).sections == Sections(
+    assert formats.read_incoming({"system": "\ud800", "task": "\ud800"}).sections == Sections(
         system="\ufffd", task="\ufffd"
     )
     with pytest.raises(MalformedMessage, match="line 1 is not valid Unicode; "):
-        formats.incoming_text('{"role":"user","content":"\ud800"}')
+        formats.read_incoming_text('{"role":"user","content":"\ud800"}')
 
 
 def test_a_document_may_span_lines_and_start_with_a_mark() -> None:
     body = {"messages": [{"role": "user", "content": "a\u2028b"}]}
     text = "\ufeff" + json.dumps(body, indent=2, ensure_ascii=False)
-    assert formats.incoming_text(text).whole
+    assert formats.read_incoming_text(text).whole
     one_line = json.dumps(body["messages"])
-    assert len(formats.incoming_text(one_line).messages) == 1
+    assert len(formats.read_incoming_text(one_line).messages) == 1
 
 
 GOOD = '{"role":"user","content":"x"}'
@@ -183,7 +187,7 @@ GOOD = '{"role":"user","content":"x"}'
 )
 def test_bad_input_is_told_apart(text: str, words: str) -> None:
     with pytest.raises(MalformedMessage) as caught:
-        formats.incoming_text(text)
+        formats.read_incoming_text(text)
     assert words in str(caught.value)
 
 
@@ -192,19 +196,19 @@ def test_what_no_json_can_say_is_refused() -> None:
     for _ in range(2000):
         deep = [deep]
     with pytest.raises(MalformedMessage, match="nests deeper"):
-        formats.incoming({"role": "user", "content": deep})
+        formats.read_incoming({"role": "user", "content": deep})
     with pytest.raises(MalformedMessage, match="a number JSON has no word for; "):
-        formats.incoming({"role": "user", "content": "x", "n": float("nan")})
+        formats.read_incoming({"role": "user", "content": "x", "n": float("nan")})
 
 
 @pytest.mark.parametrize("letter", ["x", "é"])
 def test_a_message_over_the_limit_is_refused(letter: str) -> None:
     fits = letter * (2**23 - 100)
-    assert formats.incoming({"role": "user", "content": fits})
+    assert formats.read_incoming({"role": "user", "content": fits})
     with pytest.raises(
         MalformedMessage, match=r"message 1 has .* bytes, over the limit of 16,777,2"
     ):
-        formats.incoming([{"role": "user", "content": letter * 2**24}])
+        formats.read_incoming([{"role": "user", "content": letter * 2**24}])
 
 
 TEXT: Json = {"type": "text", "text": "x"}

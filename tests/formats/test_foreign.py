@@ -21,7 +21,10 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 
 @each_file
 def test_a_file_of_another_program_is_refused_by_name(file: File) -> None:
-    for send in (lambda: formats.incoming_text(file.text), lambda: formats.incoming(file.content)):
+    for send in (
+        lambda: formats.read_incoming_text(file.text),
+        lambda: formats.read_incoming(file.content),
+    ):
         with pytest.raises(MalformedMessage) as caught:
             send()
         said = str(caught.value)
@@ -38,26 +41,26 @@ def test_every_format_of_the_table_has_a_file() -> None:
 def test_one_line_of_a_transcript_among_messages_is_enough(number: int) -> None:
     lines = [{"role": "user", "content": "x"}, CLAUDE_CODE[number]]
     with pytest.raises(MalformedMessage, match=r"^line 2: this is a Claude Code transcript"):
-        formats.incoming_text("\n".join(map(json.dumps, lines)))
+        formats.read_incoming_text("\n".join(map(json.dumps, lines)))
 
 
 def test_a_transcript_that_is_still_being_written_is_named_all_the_same() -> None:
     text = "".join(json.dumps(line) + "\n" for line in CLAUDE_CODE) + '{"type":"assist'
     with pytest.raises(MalformedMessage, match=r"^line 1: this is a Claude Code transcript"):
-        formats.incoming_text(text)
+        formats.read_incoming_text(text)
 
 
 def test_a_conversation_over_the_size_of_a_message_is_named_all_the_same() -> None:
     long = [{**CHATGPT[0], "note": "x" * 2**24}]
     with pytest.raises(MalformedMessage, match=r"^message 1: this is a ChatGPT export"):
-        formats.incoming(long)
+        formats.read_incoming(long)
 
 
 def test_the_next_steps_lead_to_messages() -> None:
     said = [line["message"] for line in CLAUDE_CODE if line["type"] in ("user", "assistant")]
-    assert [m.shape for m in formats.incoming(said).messages] == ["anthropic", "anthropic"]
+    assert [m.shape for m in formats.read_incoming(said).messages] == ["anthropic", "anthropic"]
     items = [line["payload"] for line in CODEX if line["type"] == "response_item"]
-    assert [m.shape for m in formats.incoming(items).messages] == ["responses"]
+    assert [m.shape for m in formats.read_incoming(items).messages] == ["responses"]
 
 
 MARKS = sorted({key for foreign in FOREIGN for mark in foreign.marks for key in mark.keys})
@@ -72,7 +75,7 @@ def test_messages_may_carry_any_key_of_another_format(
     messages: Any = write(script, shape)
     more = dict.fromkeys(keys - {"type", "content"}, "x")
     dressed = [{**more, **message} for message in messages]
-    assert len(formats.incoming(dressed).messages) == len(messages)
+    assert len(formats.read_incoming(dressed).messages) == len(messages)
 
 
 ODD: list[Any] = [None, True, -1, 1e300, "", "user", [], ["user"], [[{}]], {}, {"type": "user"}]
@@ -88,7 +91,7 @@ def test_an_odd_value_under_any_key_is_refused_and_breaks_nothing(mark: Mark, od
     known = dict.fromkeys(mark.keys, "x") | {"type": min(mark.types, default="x")}
     for key in known:
         with pytest.raises(MalformedMessage):
-            formats.incoming([known | {key: odd}])
+            formats.read_incoming([known | {key: odd}])
 
 
 @pytest.mark.parametrize(
@@ -107,23 +110,23 @@ def test_an_odd_value_under_any_key_is_refused_and_breaks_nothing(mark: Mark, od
 def test_what_is_no_message_is_refused_by_its_place(element: Any, words: str) -> None:
     good = {"role": "user", "content": "x"}
     with pytest.raises(MalformedMessage) as caught:
-        formats.incoming([good, element, {"type": "later"}])
+        formats.read_incoming([good, element, {"type": "later"}])
     assert str(caught.value).startswith(f"message 2 {words}")
 
 
 def test_items_newer_than_this_program_are_kept_where_a_request_holds_them() -> None:
     item: Any = {"type": "hologram", "text": "hi"}
-    assert len(formats.incoming({"input": [item]}).messages) == 1
+    assert len(formats.read_incoming({"input": [item]}).messages) == 1
     with pytest.raises(MalformedMessage):
-        formats.incoming({"messages": [item]})
+        formats.read_incoming({"messages": [item]})
 
 
 def test_a_new_block_inside_a_message_is_kept() -> None:
-    came = formats.incoming({"role": "user", "content": [{"type": "hologram", "text": "hi"}]})
+    came = formats.read_incoming({"role": "user", "content": [{"type": "hologram", "text": "hi"}]})
     assert len(came.messages) == 1
 
 
 def test_a_strange_type_on_a_message_with_words_hides_none_of_them() -> None:
-    (message,) = formats.incoming({"type": "user", "role": "user", "content": "hi"}).messages
+    (message,) = formats.read_incoming({"type": "user", "role": "user", "content": "hi"}).messages
     _, parts = formats.read(message.shape, message.raw)
     assert parts == (Text(text="hi"),)

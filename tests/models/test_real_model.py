@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +15,7 @@ from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, JsonObject, Receipt
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import open_store
@@ -28,7 +27,7 @@ from mcp_compaction.summarizers.openai_api import OpenAiBackend
 from tests.models.real_model import MODEL, RealModel, serve
 from tests.sessions import NOW
 
-pytestmark = pytest.mark.real_model
+pytestmark = [pytest.mark.anyio, pytest.mark.real_model]
 
 WINDOW = Policy(window_tokens=1_600, preserve_recent_turns=1)
 SECONDS = 240.0  # for a model on one core that others want too
@@ -106,7 +105,7 @@ async def _compacted(summarizer: Summarizer, folder: Path) -> Result:
     compactor = Compactor(collaborators)
     try:
         info, _ = await compactor.open(SessionKey(project="/p", name="migrations"))
-        await compactor.record(info, incoming([*_session()]))
+        await compactor.record(info, read_incoming([*_session()]))
         outcome = await compactor.compress(info, Ask(reason="test", force=True))
         assert isinstance(outcome, Compaction), outcome
         shown: Any = await compactor.context(info)
@@ -130,9 +129,9 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inside)
 
 
-def _both(folder: Path, asking: Summarizer) -> tuple[Result, Result]:
-    alone = asyncio.run(_compacted(ExtractiveSummarizer(), folder))
-    return alone, asyncio.run(_compacted(asking, folder))
+async def _both(folder: Path, asking: Summarizer) -> tuple[Result, Result]:
+    alone = await _compacted(ExtractiveSummarizer(), folder)
+    return alone, await _compacted(asking, folder)
 
 
 def _items(digest: str) -> set[str]:
@@ -156,37 +155,39 @@ def _check_nothing_is_lost(alone: Result, asked: Result) -> None:
     assert asked.calls > 0 < asked.read
 
 
-def test_prose_instead_of_headings_is_not_taken_in_and_the_receipt_says_so(tmp_path: Path) -> None:
+async def test_prose_instead_of_headings_is_not_taken_in_and_the_receipt_says_so(
+    tmp_path: Path,
+) -> None:
     # The context ends the model's talk soon after the prompt, which takes 1,300 tokens of it.
     with serve("--context", "1536") as model:
-        alone, asked = _both(tmp_path, _asking(model, "chat"))
+        alone, asked = await _both(tmp_path, _asking(model, "chat"))
     _check_nothing_is_lost(alone, asked)
     assert asked.digest == alone.digest
     assert asked.receipt.author == "extractive"
     assert "prose instead of the headings" in " ".join(asked.receipt.notes)
 
 
-def test_inventions_of_a_weak_model_cost_no_rule_no_open_task_and_no_identifier(
+async def test_inventions_of_a_weak_model_cost_no_rule_no_open_task_and_no_identifier(
     tmp_path: Path,
 ) -> None:
     with serve(*UNDER_HEADINGS) as model:
-        alone, asked = _both(tmp_path, _asking(model, "messages"))
+        alone, asked = await _both(tmp_path, _asking(model, "messages"))
     _check_nothing_is_lost(alone, asked)
     assert asked.receipt.author == MODEL
     # It was heard; what of it was doubted differs from machine to machine.
     assert _items(asked.digest) > _items(alone.digest)
 
 
-def test_a_server_that_cuts_a_prompt_silently_is_found_out(tmp_path: Path) -> None:
+async def test_a_server_that_cuts_a_prompt_silently_is_found_out(tmp_path: Path) -> None:
     with serve("--context", "384", "--cut-silently") as model:
-        alone, asked = _both(tmp_path, _asking(model, "messages", window=4_096))
+        alone, asked = await _both(tmp_path, _asking(model, "messages", window=4_096))
     _check_nothing_is_lost(alone, asked)
     assert asked.digest == alone.digest
     assert "its window is smaller than" in " ".join(asked.receipt.notes)
 
 
-def test_a_prompt_over_the_context_is_refused_and_the_receipt_says_so(tmp_path: Path) -> None:
+async def test_a_prompt_over_the_context_is_refused_and_the_receipt_says_so(tmp_path: Path) -> None:
     with serve("--context", "384") as model:
-        asked = asyncio.run(_compacted(_asking(model, "chat", window=4_096), tmp_path))
+        asked = await _compacted(_asking(model, "chat", window=4_096), tmp_path)
     assert "HTTP 400" in " ".join(asked.receipt.notes)
     assert asked.receipt.author == "extractive"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,12 +66,9 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
-Story = Callable[[Talk], Awaitable[None]]
-
-
-def talk(
+@asynccontextmanager
+async def talk(
     folder: Path,
-    story: Story,
     era: Era = "auto",
     *,
     environ: Mapping[str, str] | None = None,
@@ -80,15 +77,11 @@ def talk(
     must_name: bool = False,
     home: Path | None = None,
     **client: Any,
-) -> None:
-    """Play a story against a server whose store is in that folder."""
-
-    async def play() -> None:
-        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store")})
-        server = build_server(
-            settings, project, environ or {}, only_core=only_core, must_name=must_name
-        )
-        async with Client(server, mode=era, **client) as connected:
-            await story(Talk(connected))
-
-    asyncio.run(play())
+) -> AsyncGenerator[Talk]:
+    """A talk with a server whose store is in that folder."""
+    settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store")})
+    server = build_server(
+        settings, project, environ or {}, only_core=only_core, must_name=must_name
+    )
+    async with Client(server, mode=era, **client) as connected:
+        yield Talk(connected)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -24,7 +23,10 @@ from tests.models.server import DIGEST, Asked, Endpoint, endpoint
 from tests.server.host import PATIENCE, Host, call, request, toy
 from tests.strategies import coding_session
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX")
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX"),
+]
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="finds a child in /proc")
 
 T = TypeVar("T")
@@ -75,49 +77,39 @@ def environ(home: Path, model: Waiting | None = None) -> dict[str, str]:
     return found
 
 
-def with_store(home: Path, story: Callable[[Compactor], Awaitable[T]]) -> T:
-    async def play() -> T:
-        compactor = await open_compactor(load_settings(environ(home)))
-        try:
-            return await story(compactor)
-        finally:
-            await compactor.close()
-
-    return asyncio.run(play())
+@asynccontextmanager
+async def compactor_of(home: Path) -> AsyncGenerator[Compactor]:
+    compactor = await open_compactor(load_settings(environ(home)))
+    try:
+        yield compactor
+    finally:
+        await compactor.close()
 
 
-def fill_store(home: Path, steps: int, percent: int) -> None:
+async def fill_store(home: Path, steps: int, percent: int) -> None:
     """Record a session of so many steps that is so full, and a small one beside it."""
-
-    async def story(compactor: Compactor) -> None:
+    async with compactor_of(home) as compactor:
         for name, size in (("work", steps), ("other", 3)):
             key, own = SessionKey(project="/busy", name=name), Traits(owns_window=True)
             info, _ = await compactor.open(key, own)
-            await compactor.record(info, incoming(coding_session(size, 300)))
+            await compactor.record(info, read_incoming(coding_session(size, 300)))
             tokens = (await compactor.fill(info)).tokens * 100 // percent
             await compactor.set_traits(info, own.model_copy(update={"window_tokens": tokens}))
 
-    with_store(home, story)
 
-
-def receipts_of(home: Path) -> list[str]:
-    async def story(compactor: Compactor) -> list[str]:
+async def receipts_of(home: Path) -> list[str]:
+    async with compactor_of(home) as compactor:
         info = await compactor.find("/busy", "work")
         return [receipt.ref for receipt in await compactor.receipts(info)]
 
-    return with_store(home, story)
 
-
-def compact_now(home: Path) -> tuple[bool, bool]:
+async def compact_now(home: Path) -> tuple[bool, bool]:
     """Whether somebody else compacts the session, and whether it can be compacted."""
-
-    async def story(compactor: Compactor) -> tuple[bool, bool]:
+    async with compactor_of(home) as compactor:
         info: SessionInfo = await compactor.find("/busy", "work")
         was_claimed = compactor.is_compacting(info)
         outcome = await compactor.compress(info, Ask(reason="x", force=True))
         return was_claimed, isinstance(outcome, Compaction)
-
-    return with_store(home, story)
 
 
 def compress(**arguments: Any) -> dict[str, Any]:
@@ -158,8 +150,10 @@ def wait_until_reading(host: Host) -> None:
 
 
 @sizes
-def test_others_are_answered_while_a_model_writes_a_digest(tmp_path: Path, steps: int) -> None:
-    fill_store(tmp_path, steps, 90)
+async def test_others_are_answered_while_a_model_writes_a_digest(
+    tmp_path: Path, steps: int
+) -> None:
+    await fill_store(tmp_path, steps, 90)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:
         host.greet()
         host.send(compress(force=True))
@@ -170,8 +164,8 @@ def test_others_are_answered_while_a_model_writes_a_digest(tmp_path: Path, steps
 
 
 @on_linux
-def test_others_are_answered_while_a_large_window_is_computed(tmp_path: Path) -> None:
-    fill_store(tmp_path, LARGE, 90)
+async def test_others_are_answered_while_a_large_window_is_computed(tmp_path: Path) -> None:
+    await fill_store(tmp_path, LARGE, 90)
     with toy(command=SERVER, env=environ(tmp_path)) as host:
         host.greet()
         host.send(compress(force=True))
@@ -184,10 +178,10 @@ def test_others_are_answered_while_a_large_window_is_computed(tmp_path: Path) ->
 
 
 @sizes
-def test_a_full_window_is_compacted_beside_the_calls_and_told_once(
+async def test_a_full_window_is_compacted_beside_the_calls_and_told_once(
     tmp_path: Path, steps: int
 ) -> None:
-    fill_store(tmp_path, steps, 97)
+    await fill_store(tmp_path, steps, 97)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:
         host.greet()
         assert "% full: a compaction is under way; go on" in record(host)
@@ -201,13 +195,14 @@ def test_a_full_window_is_compacted_beside_the_calls_and_told_once(
         directive = told["result"]["_meta"]
         assert directive["compaction_directive"] is True
         assert directive["compaction"] == "c1"
-        newest = with_store(tmp_path, _newest)
+        async with compactor_of(tmp_path) as compactor:
+            newest = await _newest(compactor)
         assert directive["keep"][-2:] == [f"m{newest - 1}", f"m{newest}"]
         host.send(call("again", "recall_archived", query="limiter", session="work"))
         again = host.reply_to("again")
         assert "the window was full" not in text_of(again)
         assert not again["result"].get("_meta")
-    assert receipts_of(tmp_path) == ["c1"]
+    assert await receipts_of(tmp_path) == ["c1"]
 
 
 async def _newest(compactor: Compactor) -> int:
@@ -215,8 +210,10 @@ async def _newest(compactor: Compactor) -> int:
 
 
 @sizes
-def test_four_servers_of_a_full_session_make_one_compaction(tmp_path: Path, steps: int) -> None:
-    fill_store(tmp_path, steps, 97)
+async def test_four_servers_of_a_full_session_make_one_compaction(
+    tmp_path: Path, steps: int
+) -> None:
+    await fill_store(tmp_path, steps, 97)
     with waiting_model() as model, ExitStack() as stack:
         env = environ(tmp_path, model)
         first, *others = [stack.enter_context(toy(command=SERVER, env=env)) for _ in range(4)]
@@ -232,11 +229,13 @@ def test_four_servers_of_a_full_session_make_one_compaction(tmp_path: Path, step
         for host in (first, *others):
             assert "full" not in record(host)
     assert len(model.served.asked) == 1
-    assert receipts_of(tmp_path) == ["c1"]
+    assert await receipts_of(tmp_path) == ["c1"]
 
 
-def test_four_servers_that_record_at_the_same_moment_make_one_compaction(tmp_path: Path) -> None:
-    fill_store(tmp_path, SMALL, 97)
+async def test_four_servers_that_record_at_the_same_moment_make_one_compaction(
+    tmp_path: Path,
+) -> None:
+    await fill_store(tmp_path, SMALL, 97)
     with ExitStack() as stack:
         env = environ(tmp_path)
         hosts = [stack.enter_context(toy(command=SERVER, env=env)) for _ in range(4)]
@@ -249,27 +248,29 @@ def test_four_servers_that_record_at_the_same_moment_make_one_compaction(tmp_pat
             host.send(compress(dry_run=True))
         for host in hosts:
             host.reply_to("compress")
-    assert receipts_of(tmp_path) == ["c1"]
+    assert await receipts_of(tmp_path) == ["c1"]
 
 
 @sizes
-def test_a_killed_servers_session_is_free_for_others(tmp_path: Path, steps: int) -> None:
-    fill_store(tmp_path, steps, 97)
+async def test_a_killed_servers_session_is_free_for_others(tmp_path: Path, steps: int) -> None:
+    await fill_store(tmp_path, steps, 97)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:
         host.greet()
         record(host)
         model.wait_until_asked()
         host.process.kill()
         host.process.wait(PATIENCE)
-        was_claimed, is_compacted = compact_now(tmp_path)
+        was_claimed, is_compacted = await compact_now(tmp_path)
         assert is_compacted
         assert steps == LARGE or not was_claimed  # a child notices the end a moment later
-    assert receipts_of(tmp_path) == ["c1"]
+    assert await receipts_of(tmp_path) == ["c1"]
 
 
 @sizes
-def test_a_cancelled_compaction_leaves_the_session_as_it_was(tmp_path: Path, steps: int) -> None:
-    fill_store(tmp_path, steps, 90)
+async def test_a_cancelled_compaction_leaves_the_session_as_it_was(
+    tmp_path: Path, steps: int
+) -> None:
+    await fill_store(tmp_path, steps, 90)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:
         host.greet()
         host.send(compress(force=True))
@@ -282,12 +283,14 @@ def test_a_cancelled_compaction_leaves_the_session_as_it_was(tmp_path: Path, ste
         check_is_answering(host)
         host.send(call("again", "compress_context", reason="x", session="work", force=True))
         assert text_of(host.reply_to("again")).startswith("c1 done: ")
-    assert receipts_of(tmp_path) == ["c1"]
+    assert await receipts_of(tmp_path) == ["c1"]
 
 
 @pytest.mark.parametrize(("steps", "way"), [(SMALL, "EOF"), (LARGE, "SIGTERM")])
-def test_a_server_that_leaves_leaves_a_session_whole(tmp_path: Path, steps: int, way: str) -> None:
-    fill_store(tmp_path, steps, 97)
+async def test_a_server_that_leaves_leaves_a_session_whole(
+    tmp_path: Path, steps: int, way: str
+) -> None:
+    await fill_store(tmp_path, steps, 97)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:
         host.greet()
         record(host)
@@ -297,16 +300,16 @@ def test_a_server_that_leaves_leaves_a_session_whole(tmp_path: Path, steps: int,
         else:
             host.process.send_signal(signal.SIGTERM)
         assert host.process.wait(PATIENCE) == 0
-        assert receipts_of(tmp_path) == []
-        was_claimed, is_compacted = compact_now(tmp_path)
+        assert await receipts_of(tmp_path) == []
+        was_claimed, is_compacted = await compact_now(tmp_path)
         assert is_compacted
         assert not was_claimed
-    assert receipts_of(tmp_path) == ["c1"]
+    assert await receipts_of(tmp_path) == ["c1"]
 
 
 @on_linux
-def test_a_process_that_dies_of_a_compaction_is_told(tmp_path: Path) -> None:
-    fill_store(tmp_path, LARGE, 90)
+async def test_a_process_that_dies_of_a_compaction_is_told(tmp_path: Path) -> None:
+    await fill_store(tmp_path, LARGE, 90)
     with toy(command=SERVER, env=environ(tmp_path)) as host:
         host.greet()
         host.send(compress(force=True))
@@ -315,4 +318,4 @@ def test_a_process_that_dies_of_a_compaction_is_told(tmp_path: Path) -> None:
         told = text_of(host.reply_to("compress"))
         assert told.startswith("not compressed: the process that did it ended before it was done")
         check_is_answering(host)
-    assert compact_now(tmp_path) == (False, True)
+    assert await compact_now(tmp_path) == (False, True)

@@ -12,8 +12,9 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -41,6 +42,8 @@ from mcp_compaction.settings import Settings, load_settings
 from tests.server.host import HELLO, META
 from tests.server.talking import ERAS, SMALL, Era, Talk
 from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners are POSIX")
@@ -422,46 +425,40 @@ def test_who_has_no_token_opens_no_session(served: Served) -> None:
 # What a client can do
 
 
-def over_http(
-    served: Served, story: Callable[[Talk], Awaitable[None]], era: Era, token: str | None = None
-) -> None:
-    async def run() -> None:
-        headers = {"Authorization": f"Bearer {token or served.token}"}
-        async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
-            url = f"http://127.0.0.1:{served.port}/mcp"
-            transport = streamable_http_client(url, http_client=http)
-            async with Client(transport, mode=era) as client:
-                await story(Talk(client))
-
-    asyncio.run(run())
+@asynccontextmanager
+async def talk_over_http(
+    served: Served, era: Era, token: str | None = None
+) -> AsyncGenerator[Talk]:
+    headers = {"Authorization": f"Bearer {token or served.token}"}
+    async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        transport = streamable_http_client(url, http_client=http)
+        async with Client(transport, mode=era) as client:
+            yield Talk(client)
 
 
 @both_eras
-def test_a_client_records_compresses_and_recalls(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
-        assert len((await chat.client.list_tools()).tools) == 7
-        said = await chat.say("record_messages", messages=LONG, session="loop")
-        assert f"recorded {len(LONG)} new" in said
-        receipt = await chat.say("compress_context", session="loop", reason="done")
-        assert receipt.startswith("c1 done: ")
-        assert "m1 user" in await chat.say("recall_archived", refs="m1", session="loop")
-        assert '"messages"' in await chat.read("loop/context")
-
+async def test_a_client_records_compresses_and_recalls(tmp_path: Path, era: Era) -> None:
     with serving(tmp_path / "data") as served:
-        over_http(served, story, era)
+        async with talk_over_http(served, era) as chat:
+            assert len((await chat.client.list_tools()).tools) == 7
+            said = await chat.say("record_messages", messages=LONG, session="loop")
+            assert f"recorded {len(LONG)} new" in said
+            receipt = await chat.say("compress_context", session="loop", reason="done")
+            assert receipt.startswith("c1 done: ")
+            assert "m1 user" in await chat.say("recall_archived", refs="m1", session="loop")
+            assert '"messages"' in await chat.read("loop/context")
 
 
 @both_eras
-def test_a_client_with_a_wrong_token_does_not_connect(served: Served, era: Era) -> None:
-    async def story(chat: Talk) -> None:
-        await chat.client.list_tools()
-
+async def test_a_client_with_a_wrong_token_does_not_connect(served: Served, era: Era) -> None:
     with pytest.raises((MCPError, ExceptionGroup, httpx2.HTTPError)):
-        over_http(served, story, era, token="wrong-" * 5)
+        async with talk_over_http(served, era, token="wrong-" * 5) as chat:
+            await chat.client.list_tools()
 
 
 @both_eras
-def test_every_call_names_its_session(tmp_path: Path, era: Era) -> None:
+async def test_every_call_names_its_session(tmp_path: Path, era: Era) -> None:
     calls: dict[str, dict[str, Any]] = {
         "record_messages": {"messages": LONG[:2]},
         "pin_constraint": {"text": "Never push."},
@@ -471,53 +468,45 @@ def test_every_call_names_its_session(tmp_path: Path, era: Era) -> None:
         "restore_context": {"ref": "c1"},
         "unpin_constraint": {"ref": "p1"},
     }
-
-    async def story(chat: Talk) -> None:
-        await chat.say("pin_constraint", text="Only staging.", session="mine")
-        for tool, arguments in calls.items():
-            assert 'pass session="NAME"' in await chat.fail(tool, **arguments), tool
-
     with serving(tmp_path / "data") as served:
-        over_http(served, story, era)
+        async with talk_over_http(served, era) as chat:
+            await chat.say("pin_constraint", text="Only staging.", session="mine")
+            for tool, arguments in calls.items():
+                assert 'pass session="NAME"' in await chat.fail(tool, **arguments), tool
 
 
 @both_eras
-def test_a_session_of_another_project_is_not_readable(tmp_path: Path, era: Era) -> None:
+async def test_a_session_of_another_project_is_not_readable(tmp_path: Path, era: Era) -> None:
     home = tmp_path / "data"
-
-    async def theirs(chat: Talk) -> None:
-        await chat.say("record_messages", messages=LONG, session="secret")
-        await chat.say("pin_constraint", text="Canary-7 rule.", session="secret")
-        await chat.say("compress_context", reason="done", session="secret")
-
-    async def ours(chat: Talk) -> None:
-        for tool, arguments in {
-            "context_stats": {},
-            "recall_archived": {"query": "limiter"},
-            "compress_context": {"reason": "done"},
-            "restore_context": {"ref": "c1"},
-            "unpin_constraint": {"ref": "p1"},
-        }.items():
-            said = await chat.fail(tool, session="secret", **arguments)
-            assert "Canary-7" not in said
-        assert "secret" not in await chat.read("sessions")
-        for path in ("context", "pinned", "digests", "messages/m1", "receipts/c1"):
-            with pytest.raises(MCPError):
-                await chat.read(f"secret/{path}")
-        with pytest.raises(MCPError):
-            await chat.prompt("resume", session="secret")
-        await chat.say("pin_constraint", text="Ours.", session="secret")
-        assert "Canary-7" not in await chat.read("secret/pinned")
-
     with serving(home, "/theirs") as served:
-        over_http(served, theirs, era)
+        async with talk_over_http(served, era) as chat:
+            await chat.say("record_messages", messages=LONG, session="secret")
+            await chat.say("pin_constraint", text="Canary-7 rule.", session="secret")
+            await chat.say("compress_context", reason="done", session="secret")
     with serving(home, "/ours") as served:
-        over_http(served, ours, era)
+        async with talk_over_http(served, era) as chat:
+            for tool, arguments in {
+                "context_stats": {},
+                "recall_archived": {"query": "limiter"},
+                "compress_context": {"reason": "done"},
+                "restore_context": {"ref": "c1"},
+                "unpin_constraint": {"ref": "p1"},
+            }.items():
+                said = await chat.fail(tool, session="secret", **arguments)
+                assert "Canary-7" not in said
+            assert "secret" not in await chat.read("sessions")
+            for path in ("context", "pinned", "digests", "messages/m1", "receipts/c1"):
+                with pytest.raises(MCPError):
+                    await chat.read(f"secret/{path}")
+            with pytest.raises(MCPError):
+                await chat.prompt("resume", session="secret")
+            await chat.say("pin_constraint", text="Ours.", session="secret")
+            assert "Canary-7" not in await chat.read("secret/pinned")
 
 
 @both_eras
-def test_an_argument_over_the_limit_is_refused_by_name(served: Served, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_an_argument_over_the_limit_is_refused_by_name(served: Served, era: Era) -> None:
+    async with talk_over_http(served, era) as chat:
         said = await chat.fail("pin_constraint", text="x" * (MOST_CHARS + 1), session="long")
         assert said.startswith("text: 65,537 characters, over the limit of 65,536.")
         with pytest.raises(MCPError, match="focus: "):
@@ -525,15 +514,11 @@ def test_an_argument_over_the_limit_is_refused_by_name(served: Served, era: Era)
         with pytest.raises(MCPError, match="uri: "):
             await chat.read("x" * MOST_CHARS + "/pinned")
 
-    over_http(served, story, era)
 
-
-def test_the_four_core_tools_can_stand_alone(tmp_path: Path) -> None:
-    async def story(chat: Talk) -> None:
-        assert len((await chat.client.list_tools()).tools) == 4
-
+async def test_the_four_core_tools_can_stand_alone(tmp_path: Path) -> None:
     with serving(tmp_path / "data", only_core=True) as served:
-        over_http(served, story, "auto")
+        async with talk_over_http(served, "auto") as chat:
+            assert len((await chat.client.list_tools()).tools) == 4
 
 
 # It cannot be started unsafe
@@ -561,7 +546,7 @@ def test_an_origin_to_allow_is_an_address(tmp_path: Path, origin: str) -> None:
         serve_http(settings_of(tmp_path), "/one", {}, allowed_origins=[origin])
 
 
-def test_the_names_asked_for_are_accepted_and_no_others(tmp_path: Path) -> None:
+async def test_the_names_asked_for_are_accepted_and_no_others(tmp_path: Path) -> None:
     door = Door("0.0.0.0", 80, ("box.lan", "box:1"), ("https://box.lan",), allow_remote=True)
     app = build_app(settings_of(tmp_path), "/one", {}, door, "t" * 43)
 
@@ -574,16 +559,13 @@ def test_the_names_asked_for_are_accepted_and_no_others(tmp_path: Path) -> None:
         async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
             return (await http.post("/mcp", json=MODERN, headers=headers)).status_code
 
-    async def story() -> None:
-        async with app.router.lifespan_context(app):
-            for host in ("box.lan", "box.lan:80", "box:1"):
-                assert await status(host) == 200
-            for host in ("127.0.0.1:80", "localhost", "box", "box.lan:81", "0.0.0.0"):
-                assert await status(host) == 421
-            assert await status("box.lan", "https://box.lan") == 200
-            assert await status("box.lan", "http://box.lan") == 403
-
-    asyncio.run(story())
+    async with app.router.lifespan_context(app):
+        for host in ("box.lan", "box.lan:80", "box:1"):
+            assert await status(host) == 200
+        for host in ("127.0.0.1:80", "localhost", "box", "box.lan:81", "0.0.0.0"):
+            assert await status(host) == 421
+        assert await status("box.lan", "https://box.lan") == 200
+        assert await status("box.lan", "http://box.lan") == 403
 
 
 @pytest.mark.parametrize("token", ["", "short", "x" * 15])
@@ -606,16 +588,13 @@ def test_a_port_in_use_is_said(tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_only_the_owner_can_read_what_is_made(tmp_path: Path, umask: int) -> None:
+async def test_only_the_owner_can_read_what_is_made(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         home = tmp_path / "deep" / "home"
-
-        async def story(chat: Talk) -> None:
-            await chat.say("record_messages", messages=LONG, session="loop")
-
         with serving(home) as served:
-            over_http(served, story, "auto")
+            async with talk_over_http(served, "auto") as chat:
+                await chat.say("record_messages", messages=LONG, session="loop")
             found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
             assert {"token", "store.db", "store.db-wal"} <= found.keys()
             assert set(found.values()) == {0o600}, found
@@ -699,10 +678,10 @@ def test_a_home_that_is_a_file_is_said(tmp_path: Path) -> None:
         ensure_token(tmp_path / "data")
 
 
-def test_the_token_is_not_in_what_a_bearer_shows() -> None:
+async def test_the_token_is_not_in_what_a_bearer_shows() -> None:
     bearer = Bearer("t" * 43)
     assert "ttt" not in repr(bearer)
-    owner = asyncio.run(bearer.verify_token("t" * 43))
+    owner = await bearer.verify_token("t" * 43)
     assert owner is not None
     assert "ttt" not in repr(owner)
 
@@ -753,22 +732,19 @@ def _port(running: subprocess.Popen[str]) -> int:
 
 @posix
 @pytest.mark.parametrize("ask", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_order_and_the_token_is_never_said(
+async def test_a_signal_ends_it_in_order_and_the_token_is_never_said(
     tmp_path: Path, ask: signal.Signals
 ) -> None:
     home = tmp_path / "data"
-
-    async def story(chat: Talk) -> None:
-        await chat.say("record_messages", messages=LONG, session="loop")
-        # The stream a client of the handshake era holds open must not hold up the end.
-        running.send_signal(ask)
-        await asyncio.to_thread(running.wait, PATIENCE)
-
     with process(home) as (running, served):
         post(served, {"Authorization": "Bearer wrong"})
         post(served, {"Origin": "null"})
         with contextlib.suppress(MCPError, ExceptionGroup, httpx2.HTTPError):
-            over_http(served, story, "legacy")
+            async with talk_over_http(served, "legacy") as chat:
+                await chat.say("record_messages", messages=LONG, session="loop")
+                # The stream a client of the handshake era holds open must not hold up the end.
+                running.send_signal(ask)
+                await asyncio.to_thread(running.wait, PATIENCE)
         assert running.wait(PATIENCE) == 0
         assert running.stderr is not None
         assert running.stdout is not None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from mcp.types import Implementation
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.server.talking import ERAS, SMALL, Era, Talk, talk
 from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 # As these hosts name themselves when they connect.
@@ -37,26 +40,23 @@ def named(client: str) -> dict[str, Any]:
     return {"client_info": Implementation(name=client, version="1")}
 
 
-def compactor_of(folder: Path, story: Any) -> None:
-    """Let a program work on the same store."""
-
-    async def play() -> None:
-        settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
-        compactor = await open_compactor(settings)
-        try:
-            await story(compactor)
-        finally:
-            await compactor.close()
-
-    asyncio.run(play())
+@asynccontextmanager
+async def compactor_of(folder: Path) -> AsyncGenerator[Compactor]:
+    """The compactor of a program that works on the same store."""
+    settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
+    compactor = await open_compactor(settings)
+    try:
+        yield compactor
+    finally:
+        await compactor.close()
 
 
 @both_eras
 @closed_hosts
-def test_in_a_closed_host_no_answer_says_that_pins_survive(
+async def test_in_a_closed_host_no_answer_says_that_pins_survive(
     tmp_path: Path, era: Era, client: str
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk(tmp_path, era, **named(client)) as chat:
         answers = [
             await chat.say("pin_constraint", text=RULE, session="a"),
             await chat.say("record_messages", messages=LONG, session="a"),
@@ -73,15 +73,13 @@ def test_in_a_closed_host_no_answer_says_that_pins_survive(
         assert "nothing is known to put it back after the host's own compaction" in pinned
         assert "call context_stats or recall_archived" in pinned
 
-    talk(tmp_path, story, era, **named(client))
-
 
 @both_eras
 @closed_hosts
-def test_a_closed_hosts_window_is_never_said_to_be_the_agents(
+async def test_a_closed_hosts_window_is_never_said_to_be_the_agents(
     tmp_path: Path, era: Era, client: str
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk(tmp_path, era, **named(client)) as chat:
         recorded = await chat.say("record_messages", messages=LONG, session="a")
         stats = await chat.say("context_stats", session="a")
         receipt = await chat.say("compress_context", reason="x", target_percent=30, session="a")
@@ -94,12 +92,10 @@ def test_a_closed_hosts_window_is_never_said_to_be_the_agents(
         assert "window: the host's, and unchanged" in receipt
         assert "continue a" in receipt
 
-    talk(tmp_path, story, era, **named(client))
-
 
 @both_eras
-def test_a_loop_is_told_that_its_pins_stand_in_every_view(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_a_loop_is_told_that_its_pins_stand_in_every_view(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era, **named("my-loop")) as chat:
         recorded = await chat.say("record_messages", messages=LONG, session="a")
         assert re.search(r"\nfill: [\d.]+k of 10k", recorded)
         pinned = await chat.say("pin_constraint", text=RULE, session="a")
@@ -108,20 +104,17 @@ def test_a_loop_is_told_that_its_pins_stand_in_every_view(tmp_path: Path, era: E
         assert RULE in await chat.read("a/context")
         assert "window: yours to replace" in await chat.say("context_stats", session="a")
 
-    talk(tmp_path, story, era, **named("my-loop"))
-
 
 @both_eras
-def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) -> None:
-    async def before(chat: Talk) -> None:
+async def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) -> None:
+    host = named("claude-code")
+    async with talk(tmp_path, era, environ=CHAT, **host) as chat:
         assert "nothing is known" in await chat.say("pin_constraint", text=RULE)
-
-    async def hook(compactor: Compactor) -> None:
+    async with compactor_of(tmp_path) as compactor:
         info = await compactor.find_of_host("/p", "0f8a")
         assert info is not None
         await compactor.put_pins_back(info)
-
-    async def after(chat: Talk) -> None:
+    async with talk(tmp_path, era, environ=CHAT, **host) as chat:
         pinned = await chat.say("pin_constraint", text="Ask before a deploy.")
         assert re.search(
             r"a hook last put the pins back after the host's own .* \d\d:\d\d;", pinned
@@ -131,15 +124,10 @@ def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) 
         by_prompt = await chat.prompt("pin", text="Be brief.")
         assert re.search(r"a hook last put the pins back after .* \d\d:\d\d;", by_prompt)
 
-    host = named("claude-code")
-    talk(tmp_path, before, era, environ=CHAT, **host)
-    compactor_of(tmp_path, hook)
-    talk(tmp_path, after, era, environ=CHAT, **host)
-
 
 @both_eras
-def test_stats_and_recall_show_the_pins_words_first(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_stats_and_recall_show_the_pins_words_first(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era, environ=CHAT, **named("claude-code")) as chat:
         await chat.say("compress_context", reason="x", digest="FACTS\n- the port is 8437")
         await chat.say("pin_constraint", text=RULE)
         block = f"{PINNED_LABEL}\np1 constraint, by agent: {RULE}"
@@ -152,25 +140,21 @@ def test_stats_and_recall_show_the_pins_words_first(tmp_path: Path, era: Era) ->
             assert answer.startswith(f"{block}\n")
         assert block in (await chat.say("recall_archived")).split("<archived")[0]
 
-    talk(tmp_path, story, era, environ=CHAT, **named("claude-code"))
-
 
 @both_eras
-def test_turning_a_page_does_not_show_the_pins_again(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_turning_a_page_does_not_show_the_pins_again(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era, **named("opencode")) as chat:
         await chat.say("record_messages", messages=LONG, session="a")
         await chat.say("pin_constraint", text=RULE, session="a")
         more = await chat.say("recall_archived", refs="m1", session="a", cursor="20")
         assert PINNED_LABEL not in more
 
-    talk(tmp_path, story, era, **named("opencode"))
-
 
 @both_eras
-def test_from_fifteen_points_below_the_trigger_stats_advise_to_compress(
+async def test_from_fifteen_points_below_the_trigger_stats_advise_to_compress(
     tmp_path: Path, era: Era
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         seen: dict[int, bool] = {}
         for start in range(0, len(LONG), 2):
             recorded = await chat.say(
@@ -187,8 +171,6 @@ def test_from_fifteen_points_below_the_trigger_stats_advise_to_compress(
         assert any(seen.values())
         assert all(is_advised == (percent >= 80) for percent, is_advised in seen.items())
 
-    talk(tmp_path, story, era)
-
 
 def test_the_instructions_hold_both_halves_of_the_rubric() -> None:
     words = " ".join(INSTRUCTIONS.split())
@@ -201,8 +183,8 @@ def test_the_instructions_hold_both_halves_of_the_rubric() -> None:
 
 
 @both_eras
-def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era, **named("opencode")) as chat:
         first = await chat.say("pin_constraint", text=RULE)
         assert 'new session "p-1": pass session="p-1" from now on' in first
         for answer in (
@@ -220,16 +202,17 @@ def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: E
             result = await chat.call(tool)
             assert "which session?" in str(result.content)
 
-    talk(tmp_path, story, era, **named("opencode"))
-
 
 @both_eras
-def test_across_sessions_none_has_to_be_named_and_projects_are(tmp_path: Path, era: Era) -> None:
-    async def elsewhere(compactor: Compactor) -> None:
+async def test_across_sessions_none_has_to_be_named_and_projects_are(
+    tmp_path: Path, era: Era
+) -> None:
+    async with compactor_of(tmp_path) as compactor:
         info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
-        await compactor.record(info, incoming([{"role": "user", "content": "The zebra is 41."}]))
-
-    async def story(chat: Talk) -> None:
+        await compactor.record(
+            info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
+        )
+    async with talk(tmp_path, era) as chat:
         found = await chat.say("recall_archived", query="zebra", scope="all")
         assert "[project /q session taxes m1 user" in found
         nothing = await chat.say("recall_archived", query="zebra", scope="project")
@@ -238,33 +221,23 @@ def test_across_sessions_none_has_to_be_named_and_projects_are(tmp_path: Path, e
         found = await chat.say("recall_archived", query="zebra", scope="all", session="mine")
         assert "[project /q session taxes m1 user" in found
 
-    compactor_of(tmp_path, elsewhere)
-    talk(tmp_path, story, era)
-
 
 @both_eras
-def test_looking_into_another_project_writes_nothing(tmp_path: Path, era: Era) -> None:
-    dumps: list[str] = []
+async def test_looking_into_another_project_writes_nothing(tmp_path: Path, era: Era) -> None:
+    async def dump() -> str:
+        async with compactor_of(tmp_path) as compactor:
+            stats = await compactor.stats(await compactor.find("/q", "taxes"))
+            return json.dumps([stats.regret.model_dump(), list(stats.events)])
 
-    async def elsewhere(compactor: Compactor) -> None:
+    async with compactor_of(tmp_path) as compactor:
         info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
-        await compactor.record(info, incoming(LONG))
+        await compactor.record(info, read_incoming(LONG))
         await compactor.compress(info, _ask())
-
-    async def note(compactor: Compactor) -> None:
-        info = await compactor.find("/q", "taxes")
-        stats = await compactor.stats(info)
-        dumps.append(json.dumps([stats.regret.model_dump(), list(stats.events)]))
-
-    async def story(chat: Talk) -> None:
+    before = await dump()
+    async with talk(tmp_path, era) as chat:
         for arguments in ({"refs": "m3"}, {"query": "limiter"}, {}):
             await chat.say("recall_archived", session="taxes", scope="all", **arguments)
-
-    compactor_of(tmp_path, elsewhere)
-    compactor_of(tmp_path, note)
-    talk(tmp_path, story, era)
-    compactor_of(tmp_path, note)
-    assert dumps[0] == dumps[1]
+    assert await dump() == before
 
 
 def _ask() -> Any:
@@ -274,20 +247,21 @@ def _ask() -> Any:
 
 
 @both_eras
-def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_named(
+async def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_named(
     tmp_path: Path, era: Era
 ) -> None:
-    async def both(compactor: Compactor) -> None:
+    async with compactor_of(tmp_path) as compactor:
         own, _ = await compactor.open(SessionKey(project="/p", name="a"))
-        said = incoming([{"role": "user", "content": "The tiger is 43."}])
+        said = read_incoming([{"role": "user", "content": "The tiger is 43."}])
         await compactor.record(own, said, via="tool")
         info, _ = await compactor.open(SessionKey(project="/q", name="a"))
-        await compactor.record(info, incoming([{"role": "user", "content": "The zebra is 41."}]))
+        await compactor.record(
+            info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
+        )
         await compactor.pin(info, "Only in q.", by="user")
         other, _ = await compactor.open(SessionKey(project="/q", name="b"))
-        await compactor.record(other, incoming([{"role": "user", "content": "A lion is 42."}]))
-
-    async def story(chat: Talk) -> None:
+        await compactor.record(other, read_incoming([{"role": "user", "content": "A lion is 42."}]))
+    async with talk(tmp_path, era) as chat:
         own = await chat.say("recall_archived", refs="m1", session="a", scope="all")
         assert "[m1 user, as the agent told it" in own
         assert "The tiger is 43." in own
@@ -300,17 +274,14 @@ def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_name
         assert PINNED_LABEL not in brief
         assert "its pins hold there; what must hold here is pinned here" in brief
 
-    compactor_of(tmp_path, both)
-    talk(tmp_path, story, era)
-
 
 @both_eras
-def test_a_forgotten_session_is_not_meant_any_more(tmp_path: Path, era: Era) -> None:
+async def test_a_forgotten_session_is_not_meant_any_more(tmp_path: Path, era: Era) -> None:
     async def forget(compactor: Compactor) -> None:
         info = await compactor.find("/p", "p-1")
         await compactor.forget(Scope(project="/p", session=info.id))
 
-    async def story(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         await chat.say("pin_constraint", text=RULE)
         settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(tmp_path / "store")})
         compactor = await open_compactor(settings)
@@ -318,68 +289,52 @@ def test_a_forgotten_session_is_not_meant_any_more(tmp_path: Path, era: Era) -> 
         await compactor.close()
         assert "new session" in await chat.say("pin_constraint", text=RULE)
 
-    talk(tmp_path, story, era)
-
 
 @both_eras
-def test_looking_at_a_session_does_not_make_it_the_one_that_is_meant(
+async def test_looking_at_a_session_does_not_make_it_the_one_that_is_meant(
     tmp_path: Path, era: Era
 ) -> None:
-    async def before(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         await chat.say("record_messages", messages=LONG[:2], session="old")
-
-    async def looks(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         await chat.say("recall_archived", query="limiter", session="old")
         assert 'new session "p-2"' in await chat.say("pin_constraint", text=RULE)
-
-    async def goes_on(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         await chat.say("recall_archived", session="old")
         pinned = await chat.say("pin_constraint", text=RULE)
         assert 'session "old": the only one this server has used' in pinned
 
-    talk(tmp_path, before, era)
-    talk(tmp_path, looks, era)
-    talk(tmp_path, goes_on, era)
-
 
 @both_eras
-def test_where_no_session_is_meant_stats_still_show_the_projects_pins(
+async def test_where_no_session_is_meant_stats_still_show_the_projects_pins(
     tmp_path: Path, era: Era
 ) -> None:
-    async def before(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         await chat.prompt("pin", text=RULE)
         await chat.say("pin_constraint", text="mine", session="second")
-
-    async def after(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         stats = await chat.say("context_stats")
         assert stats.startswith(PINNED_LABEL)
         assert RULE in stats
         assert "which session?" in stats
 
-    talk(tmp_path, before, era)
-    talk(tmp_path, after, era)
-
 
 @both_eras
-def test_a_full_session_of_a_program_is_not_relieved_for_a_closed_host(
+async def test_a_full_session_of_a_program_is_not_relieved_for_a_closed_host(
     tmp_path: Path, era: Era
 ) -> None:
-    async def program(compactor: Compactor) -> None:
+    async with compactor_of(tmp_path) as compactor:
         info, _ = await compactor.open(SessionKey(project="/p", name="a"))
-        await compactor.record(info, incoming(coding_session(60, 300)))
-
-    async def story(chat: Talk) -> None:
+        await compactor.record(info, read_incoming(coding_session(60, 300)))
+    async with talk(tmp_path, era, **named("claude-ai")) as chat:
         more = [{"role": "user", "content": "One more thing."}]
         said = await chat.say("record_messages", messages=more, session="a")
         assert "window" not in said
 
-    compactor_of(tmp_path, program)
-    talk(tmp_path, story, era, **named("claude-ai"))
-
 
 @both_eras
-def test_a_digest_is_kept_where_the_window_is_the_hosts(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_a_digest_is_kept_where_the_window_is_the_hosts(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era, **named("claude-ai")) as chat:
         await chat.say("record_messages", messages=LONG[:2], session="a")
         for force in (False, True):
             kept = await chat.say(
@@ -389,29 +344,26 @@ def test_a_digest_is_kept_where_the_window_is_the_hosts(tmp_path: Path, era: Era
             assert "continue a" in kept
         assert "a task" in await chat.say("recall_archived", session="a")
 
-    talk(tmp_path, story, era, **named("claude-ai"))
 
-
-def test_a_session_is_not_called_like_an_option(tmp_path: Path) -> None:
-    async def story(chat: Talk) -> None:
+async def test_a_session_is_not_called_like_an_option(tmp_path: Path) -> None:
+    async with talk(tmp_path) as chat:
         assert "is no name" in await chat.fail("pin_constraint", text=RULE, session="-x")
-
-    talk(tmp_path, story)
 
 
 # Pins that bind others
 
 
 @both_eras
-def test_a_pin_for_others_is_announced_once_with_who_when_and_how(tmp_path: Path, era: Era) -> None:
-    async def monday(chat: Talk) -> None:
+async def test_a_pin_for_others_is_announced_once_with_who_when_and_how(
+    tmp_path: Path, era: Era
+) -> None:
+    async with talk(tmp_path, era) as chat:
         assert 'new session "p-1"' in await chat.prompt("pin", text=RULE)
         for name in ("p-1", "decoy"):  # who plants a rule cannot swallow its announcement
             pinned = await chat.say("pin_constraint", text="mine", kind="note", session=name)
             assert "since the last session" not in pinned
         await chat.say("recall_archived", query="push", scope="all")
-
-    async def tuesday(chat: Talk) -> None:
+    async with talk(tmp_path, era) as chat:
         first = await chat.say("pin_constraint", text="Be brief.", session="tuesday")
         assert "pinned for others since the last session here; tell the user:" in first
         assert re.search(
@@ -420,23 +372,18 @@ def test_a_pin_for_others_is_announced_once_with_who_when_and_how(tmp_path: Path
         )
         assert "since the last session" not in await chat.say("context_stats", session="tuesday")
 
-    talk(tmp_path, monday, era)
-    talk(tmp_path, tuesday, era)
-
 
 @both_eras
-def test_a_refused_pin_begins_no_session(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_a_refused_pin_begins_no_session(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era) as chat:
         refused = await chat.fail("pin_constraint", text=RULE, scope="global", session="new")
         assert "a global pin needs the user: the text stands in no user message" in refused
         assert json.loads(await chat.read("sessions")) == []
 
-    talk(tmp_path, story, era)
-
 
 @both_eras
-def test_a_refusal_names_the_message_an_agent_recorded(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_a_refusal_names_the_message_an_agent_recorded(tmp_path: Path, era: Era) -> None:
+    async with talk(tmp_path, era) as chat:
         said = [{"role": "user", "content": f"Hello. {RULE}"}]
         await chat.say("record_messages", messages=said, session="a")
         refused = await chat.fail("pin_constraint", text=RULE, scope="project", session="a")
@@ -444,11 +391,9 @@ def test_a_refusal_names_the_message_an_agent_recorded(tmp_path: Path, era: Era)
         stats = await chat.say("context_stats", session="a")
         assert f'rule not pinned? m1 user, as the agent told it: "{RULE}"' in stats
 
-    talk(tmp_path, story, era)
-
 
 @both_eras
-def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: Era) -> None:
+async def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: Era) -> None:
     asked: list[str] = []
 
     async def declines(_: Any, params: Any) -> Any:
@@ -457,7 +402,7 @@ def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: 
         asked.append(params.message)
         return ElicitResult(action="decline")
 
-    async def story(chat: Talk) -> None:
+    async def check_refusals(chat: Talk) -> None:
         await chat.prompt("pin", text=RULE)
         block = await chat.read("p-1/pinned")
         for changed in (
@@ -471,18 +416,20 @@ def test_an_agent_cannot_drop_a_users_pin_through_the_tool(tmp_path: Path, era: 
             assert "p1 is the user's" in refused
             assert await chat.read("p-1/pinned") == block
 
-    talk(tmp_path / "cannot ask", story, era)
-    talk(tmp_path / "says no", story, era, elicitation_callback=declines)
+    async with talk(tmp_path / "cannot ask", era) as chat:
+        await check_refusals(chat)
+    async with talk(tmp_path / "says no", era, elicitation_callback=declines) as chat:
+        await check_refusals(chat)
     assert len(asked) == 4
     assert "until 2999-01-01" in asked[0]
     assert "to hold everywhere" in asked[1]
 
 
 @both_eras
-def test_a_rule_of_which_a_host_hands_over_one_word_is_not_pinned(tmp_path: Path, era: Era) -> None:
-    async def story(chat: Talk) -> None:
+async def test_a_rule_of_which_a_host_hands_over_one_word_is_not_pinned(
+    tmp_path: Path, era: Era
+) -> None:
+    async with talk(tmp_path, era) as chat:
         with pytest.raises(MCPError, match="one word of what was typed, and nothing was pinned"):
             await chat.prompt("pin", text="Only")
         assert json.loads(await chat.read("sessions")) == []
-
-    talk(tmp_path, story, era)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
@@ -35,7 +34,10 @@ from tests.server.host import (
     wait_for,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX")
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX"),
+]
 
 STATES = {"idle": None, "async tool": "nap", "thread tool": "block"}
 ASKED = ["EOF", "SIGTERM", "SIGINT", "SIGHUP"]
@@ -324,14 +326,9 @@ def test_a_server_that_cannot_be_built_says_so() -> None:
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_the_sdk_client_is_served_in_both_eras(mode: Any, version: str) -> None:
-    async def talk() -> None:
-        parameters = StdioServerParameters(
-            command=TOY[0], args=TOY[1:], cwd=ROOT, env=dict(os.environ)
-        )
-        async with Client(parameters, mode=mode) as client:
-            assert client.protocol_version == version
-            result = await client.call_tool("echo", {"text": "hello"})
-            assert result.content == [TextContent(type="text", text="hello")]
-
-    anyio.run(talk)
+async def test_the_sdk_client_is_served_in_both_eras(mode: Any, version: str) -> None:
+    parameters = StdioServerParameters(command=TOY[0], args=TOY[1:], cwd=ROOT, env=dict(os.environ))
+    async with Client(parameters, mode=mode) as client:
+        assert client.protocol_version == version
+        result = await client.call_tool("echo", {"text": "hello"})
+        assert result.content == [TextContent(type="text", text="hello")]

@@ -13,6 +13,8 @@ from mcp_compaction.model import NothingToDo, Outcome
 from mcp_compaction.server.relieving import Relieving
 from tests.sessions import session_of
 
+pytestmark = pytest.mark.anyio
+
 INFO = session_of([]).info
 
 
@@ -33,30 +35,26 @@ async def ended(relieving: Relieving) -> Outcome | None:
     return relieving.take(INFO)
 
 
-def test_what_came_of_it_is_given_once() -> None:
-    async def story() -> None:
-        relieving = Relieving()
-        outcome = NothingToDo(text="nothing to do. Go on.")
-        relieving.begin(INFO, full(960), give(outcome))
-        assert relieving.is_running(INFO)
-        assert relieving.take(INFO) is None
-        assert not relieving.is_wanted(INFO, full(990))
-        assert await ended(relieving) == outcome
-        assert relieving.take(INFO) is None
-
-    asyncio.run(story())
+async def test_what_came_of_it_is_given_once() -> None:
+    relieving = Relieving()
+    outcome = NothingToDo(reason="all_needed", text="nothing to do. Go on.")
+    relieving.begin(INFO, full(960), give(outcome))
+    assert relieving.is_running(INFO)
+    assert relieving.take(INFO) is None
+    assert not relieving.is_wanted(INFO, full(990))
+    assert await ended(relieving) == outcome
+    assert relieving.take(INFO) is None
 
 
-def test_a_window_in_which_nothing_was_freed_is_tried_again_when_it_has_grown() -> None:
-    async def story() -> None:
-        relieving = Relieving()
-        assert relieving.is_wanted(INFO, full(960))
-        relieving.begin(INFO, full(960), give(NothingToDo(text="nothing to do. Go on.")))
-        await ended(relieving)
-        assert not relieving.is_wanted(INFO, full(969))
-        assert relieving.is_wanted(INFO, full(970))
-
-    asyncio.run(story())
+async def test_a_window_in_which_nothing_was_freed_is_tried_again_when_it_has_grown() -> None:
+    relieving = Relieving()
+    assert relieving.is_wanted(INFO, full(960))
+    relieving.begin(
+        INFO, full(960), give(NothingToDo(reason="all_needed", text="nothing to do. Go on."))
+    )
+    await ended(relieving)
+    assert not relieving.is_wanted(INFO, full(969))
+    assert relieving.is_wanted(INFO, full(970))
 
 
 @pytest.mark.parametrize(
@@ -66,38 +64,32 @@ def test_a_window_in_which_nothing_was_freed_is_tried_again_when_it_has_grown() 
         (OSError(11, "no process can be started"), "BlockingIOError."),
     ],
 )
-def test_a_failure_is_logged_and_told(
+async def test_a_failure_is_logged_and_told(
     error: Exception, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    with caplog.at_level(logging.ERROR):
         relieving = Relieving()
         relieving.begin(INFO, full(960), fail(error))
         outcome = await ended(relieving)
         assert outcome is not None
         assert outcome.kind == "failed"
         assert outcome.text == f"not compressed: {reason} The session is as it was; go on."
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(story())
     assert "relieving test failed" in caplog.text
 
 
-def test_closing_ends_what_runs() -> None:
-    async def story() -> None:
-        relieving = Relieving()
-        begun, cancelled = asyncio.Event(), asyncio.Event()
+async def test_closing_ends_what_runs() -> None:
+    relieving = Relieving()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
-        async def hang() -> Outcome | None:
-            begun.set()
-            try:
-                return await asyncio.Future[None]()
-            finally:
-                cancelled.set()
+    async def hang() -> Outcome | None:
+        begun.set()
+        try:
+            return await asyncio.Future[None]()
+        finally:
+            cancelled.set()
 
-        relieving.begin(INFO, full(960), hang())
-        await begun.wait()
-        await relieving.close()
-        assert cancelled.is_set()
-        assert relieving.take(INFO) is None
-
-    asyncio.run(story())
+    relieving.begin(INFO, full(960), hang())
+    await begun.wait()
+    await relieving.close()
+    assert cancelled.is_set()
+    assert relieving.take(INFO) is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from mcp_compaction.settings import load_settings
 from tests.models.server import DIGEST, EXCUSE, PROSE
 from tests.server.talking import ERAS, SMALL, Era, Talk
 from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 RULE = "Never touch config/production.yaml, whatever the tests say."
@@ -54,25 +57,21 @@ def said(text: str) -> CreateMessageResult:
     return CreateMessageResult(role="assistant", model="host-model", content=content)
 
 
-Story = Callable[[Talk], Awaitable[None]]
-
-
-def play(folder: Path, host: Host | None, story: Story, era: Era, **update: Any) -> None:
-    """Play a story with a session that is worth compressing."""
-
-    async def whole() -> None:
-        named = {"MCP_COMPACTION_SUMMARIZER": "sampling"}
-        settings = load_settings({**SMALL, **named, "MCP_COMPACTION_HOME": str(folder / "store")})
-        settings = settings.model_copy(update=update)
-        server = build_server(settings, "/p", {})
-        async with Client(server, mode=era, sampling_callback=host) as client:
-            chat = Talk(client)
-            rule = {"role": "user", "content": RULE}
-            messages = [*LONG[:1], rule, *LONG[1:39]]
-            await chat.say("record_messages", messages=messages, session="loop")
-            await story(chat)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def talk_with_sampling(
+    folder: Path, host: Host | None, era: Era, **update: Any
+) -> AsyncGenerator[Talk]:
+    """A talk about a session that is worth compressing."""
+    named = {"MCP_COMPACTION_SUMMARIZER": "sampling"}
+    settings = load_settings({**SMALL, **named, "MCP_COMPACTION_HOME": str(folder / "store")})
+    settings = settings.model_copy(update=update)
+    server = build_server(settings, "/p", {})
+    async with Client(server, mode=era, sampling_callback=host) as client:
+        chat = Talk(client)
+        rule = {"role": "user", "content": RULE}
+        messages = [*LONG[:1], rule, *LONG[1:39]]
+        await chat.say("record_messages", messages=messages, session="loop")
+        yield chat
 
 
 async def compress(chat: Talk) -> str:
@@ -84,10 +83,9 @@ async def check_rule(chat: Talk) -> None:
 
 
 @both_eras
-def test_the_hosts_model_writes_the_prose_and_is_asked_once(tmp_path: Path, era: Era) -> None:
+async def test_the_hosts_model_writes_the_prose_and_is_asked_once(tmp_path: Path, era: Era) -> None:
     host = Host(DIGEST)
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, era) as chat:
         receipt = await compress(chat)
         assert "note:" not in receipt
         digests = await chat.read("loop/digests")
@@ -95,8 +93,6 @@ def test_the_hosts_model_writes_the_prose_and_is_asked_once(tmp_path: Path, era:
         stats = await chat.say("context_stats", session="loop")
         assert re.search(r"\nsystem: 1 model call, [\d.k]+ tokens in, \d+ out, ", stats)
         await check_rule(chat)
-
-    play(tmp_path, host, story, era)
     (asked,) = host.asked
     assert "SPAN" in str(asked.messages)
     assert asked.system_prompt is not None
@@ -122,10 +118,10 @@ def test_the_hosts_model_writes_the_prose_and_is_asked_once(tmp_path: Path, era:
     ],
     ids=["a refusal", "prose", "nothing", "garbage", "an image"],
 )
-def test_what_is_no_digest_costs_the_prose_and_nothing_else(
+async def test_what_is_no_digest_costs_the_prose_and_nothing_else(
     tmp_path: Path, era: Era, answer: str | CreateMessageResult, reason: str
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, Host(answer), era) as chat:
         receipt = await compress(chat)
         assert re.search(rf"note: sampling: [a-z ]*{reason}[a-z ]*; extracted instead", receipt)
         stats = await chat.say("context_stats", session="loop")
@@ -133,30 +129,23 @@ def test_what_is_no_digest_costs_the_prose_and_nothing_else(
         assert re.search(rf"\nlast fall: sampling: [a-z ]*{reason}", stats)
         await check_rule(chat)
 
-    play(tmp_path, Host(answer), story, era)
-
 
 @both_eras
-def test_a_host_without_sampling_is_not_asked_and_the_receipt_says_so(
+async def test_a_host_without_sampling_is_not_asked_and_the_receipt_says_so(
     tmp_path: Path, era: Era
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, None, era) as chat:
         receipt = await compress(chat)
         assert "note: sampling: this host offers no sampling; extracted instead" in receipt
         assert "system: " not in await chat.say("context_stats", session="loop")
         await check_rule(chat)
 
-    play(tmp_path, None, story, era)
-
 
 @both_eras
-def test_sampling_is_used_only_where_the_settings_name_it(tmp_path: Path, era: Era) -> None:
+async def test_sampling_is_used_only_where_the_settings_name_it(tmp_path: Path, era: Era) -> None:
     host = Host(DIGEST)
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, era, summarizer="auto") as chat:
         assert "note:" not in await compress(chat)
-
-    play(tmp_path, host, story, era, summarizer="auto")
     assert host.asked == []
 
 
@@ -165,49 +154,42 @@ def refusals() -> list[ErrorData | Exception]:
 
 
 @pytest.mark.parametrize("answer", refusals(), ids=["refused", "raised"])
-def test_a_legacy_host_that_gives_no_answer_costs_the_prose_only(
+async def test_a_legacy_host_that_gives_no_answer_costs_the_prose_only(
     tmp_path: Path, answer: ErrorData | Exception
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, Host(answer), "legacy") as chat:
         receipt = await compress(chat)
         assert "note: sampling: the host did not let its model answer; extracted" in receipt
         assert "a bug" not in receipt
         await check_rule(chat)
 
-    play(tmp_path, Host(answer), story, "legacy")
 
-
-def test_a_legacy_host_that_is_silent_is_waited_for_no_longer_than_the_limit(
+async def test_a_legacy_host_that_is_silent_is_waited_for_no_longer_than_the_limit(
     tmp_path: Path,
 ) -> None:
     host = Host(DIGEST)
     host.meanwhile = asyncio.Event().wait  # pyright: ignore[reportAttributeAccessIssue]
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, "legacy", summarizer_timeout_seconds=0.2) as chat:
         receipt = await compress(chat)
         assert "note: sampling: no answer within 0.2 s; extracted instead" in receipt
 
-    play(tmp_path, host, story, "legacy", summarizer_timeout_seconds=0.2)
-
 
 @pytest.mark.parametrize("answer", refusals(), ids=["refused", "raised"])
-def test_a_modern_host_that_refuses_does_not_come_back_and_nothing_is_changed(
+async def test_a_modern_host_that_refuses_does_not_come_back_and_nothing_is_changed(
     tmp_path: Path, answer: ErrorData | Exception
 ) -> None:
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, Host(answer), "auto") as chat:
         before = await chat.read("loop/context")
         with pytest.raises((MCPError, ExceptionGroup)):
             await compress(chat)
         assert await chat.read("loop/context") == before
 
-    play(tmp_path, Host(answer), story, "auto")
-
 
 @both_eras
-def test_what_was_said_meanwhile_joins_the_tail(tmp_path: Path, era: Era) -> None:
+async def test_what_was_said_meanwhile_joins_the_tail(tmp_path: Path, era: Era) -> None:
     host = Host(DIGEST)
+    async with talk_with_sampling(tmp_path, host, era) as chat:
 
-    async def story(chat: Talk) -> None:
         async def meanwhile() -> None:
             host.meanwhile = None
             more = [{"role": "user", "content": "And keep the old name of the class."}]
@@ -218,15 +200,12 @@ def test_what_was_said_meanwhile_joins_the_tail(tmp_path: Path, era: Era) -> Non
         assert "c1 done" in receipt
         assert "And keep the old name of the class." in await chat.read("loop/context")
         await check_rule(chat)
-
-    play(tmp_path, host, story, era)
     assert 1 <= len(host.asked) <= 3
 
 
-def test_a_session_that_keeps_changing_is_asked_for_a_few_times_only(tmp_path: Path) -> None:
+async def test_a_session_that_keeps_changing_is_asked_for_a_few_times_only(tmp_path: Path) -> None:
     host = Host(DIGEST)
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, "auto") as chat:
         said_so_far = 39
 
         async def meanwhile() -> None:
@@ -239,31 +218,23 @@ def test_a_session_that_keeps_changing_is_asked_for_a_few_times_only(tmp_path: P
         receipt = await compress(chat)
         assert "note: sampling: the host's model was asked for another span; extracted" in receipt
         await check_rule(chat)
-
-    play(tmp_path, host, story, "auto")
     assert len(host.asked) == 3
 
 
 @both_eras
-def test_a_limit_on_calls_holds_for_the_hosts_model_too(tmp_path: Path, era: Era) -> None:
+async def test_a_limit_on_calls_holds_for_the_hosts_model_too(tmp_path: Path, era: Era) -> None:
     host = Host(DIGEST)
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, era, summarizer_max_calls_per_session=0) as chat:
         assert "note: no model was asked: 0 of 0 model calls per session" in await compress(chat)
-
-    play(tmp_path, host, story, era, summarizer_max_calls_per_session=0)
     assert host.asked == []
 
 
 @both_eras
-def test_a_span_that_does_not_fit_at_once_is_not_sampled(tmp_path: Path, era: Era) -> None:
+async def test_a_span_that_does_not_fit_at_once_is_not_sampled(tmp_path: Path, era: Era) -> None:
     host = Host(DIGEST)
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, era, summarizer_window_tokens=1_500) as chat:
         receipt = await compress(chat)
         assert "note: sampling: the span does not fit into 1500 tokens at once" in receipt
-
-    play(tmp_path, host, story, era, summarizer_window_tokens=1_500)
     assert host.asked == []
 
 
@@ -273,13 +244,10 @@ def test_a_span_that_does_not_fit_at_once_is_not_sampled(tmp_path: Path, era: Er
     [{"dry_run": True}, {"strategy": "archive"}, {"digest": "PROGRESS\n- the limiter is mended"}],
     ids=str,
 )
-def test_where_no_model_is_needed_the_host_is_not_asked(
+async def test_where_no_model_is_needed_the_host_is_not_asked(
     tmp_path: Path, era: Era, arguments: dict[str, Any]
 ) -> None:
     host = Host(DIGEST)
-
-    async def story(chat: Talk) -> None:
+    async with talk_with_sampling(tmp_path, host, era) as chat:
         await chat.say("compress_context", reason="x", session="loop", force=True, **arguments)
-
-    play(tmp_path, host, story, era)
     assert host.asked == []

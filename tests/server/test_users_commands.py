@@ -14,7 +14,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_compaction.errors import StoreError
 from mcp_compaction.server.state import errors_as
 from tests.cli.conftest import Shell
-from tests.server.talking import ERAS, Era, Talk, talk
+from tests.server.talking import ERAS, Era, talk
+
+pytestmark = pytest.mark.anyio
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 RULE = "Never push to main; only the staging key."
@@ -35,28 +37,22 @@ def run_as_user(said: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str
     return ran.out
 
 
-def refused(folder: Path, era: Era, tool: str, **arguments: str) -> str:
+async def refused(folder: Path, era: Era, tool: str, **arguments: str) -> str:
     """What an agent is told whose call needs the user."""
-    told: list[str] = []
-    if tool == "unpin_constraint":
-        place = ("--project", str(folder / "shop"), "--session", "tax 1")
-        Shell(folder).as_user().done("pin", RULE, "--scope", "session", *place)
-
-    async def story(chat: Talk) -> None:
+    async with talk(folder, era, project=str(folder / "shop")) as chat:
         messages = [{"role": "user", "content": RULE}]
         await chat.say("record_messages", messages=messages, session="other")
         await chat.say("record_messages", messages=messages, session="tax 1")
-        told.append(await chat.fail(tool, **arguments, session="tax 1"))
-
-    talk(folder, story, era, project=str(folder / "shop"))
-    return told[0]
+        return await chat.fail(tool, **arguments, session="tax 1")
 
 
 @both_eras
 def test_a_users_pin_of_one_session_is_released_by_the_command_as_printed(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = refused(tmp_path, era, "unpin_constraint", ref="p1")
+    place = ("--project", str(tmp_path / "shop"), "--session", "tax 1")
+    Shell(tmp_path).as_user().done("pin", RULE, "--scope", "session", *place)
+    said = asyncio.run(refused(tmp_path, era, "unpin_constraint", ref="p1"))
     assert re.search(r"unpin --home \S+ --project \S+ --session 'tax 1' p1$", said)
     assert run_as_user(said, tmp_path, monkeypatch) == f"p1 released: {RULE}\n"
 
@@ -66,35 +62,29 @@ def test_a_users_pin_of_one_session_is_released_by_the_command_as_printed(
 def test_a_pin_for_other_sessions_is_made_by_the_command_as_printed(
     tmp_path: Path, era: Era, scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = refused(tmp_path, era, "pin_constraint", text="Push at will.", scope=scope)
+    asked = refused(tmp_path, era, "pin_constraint", text="Push at will.", scope=scope)
+    said = asyncio.run(asked)
     printed = run_as_user(said, tmp_path, monkeypatch)
     assert printed.startswith(f"p1 pinned (constraint, {scope})")
 
 
-def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out(
+async def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out(
     tmp_path: Path,
 ) -> None:
-    told: list[str] = []
-
-    async def story(chat: Talk) -> None:
-        told.append(await chat.fail("pin_constraint", text="x y z", scope="global", session="s"))
-
     environ = {"XDG_DATA_HOME": str(tmp_path), "PATH": str(SCRIPT.parent)}
-    talk(tmp_path, story, environ=environ, home=tmp_path / "mcp-compaction")
-    assert told[0].endswith("run: mcp-compaction pin --project /p --scope global TEXT")
+    async with talk(tmp_path, environ=environ, home=tmp_path / "mcp-compaction") as chat:
+        told = await chat.fail("pin_constraint", text="x y z", scope="global", session="s")
+    assert told.endswith("run: mcp-compaction pin --project /p --scope global TEXT")
 
 
-def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
+async def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @errors_as(ToolError)
     async def fails() -> None:
         raise StoreError("SQLite refused: disk I/O error. Run: mcp-compaction doctor")
 
-    async def call() -> None:
-        await fails()
-
     monkeypatch.setenv("PATH", "/usr/bin")
     with pytest.raises(ToolError) as caught:
-        asyncio.run(call())
+        await fails()
     assert str(caught.value).endswith(f"Run: {SCRIPT} doctor")

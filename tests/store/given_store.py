@@ -160,7 +160,7 @@ async def opened(path: Path, deadline: float = PATIENCE) -> AsyncGenerator[Sqlit
 def with_store(
     path: Path, use: Callable[[SqliteStore], Awaitable[T]], deadline: float = PATIENCE
 ) -> T:
-    """What a coroutine gives that uses a store."""
+    """What a coroutine gives that uses a store, where no loop runs yet."""
 
     async def main() -> T:
         async with opened(path, deadline) as store:

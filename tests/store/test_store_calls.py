@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from mcp_compaction.model import ModelCall, Spent
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.schema import MIGRATIONS, open_migrated
-from mcp_compaction.store.sqlite import SqliteStore
-from tests.store.given_store import NOW, PROJECT, here, new_session, rows, with_store
+from tests.store.given_store import NOW, PROJECT, here, new_session, opened, rows
+
+pytestmark = pytest.mark.anyio
 
 ANSWERED = ModelCall(
     model="small", seconds=1.5, input_tokens=900, output_tokens=80, cached_tokens=10, cost=0.25
@@ -18,8 +21,10 @@ FAILED = ModelCall(model="small", seconds=0.5, failed="no answer within 1 s")
 OTHER = SessionKey(project=PROJECT, name="other")
 
 
-def test_calls_are_summed_of_a_session_and_of_all_since_a_moment_and_ever(tmp_path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+async def test_calls_are_summed_of_a_session_and_of_all_since_a_moment_and_ever(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "store.db") as store:
         one, other = await new_session(store), await new_session(store, OTHER)
         await store.add_calls(one, [ANSWERED], NOW)
         await store.add_calls(one, [ANSWERED, FAILED], NOW + timedelta(hours=2))
@@ -37,26 +42,21 @@ def test_calls_are_summed_of_a_session_and_of_all_since_a_moment_and_ever(tmp_pa
         assert (await store.spent(None)).calls == 4
         assert await store.spent(one, NOW + timedelta(hours=3)) == Spent()
 
-    with_store(tmp_path / "store.db", story)
 
-
-def test_a_forgotten_session_leaves_no_call_behind(tmp_path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+async def test_a_forgotten_session_leaves_no_call_behind(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         one = await new_session(store)
         await store.add_calls(one, [FAILED], NOW)
         await store.forget(here(one), (), NOW)
-
-    with_store(tmp_path / "store.db", story)
     assert rows(tmp_path / "store.db", "SELECT count(*) FROM model_call") == [(0,)]
 
 
-def test_a_store_from_before_there_were_model_calls_is_brought_up_to_date(tmp_path: Path) -> None:
+async def test_a_store_from_before_there_were_model_calls_is_brought_up_to_date(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "store.db"
     open_migrated(path, deadline=1, migrations=MIGRATIONS[:1]).close()
-
-    async def story(store: SqliteStore) -> None:
+    async with opened(path) as store:
         one = await new_session(store)
         await store.add_calls(one, [ANSWERED], NOW)
         assert (await store.spent(one)).calls == 1
-
-    with_store(path, story)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import sqlite3
@@ -26,7 +25,6 @@ from given_store import (
     opened,
     rows,
     said,
-    with_store,
 )
 
 from mcp_compaction.errors import (
@@ -51,6 +49,8 @@ from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.schema import MIGRATIONS, open_migrated
 from mcp_compaction.store.sqlite import SqliteStore
 
+pytestmark = pytest.mark.anyio
+
 
 async def fill(store: SqliteStore) -> None:
     session = await new_session(store)
@@ -58,9 +58,10 @@ async def fill(store: SqliteStore) -> None:
         await store.append(session, batch(*history(f"{number} " + "word " * 300, "yes")), NOW)
 
 
-def filled(path: Path) -> bytes:
+async def filled(path: Path) -> bytes:
     """The bytes of a closed store with something in it."""
-    with_store(path, fill)
+    async with opened(path) as store:
+        await fill(store)
     return path.read_bytes()
 
 
@@ -76,21 +77,18 @@ def test_the_home_is_where_the_settings_say() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_only_the_owner_may_read(tmp_path: Path, umask: int) -> None:
+async def test_only_the_owner_may_read(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "data" / "mcp-compaction" / "store.db"
     modes: dict[str, int] = {}
-
-    async def use(store: SqliteStore) -> None:
-        session = await new_session(store)
-        await store.append(session, batch(said("hello")), NOW)
-        await store.backup(path.with_name("backup.db"))
-        for file in (path.parent, path.parent.parent, *path.parent.iterdir()):
-            modes[file.name] = stat.S_IMODE(file.stat().st_mode)
-        assert all("can be read" not in problem for problem in (await store.health()).problems)
-
     before = os.umask(umask)
     try:
-        with_store(path, use)
+        async with opened(path) as store:
+            session = await new_session(store)
+            await store.append(session, batch(said("hello")), NOW)
+            await store.backup(path.with_name("backup.db"))
+            for file in (path.parent, path.parent.parent, *path.parent.iterdir()):
+                modes[file.name] = stat.S_IMODE(file.stat().st_mode)
+            assert all("can be read" not in problem for problem in (await store.health()).problems)
     finally:
         os.umask(before)
     assert modes.pop("data") == modes.pop("mcp-compaction") == 0o700
@@ -138,10 +136,11 @@ def test_a_hook_needs_the_standard_library_only(tmp_path: Path) -> None:
     assert rows(tmp_path / "home" / "store.db", "SELECT count(*) FROM tombstone") == [(1,)]
 
 
-def test_a_zero_byte_file_becomes_a_store(tmp_path: Path) -> None:
+async def test_a_zero_byte_file_becomes_a_store(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch(0o600)
-    with_store(path, fill)
+    async with opened(path) as store:
+        await fill(store)
     assert rows(path, "SELECT count(*) FROM message") == [(40,)]
 
 
@@ -169,54 +168,61 @@ def without_its_tables(path: Path) -> None:
 @pytest.mark.parametrize(
     "empty", [emptied_file, emptied_beside_its_log, removed_beside_its_log, without_its_tables]
 )
-def test_an_emptied_store_is_not_taken_for_a_new_one(
+async def test_an_emptied_store_is_not_taken_for_a_new_one(
     tmp_path: Path, empty: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "own" / "store.db"
-    filled(path)
+    await filled(path)
     empty(path)
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     with pytest.raises(StoreDamaged, match="mcp-compaction restore-backup FILE"):
-        with_store(path, fill)
+        async with opened(path) as store:
+            await fill(store)
     assert before.items() <= {f.name: f.read_bytes() for f in path.parent.iterdir()}.items()
 
 
-def test_a_store_that_was_moved_away_makes_room_for_a_new_one(tmp_path: Path) -> None:
+async def test_a_store_that_was_moved_away_makes_room_for_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    await filled(path)
     path.rename(tmp_path / "old.db")
-    with_store(path, fill)
+    async with opened(path) as store:
+        await fill(store)
     assert rows(path, "SELECT count(*) FROM message") == [(40,)]
 
 
-def test_a_first_start_that_was_killed_before_the_tables_can_be_made_again(tmp_path: Path) -> None:
+async def test_a_first_start_that_was_killed_before_the_tables_can_be_made_again(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "store.db"
     lock = LockFile(path)
     lock.acquire(1)
     lock.close()
     path.touch(0o600)
-    with_store(path, fill)
+    async with opened(path) as store:
+        await fill(store)
     assert rows(path, "SELECT count(*) FROM message") == [(40,)]
 
 
-def test_a_newer_store_is_left_untouched(tmp_path: Path) -> None:
+async def test_a_newer_store_is_left_untouched(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    await filled(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     before = path.read_bytes()
     with pytest.raises(StoreNewer, match="pip install --upgrade"):
-        with_store(path, fill)
+        async with opened(path) as store:
+            await fill(store)
     assert path.read_bytes() == before
 
 
-def test_a_foreign_database_is_left_untouched(tmp_path: Path) -> None:
+async def test_a_foreign_database_is_left_untouched(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE song (title TEXT)")
     before = path.read_bytes()
     with pytest.raises(StoreDamaged, match="another program"):
-        with_store(path, fill)
+        async with opened(path) as store:
+            await fill(store)
     assert path.read_bytes() == before
 
 
@@ -240,47 +246,44 @@ def _pages(data: bytes, chance: random.Random) -> bytes:
     return bytes(broken)
 
 
-@pytest.mark.parametrize("spoil", [_header, _text, _truncated, _pages])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_damaged_file_is_reported_and_never_altered(
-    tmp_path: Path, spoil: Callable[[bytes, random.Random], bytes], seed: int
-) -> None:
-    path = tmp_path / "store.db"
-    broken = spoil(filled(path), random.Random(seed))
-    path.write_bytes(broken)
-
-    async def use(store: SqliteStore) -> None:
+async def use(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.load(session, NOW)
         await store.health()
 
+
+@pytest.mark.parametrize("spoil", [_header, _text, _truncated, _pages])
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_damaged_file_is_reported_and_never_altered(
+    tmp_path: Path, spoil: Callable[[bytes, random.Random], bytes], seed: int
+) -> None:
+    path = tmp_path / "store.db"
+    broken = spoil(await filled(path), random.Random(seed))
+    path.write_bytes(broken)
     with pytest.raises(StoreDamaged, match="backup"):
-        with_store(path, use)
+        await use(path)
     assert path.read_bytes() == broken
 
 
-def test_a_search_index_out_of_step_is_found(tmp_path: Path) -> None:
+async def test_a_search_index_out_of_step_is_found(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    await filled(path)
     with closing(connect(path, deadline=5)) as connection:
         connection.execute("UPDATE passage SET text = 'something else' WHERE id = 1")
-
-    async def use(store: SqliteStore) -> tuple[str, ...]:
-        return (await store.health()).problems
-
-    assert any("search index" in problem for problem in with_store(path, use))
+    async with opened(path) as store:
+        problems = (await store.health()).problems
+    assert any("search index" in problem for problem in problems)
 
 
-def test_a_message_changed_behind_our_back_is_found(tmp_path: Path) -> None:
+async def test_a_message_changed_behind_our_back_is_found(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    await filled(path)
     with closing(connect(path, deadline=5)) as connection:
         connection.execute("UPDATE message SET content = 'x' WHERE seq = 3")
-
-    async def use(store: SqliteStore) -> tuple[str, ...]:
-        return (await store.health()).problems
-
-    assert any("chain of session 1" in problem for problem in with_store(path, use))
+    async with opened(path) as store:
+        problems = (await store.health()).problems
+    assert any("chain of session 1" in problem for problem in problems)
 
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
@@ -334,20 +337,16 @@ def test_errors_of_sqlite_are_told_apart(tmp_path: Path) -> None:
         assert isinstance(store_error(refused.value, path), StoreReadOnly)
 
 
-def test_a_foreign_program_that_holds_the_file_is_reported(tmp_path: Path) -> None:
+async def test_a_foreign_program_that_holds_the_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await new_session(store)
-            with closing(sqlite3.connect(path, isolation_level=None)) as foreign:
-                foreign.execute("BEGIN IMMEDIATE")
-                with pytest.raises(StoreBusy, match="Another program"):
-                    await store.append(session, batch(said("x")), NOW)
-                foreign.execute("ROLLBACK")
-            assert (await store.append(session, batch(said("x")), NOW)).new == 1
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await new_session(store)
+        with closing(sqlite3.connect(path, isolation_level=None)) as foreign:
+            foreign.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreBusy, match="Another program"):
+                await store.append(session, batch(said("x")), NOW)
+            foreign.execute("ROLLBACK")
+        assert (await store.append(session, batch(said("x")), NOW)).new == 1
 
 
 def test_the_lock_file_shuts_out_and_survives_its_removal(tmp_path: Path) -> None:
@@ -370,30 +369,25 @@ def test_the_lock_file_shuts_out_and_survives_its_removal(tmp_path: Path) -> Non
         two.try_acquire()
 
 
-def test_a_backup_is_a_sound_copy_in_a_new_file(tmp_path: Path) -> None:
+async def test_a_backup_is_a_sound_copy_in_a_new_file(tmp_path: Path) -> None:
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         await fill(store)
         await store.backup(copy)
         with pytest.raises(InputError, match="choose a new file"):
             await store.backup(copy)
         with pytest.raises(StoreError):
             await store.backup(tmp_path / "nowhere" / "copy.db")
-
-    async def count(store: SqliteStore) -> int:
+    async with opened(copy) as store:
         found = await store.health()
-        assert found.schema_version == len(MIGRATIONS)
-        assert all("can be read" in problem for problem in found.problems)
-        return found.messages
-
-    with_store(path, use)
-    assert with_store(copy, count) == 40
+    assert found.schema_version == len(MIGRATIONS)
+    assert all("can be read" in problem for problem in found.problems)
+    assert found.messages == 40
 
 
-def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
+async def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    await filled(path)
 
     def broken(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE extra (x)")
@@ -405,9 +399,9 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
 
 
-def test_a_migration_is_made_once(tmp_path: Path) -> None:
+async def test_a_migration_is_made_once(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    await filled(path)
 
     def grow(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE extra (x)")
@@ -415,7 +409,8 @@ def test_a_migration_is_made_once(tmp_path: Path) -> None:
     for _ in range(2):
         open_migrated(path, deadline=1, migrations=(*MIGRATIONS, grow)).close()
     with pytest.raises(StoreNewer):
-        with_store(path, fill)
+        async with opened(path) as store:
+            await fill(store)
 
 
 @pytest.mark.parametrize(
@@ -436,16 +431,14 @@ def test_a_sqlite_with_the_wal_reset_bug_is_named(version: tuple[int, ...], fine
     assert (sqlite_note(version) is None) == fine
 
 
-def test_the_scope_of_a_session_is_its_project(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_the_scope_of_a_session_is_its_project(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(said("x")), NOW)
         assert len(await store.originals(here(session))) == 1
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_store_from_before_keys_and_marks_is_found_by_them(tmp_path: Path) -> None:
+async def test_a_store_from_before_keys_and_marks_is_found_by_them(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch(0o600)
     with closing(open_migrated(path, deadline=1, migrations=MIGRATIONS[:1])) as connection:
@@ -460,12 +453,9 @@ def test_a_store_from_before_keys_and_marks_is_found_by_them(tmp_path: Path) -> 
             (PROJECT, "call retryLater for 数据库"),
         )
         connection.execute("INSERT INTO passage_index (rowid, text) SELECT id, text FROM passage")
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         for term in ("retry_later", "据库", "retryLater"):
             query = SearchQuery(terms=(term,), roles=("tool",), tools=("Bash",))
             found = await store.find(here(1), query)
             assert [match.number for match in found.terms[0].matches] == [1], term
-
-    with_store(path, use)
     assert damage(path) == []

@@ -21,9 +21,9 @@ from given_store import (
     history,
     matching,
     new_session,
+    opened,
     rows,
     said,
-    with_store,
 )
 
 from mcp_compaction import formats
@@ -40,6 +40,8 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 ARGUMENTS = json.dumps({"a": CANARY})
 
@@ -70,8 +72,8 @@ async def fill(store: SqliteStore, session: int, number: int = 0) -> None:
     await store.add_event(session, Event(name="seen", at=NOW, detail=f"m3: {CANARY}"))
 
 
-def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await fill(store, session)
         pin = NewPin(text="p", kind="fact", scope="session", author="user", source="m3")
@@ -89,17 +91,14 @@ def test_a_forgotten_message_leaves_no_byte(tmp_path: Path) -> None:
         # The chain goes on, so the same history is still known.
         again = await store.append(session, batch(said("seven"), after=6), NOW)
         assert again.seqs == (7,)
-
-    with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
     assert [line for line in damage(tmp_path / "store.db") if "can be read" not in line] == []
 
 
 @pytest.mark.parametrize("base", [0, 1])
-def test_a_compaction_made_before_a_forget_is_not_saved(tmp_path: Path, base: int) -> None:
+async def test_a_compaction_made_before_a_forget_is_not_saved(tmp_path: Path, base: int) -> None:
     path = tmp_path / "store.db"
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(*history("1", "2", CANARY, "4", "5", "6")), NOW)
         for version in range(base):
@@ -115,26 +114,22 @@ def test_a_compaction_made_before_a_forget_is_not_saved(tmp_path: Path, base: in
         )
         assert after == same
         assert await store.save(session, compaction(base=after.version, number=9))
-
-    with_store(path, use)
     assert bytes_left(tmp_path) == []
     assert [line for line in damage(path) if "can be read" not in line] == []
 
 
-def test_a_compaction_of_a_forgotten_session_is_not_saved(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_compaction_of_a_forgotten_session_is_not_saved(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await fill(store, session)
         await store.forget(here(session), (), NOW)
         with pytest.raises(UnknownSession):
             await store.save(session, telling_compaction(base=1))
-
-    with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
 
 
-def test_passages_promoted_from_a_forgotten_message_leave_all_views(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_passages_promoted_from_a_forgotten_message_leave_all_views(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*history("1", "2", CANARY, "4", "5", "6")), NOW)
         stays = Excerpt(seq=2, pieces=("2",))
@@ -146,15 +141,12 @@ def test_passages_promoted_from_a_forgotten_message_leave_all_views(tmp_path: Pa
         await store.forget(here(session), (3,), NOW)
         found = [(await store.view(session, version)).promoted for version in (1, 2, 3, 4)]
         assert found == [(stays,), (), (stays,), (stays,)]
-
-    with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
 
 
-def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
+async def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         stays = await new_session(store, SessionKey(project=PROJECT, name="stays"))
         goes = await new_session(store, SessionKey(project=PROJECT, name=f"of {CANARY}"))
         await new_session(store, SessionKey(project=PROJECT, name="child", parent=goes))
@@ -174,17 +166,14 @@ def test_a_forgotten_session_leaves_no_byte(tmp_path: Path) -> None:
         assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["shared"]
         (hit,) = await matching(store, here(), "shared")
         assert (hit.ref, hit.session) == ("p2", "")
-
-    with_store(path, use)
     assert bytes_left(tmp_path) == []
     assert [line for line in damage(path) if "can be read" not in line] == []
     assert rows(path, "SELECT ref, purged FROM tombstone") == [("session", 1)]
 
 
-def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
+async def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         project = f"/home/{CANARY}"
         stays = await new_session(store)
         session = 0
@@ -200,8 +189,6 @@ def test_a_forgotten_project_leaves_no_byte(tmp_path: Path) -> None:
         assert (found.sessions, found.messages, found.pins) == (3, 18, 2)
         assert found.kept_pins == ("p3",)
         assert [pin.text for pin in await store.pins(here(stays), NOW)] == ["for all"]
-
-    with_store(path, use)
     assert bytes_left(tmp_path) == []
     assert [line for line in damage(path) if "can be read" not in line] == []
 
@@ -216,10 +203,9 @@ def sized(chance: random.Random) -> NewMessage:
 
 
 @pytest.mark.parametrize("seed", [13, 17, 20])  # these left bytes before the file was rewritten
-def test_messages_of_all_sizes_leave_no_byte_in_the_gaps(tmp_path: Path, seed: int) -> None:
+async def test_messages_of_all_sizes_leave_no_byte_in_the_gaps(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(tmp_path / "store.db") as store:
         keys = [SessionKey(project=PROJECT, name=f"s{number}") for number in range(4)]
         sessions = [await new_session(store, key) for key in keys]
         for _ in range(80):
@@ -235,8 +221,6 @@ def test_messages_of_all_sizes_leave_no_byte_in_the_gaps(tmp_path: Path, seed: i
             for original in await store.originals(here(session)):
                 if CANARY in original.message.raw:
                     await store.forget(here(session), (original.message.seq,), NOW)
-
-    with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
     assert [line for line in damage(tmp_path / "store.db") if "can be read" not in line] == []
 
@@ -256,7 +240,7 @@ def test_messages_of_all_sizes_leave_no_byte_in_the_gaps(tmp_path: Path, seed: i
         ("responses", {"type": "message", "role": "user", "content": CANARY}),
     ],
 )  # fmt: skip
-def test_what_stands_for_a_message_keeps_its_pairing(
+async def test_what_stands_for_a_message_keeps_its_pairing(
     tmp_path: Path, shape: Shape, value: dict[str, object]
 ) -> None:
     raw = json.dumps(value)
@@ -264,8 +248,7 @@ def test_what_stands_for_a_message_keeps_its_pairing(
     message = NewMessage(
         role=role, parts=parts, shape=shape, raw=raw, normal=raw, passages=(Spoken(role, raw),)
     )
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(message), NOW)
         await store.forget(here(session), (1,), NOW)
@@ -277,13 +260,11 @@ def test_what_stands_for_a_message_keeps_its_pairing(
             [(part.id, part.name) for part in before if part.kind == "call"],
             [part.call for part in before if part.kind == "result"],
         )
-
-    with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
 
 
-def test_anthropic_pairs_stay_pairs(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_anthropic_pairs_stay_pairs(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(
             session,
@@ -295,13 +276,11 @@ def test_anthropic_pairs_stay_pairs(tmp_path: Path) -> None:
         await store.forget(here(session), (3,), NOW)
         loaded = await store.load(session, NOW)
         assert loaded.messages[1].calls[0].id == loaded.messages[2].results[0].call == "c1"
-
-    with_store(tmp_path / "store.db", use)
     assert bytes_left(tmp_path) == []
 
 
-def test_forgetting_needs_a_target_in_scope(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_forgetting_needs_a_target_in_scope(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         with pytest.raises(InputError, match="name a project or session"):
             await store.forget(Scope(project=None), (), NOW)
@@ -309,5 +288,3 @@ def test_forgetting_needs_a_target_in_scope(tmp_path: Path) -> None:
             await store.forget(here(session), (9,), NOW)
         with pytest.raises(UnknownSession):
             await store.forget(Scope(project="/other", session=session), (), NOW)
-
-    with_store(tmp_path / "store.db", use)

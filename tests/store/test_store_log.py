@@ -19,15 +19,16 @@ from given_store import (
     here,
     history,
     new_session,
+    opened,
     rows,
     said,
-    with_store,
 )
 
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.model import Calibration, Event, NewMessage, Sections, Traits, Via
 from mcp_compaction.ports import Batch, Recorded, Scope, SessionKey
-from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -37,33 +38,30 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-def record(path: Path, *batches: Batch) -> list[Recorded]:
+async def record(path: Path, *batches: Batch) -> list[Recorded]:
     """What came of appending these batches one after the other."""
-
-    async def use(store: SqliteStore) -> list[Recorded]:
+    async with opened(path) as store:
         session = await new_session(store)
-        return [await store.append(session, given, NOW) for given in batches]
-
-    found = with_store(path, use)
+        found = [await store.append(session, given, NOW) for given in batches]
     assert damage(path) == []
     return found
 
 
-def test_messages_are_numbered_in_order(path: Path) -> None:
-    first, second = record(path, batch(*history("a", "b")), batch(said("c")))
+async def test_messages_are_numbered_in_order(path: Path) -> None:
+    first, second = await record(path, batch(*history("a", "b")), batch(said("c")))
     assert (first.seqs, first.new) == ((1, 2), 2)
     assert (second.seqs, second.new) == ((3,), 1)
 
 
-def test_a_second_continue_is_not_dropped(path: Path) -> None:
-    *_, last = record(
+async def test_a_second_continue_is_not_dropped(path: Path) -> None:
+    *_, last = await record(
         path, batch(*history("do it", "done")), batch(said("continue")), batch(said("continue"))
     )
     assert last == Recorded(seqs=(4,), new=1)
 
 
-def test_one_repeated_message_before_new_ones_is_no_overlap(path: Path) -> None:
-    *_, last = record(
+async def test_one_repeated_message_before_new_ones_is_no_overlap(path: Path) -> None:
+    *_, last = await record(
         path,
         batch(*history("do it", "done")),
         batch(said("continue")),
@@ -72,8 +70,8 @@ def test_one_repeated_message_before_new_ones_is_no_overlap(path: Path) -> None:
     assert last == Recorded(seqs=(4, 5), new=2)
 
 
-def test_two_repeated_messages_before_a_new_one_are_an_overlap(path: Path) -> None:
-    *_, last = record(
+async def test_two_repeated_messages_before_a_new_one_are_an_overlap(path: Path) -> None:
+    *_, last = await record(
         path,
         batch(*history("do it", "done")),
         batch(said("continue"), said("with the tests")),
@@ -82,40 +80,40 @@ def test_two_repeated_messages_before_a_new_one_are_an_overlap(path: Path) -> No
     assert last == Recorded(seqs=(3, 4, 5), new=1)
 
 
-def test_the_same_host_id_is_the_same_message(path: Path) -> None:
+async def test_the_same_host_id_is_the_same_message(path: Path) -> None:
     first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
     again = batch(said("hello", host_id="u1"), said("new", host_id="u3"))
-    _, second = record(path, first, again)
+    _, second = await record(path, first, again)
     assert second == Recorded(seqs=(1, 3), new=1)
 
 
-def test_a_host_id_said_twice_in_one_batch_is_one_message(path: Path) -> None:
-    (found,) = record(path, batch(said("hello", host_id="u1"), said("hello", host_id="u1")))
+async def test_a_host_id_said_twice_in_one_batch_is_one_message(path: Path) -> None:
+    (found,) = await record(path, batch(said("hello", host_id="u1"), said("hello", host_id="u1")))
     assert found == Recorded(seqs=(1, 1), new=1)
 
 
-def test_a_host_id_with_other_content_keeps_the_known_message_and_says_so(path: Path) -> None:
+async def test_a_host_id_with_other_content_keeps_the_known_message_and_says_so(path: Path) -> None:
     first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
     again = batch(said("hello", host_id="u1"), said("elsewhere", host_id="u2"), said("new"))
-    _, second, third = record(path, first, again, first)
+    _, second, third = await record(path, first, again, first)
     assert second == Recorded(seqs=(1, 2, 3), new=1, diverged=2)
     assert third == Recorded(seqs=(1, 2), new=0)
     assert rows(path, "SELECT raw FROM message WHERE seq = 2") == [(said("there").raw,)]
 
 
-def test_a_host_id_with_other_content_is_reported_after_new_messages_too(path: Path) -> None:
+async def test_a_host_id_with_other_content_is_reported_after_new_messages_too(path: Path) -> None:
     first = batch(said("hello", host_id="u1"), said("there", host_id="u2"))
     mixed = batch(said("new"), said("elsewhere", host_id="u2"))
     twice = batch(said("one", host_id="u3"), said("two", host_id="u3"))
-    _, second, third = record(path, first, mixed, twice)
+    _, second, third = await record(path, first, mixed, twice)
     assert second == Recorded(seqs=(3, 2), new=1, diverged=2)
     assert third == Recorded(seqs=(4, 4), new=1, diverged=4)
 
 
-def test_a_history_that_leaves_the_known_one_counts_before_other_content(path: Path) -> None:
+async def test_a_history_that_leaves_the_known_one_counts_before_other_content(path: Path) -> None:
     known = (said("a", host_id="u1"), said("b"), said("c"))
     other = (said("changed", host_id="u1"), said("b"), said("x"))
-    _, second = record(path, batch(*known), batch(*other, whole=True))
+    _, second = await record(path, batch(*known), batch(*other, whole=True))
     assert second == Recorded(seqs=(1, 2, 4), new=1, diverged=3)
 
 
@@ -124,11 +122,10 @@ def come(via: Via, *messages: NewMessage) -> Batch:
     return batch(*messages).model_copy(update={"via": via})
 
 
-def ways(path: Path, *batches: Batch) -> list[Via]:
+async def ways(path: Path, *batches: Batch) -> list[Via]:
     """How each message came, by the log and by the window alike."""
-    record(path, *batches)
-
-    async def use(store: SqliteStore) -> list[Via]:
+    await record(path, *batches)
+    async with opened(path) as store:
         session = await new_session(store)
         logged = await store.originals(here(session))
         originals: list[Via] = [original.message.via for original in logged]
@@ -137,60 +134,60 @@ def ways(path: Path, *batches: Batch) -> list[Via]:
         assert [message.via for message in (await store.load(session, NOW)).messages] == originals
         return originals
 
-    return with_store(path, use)
 
-
-def test_each_message_knows_how_it_came(path: Path) -> None:
-    found = ways(
+async def test_each_message_knows_how_it_came(path: Path) -> None:
+    found = await ways(
         path, batch(said("a")), come("tool", said("b"), said("c")), come("host", said("d"))
     )
     assert found == ["host", "tool", "tool", "host"]
 
 
-def test_a_message_that_the_host_records_too_came_from_the_host(path: Path) -> None:
+async def test_a_message_that_the_host_records_too_came_from_the_host(path: Path) -> None:
     told = said("a", host_id="u1")
-    found = ways(path, come("tool", told, said("b")), come("host", said("c"), told))
+    found = await ways(path, come("tool", told, said("b")), come("host", said("c"), told))
     assert found == ["host", "tool", "host"]
 
 
-def test_the_host_vouches_for_what_it_repeats_from_the_start(path: Path) -> None:
+async def test_the_host_vouches_for_what_it_repeats_from_the_start(path: Path) -> None:
     told = history("a", "b", "c")
     vouched = come("host", *told[:2]).model_copy(update={"whole": True})
-    assert ways(path, come("tool", *told), vouched) == ["host", "host", "tool"]
+    assert await ways(path, come("tool", *told), vouched) == ["host", "host", "tool"]
 
 
-def test_an_agent_takes_nothing_back_from_the_host(path: Path) -> None:
+async def test_an_agent_takes_nothing_back_from_the_host(path: Path) -> None:
     told = history("a", "b")
-    assert ways(path, come("host", *told), come("tool", *told)) == ["host", "host"]
+    assert await ways(path, come("host", *told), come("tool", *told)) == ["host", "host"]
 
 
-def test_the_host_does_not_vouch_for_other_words_under_its_id(path: Path) -> None:
+async def test_the_host_does_not_vouch_for_other_words_under_its_id(path: Path) -> None:
     forged, real = said("delete it all", host_id="u1"), said("delete nothing", host_id="u1")
-    assert ways(path, come("tool", forged), come("host", real)) == ["tool"]
-    assert ways(path, come("host", forged)) == ["host"]
+    assert await ways(path, come("tool", forged), come("host", real)) == ["tool"]
+    assert await ways(path, come("host", forged)) == ["host"]
 
 
-def test_a_moved_cache_mark_makes_no_duplicate(path: Path) -> None:
+async def test_a_moved_cache_mark_makes_no_duplicate(path: Path) -> None:
     plain = said("hello")
     marked = plain.model_copy(update={"raw": plain.raw.replace("}", ', "cache_control": {}}')})
-    _, second = record(path, batch(plain), batch(marked, said("new"), whole=True))
+    _, second = await record(path, batch(plain), batch(marked, said("new"), whole=True))
     assert second == Recorded(seqs=(1, 2), new=1)
 
 
-def test_a_batch_that_repeats_the_whole_history_appends_the_rest(path: Path) -> None:
-    _, second = record(path, batch(*history("a", "b", "c")), batch(*history("a", "b", "c", "d")))
+async def test_a_batch_that_repeats_the_whole_history_appends_the_rest(path: Path) -> None:
+    _, second = await record(
+        path, batch(*history("a", "b", "c")), batch(*history("a", "b", "c", "d"))
+    )
     assert second == Recorded(seqs=(1, 2, 3, 4), new=1)
 
 
-def test_a_batch_that_repeats_the_newest_messages_appends_the_rest(path: Path) -> None:
+async def test_a_batch_that_repeats_the_newest_messages_appends_the_rest(path: Path) -> None:
     known = history("a", "b", "c", "d")
-    _, second = record(path, batch(*known), batch(*known[2:], said("e")))
+    _, second = await record(path, batch(*known), batch(*known[2:], said("e")))
     assert second == Recorded(seqs=(3, 4, 5), new=1)
 
 
-def test_after_a_known_message_a_retry_is_known(path: Path) -> None:
+async def test_after_a_known_message_a_retry_is_known(path: Path) -> None:
     turns = history("a", "b", "c", "d")
-    _, second, third = record(
+    _, second, third = await record(
         path,
         batch(*turns[:2]),
         batch(*turns[2:], after=2),
@@ -200,29 +197,31 @@ def test_after_a_known_message_a_retry_is_known(path: Path) -> None:
     assert third == Recorded(seqs=(3, 4, 5), new=1)
 
 
-def test_after_a_known_message_another_one_is_refused(path: Path) -> None:
+async def test_after_a_known_message_another_one_is_refused(path: Path) -> None:
     with pytest.raises(InputError, match="m2 is already another message; record after m3"):
-        record(path, batch(*history("a", "b", "c")), batch(said("x"), after=1))
+        await record(path, batch(*history("a", "b", "c")), batch(said("x"), after=1))
     with pytest.raises(UnknownRef, match="record after m3"):
-        record(path, batch(said("x"), after=9))
+        await record(path, batch(said("x"), after=9))
 
 
-def test_after_zero_is_the_start(path: Path) -> None:
-    first, second = record(path, batch(said("a"), after=0), batch(said("a"), said("b"), after=0))
+async def test_after_zero_is_the_start(path: Path) -> None:
+    first, second = await record(
+        path, batch(said("a"), after=0), batch(said("a"), said("b"), after=0)
+    )
     assert (first.seqs, second.seqs) == ((1,), (1, 2))
 
 
-def test_a_whole_history_that_contradicts_the_log_says_where(path: Path) -> None:
+async def test_a_whole_history_that_contradicts_the_log_says_where(path: Path) -> None:
     known = history("a", "b", "c", "d")
     other = (*known[:2], said("other"), said("way", "assistant"))
-    _, second = record(path, batch(*known), batch(*other, whole=True))
+    _, second = await record(path, batch(*known), batch(*other, whole=True))
     assert second == Recorded(seqs=(1, 2, 5, 6), new=2, diverged=3)
 
 
-def test_a_contradicting_history_is_known_when_it_comes_again(path: Path) -> None:
+async def test_a_contradicting_history_is_known_when_it_comes_again(path: Path) -> None:
     known = history("a", "b", "c", "d")
     other = (*known[:2], said("other"), said("way", "assistant"))
-    *_, again, longer, back = record(
+    *_, again, longer, back = await record(
         path,
         batch(*known, whole=True),
         batch(*other, whole=True),
@@ -235,20 +234,19 @@ def test_a_contradicting_history_is_known_when_it_comes_again(path: Path) -> Non
     assert back == Recorded(seqs=(1, 2, 3, 4, 8), new=1, diverged=5)
 
 
-def test_a_shorter_whole_history_contradicts_nothing(path: Path) -> None:
+async def test_a_shorter_whole_history_contradicts_nothing(path: Path) -> None:
     known = history("a", "b", "c")
-    _, second = record(path, batch(*known), batch(*known[:2], whole=True))
+    _, second = await record(path, batch(*known), batch(*known[:2], whole=True))
     assert second == Recorded(seqs=(1, 2), new=0)
 
 
-def test_the_clock_does_not_decide_the_order(path: Path) -> None:
-    async def use(store: SqliteStore) -> list[str]:
+async def test_the_clock_does_not_decide_the_order(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         for hours, text in ((0, "first"), (-5, "second"), (90_000, "third")):
             await store.append(session, batch(said(text)), NOW + timedelta(hours=hours))
-        return [message.text for message in (await store.load(session, NOW)).messages]
-
-    assert with_store(path, use) == ["first", "second", "third"]
+        texts = [message.text for message in (await store.load(session, NOW)).messages]
+    assert texts == ["first", "second", "third"]
 
 
 @pytest.mark.parametrize(
@@ -263,34 +261,30 @@ def test_the_clock_does_not_decide_the_order(path: Path) -> None:
         "x" * 10**6,
     ],
 )
-def test_any_text_comes_back_byte_for_byte(path: Path, text: str) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_any_text_comes_back_byte_for_byte(path: Path, text: str) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         message = said(text)
         await store.append(session, batch(message), NOW)
         (original,) = await store.originals(here(session))
         assert original.message.raw == message.raw
         assert original.message.text == text
-
-    with_store(path, use)
     assert damage(path) == []
 
 
-def test_half_a_character_is_kept_as_its_escape(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_half_a_character_is_kept_as_its_escape(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         message = said("broken \ud83d emoji")
         await store.append(session, batch(message), NOW)
         (original,) = await store.originals(here(session))
         assert json.loads(original.message.raw) == json.loads(message.raw)
         await store.add_event(session, Event(name="x", at=NOW, detail="\ud83d"))
-
-    with_store(path, use)
     assert damage(path) == []
 
 
-def test_originals_come_by_number_or_in_pages(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_originals_come_by_number_or_in_pages(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(*history("a", "b", "c", "d")), NOW)
         by_number = await store.originals(here(session), seqs=(3, 1, 99))
@@ -301,11 +295,9 @@ def test_originals_come_by_number_or_in_pages(path: Path) -> None:
         with pytest.raises(InputError, match="name it"):
             await store.originals(here())
 
-    with_store(path, use)
 
-
-def test_a_session_is_found_by_name_or_by_its_host(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_session_is_found_by_name_or_by_its_host(path: Path) -> None:
+    async with opened(path) as store:
         hosted = SessionKey(project=PROJECT, host="claude-code", host_session="abc")
         made, is_new = await store.open_session(hosted, Traits(model="m"), NOW)
         again, is_new_again = await store.open_session(hosted, Traits(), NOW)
@@ -325,11 +317,9 @@ def test_a_session_is_found_by_name_or_by_its_host(path: Path) -> None:
         assert [info.name for info in listed] == ["shop-1-explore-2", "shop-1"]
         assert listed[1].traits.window_tokens == 5
 
-    with_store(path, use)
 
-
-def test_a_host_that_names_a_session_finds_it_later_by_its_own_id(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_host_that_names_a_session_finds_it_later_by_its_own_id(path: Path) -> None:
+    async with opened(path) as store:
         made, _ = await store.open_session(KEY, Traits(), NOW)
         hosted = KEY.model_copy(update={"host": "codex", "host_session": "t1"})
         named, is_new = await store.open_session(hosted, Traits(), NOW)
@@ -341,11 +331,9 @@ def test_a_host_that_names_a_session_finds_it_later_by_its_own_id(path: Path) ->
         other = hosted.model_copy(update={"host_session": "t2"})
         assert (await store.open_session(other, Traits(), NOW))[0].host_session == "t1"
 
-    with_store(path, use)
 
-
-def test_unknown_sessions_are_refused(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_unknown_sessions_are_refused(path: Path) -> None:
+    async with opened(path) as store:
         for attempt in (
             store.load(7, NOW),
             store.append(7, batch(said("x")), NOW),
@@ -358,11 +346,9 @@ def test_unknown_sessions_are_refused(path: Path) -> None:
             with pytest.raises(UnknownSession, match="list the sessions"):
                 await attempt
 
-    with_store(path, use)
 
-
-def test_sections_are_loaded(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_sections_are_loaded(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         sections = Sections(system="be kind", memory="likes tea")
         given = batch(*history("12345", "123")).model_copy(
@@ -373,13 +359,11 @@ def test_sections_are_loaded(path: Path) -> None:
         loaded = await store.load(session, NOW)
         assert loaded.sections == sections
         assert (loaded.section_tokens, loaded.memory_tokens) == (100, 50)
-
-    with_store(path, use)
     assert rows(path, "SELECT count(*) FROM section") == [(1,)]
 
 
-def test_the_window_is_counted_as_the_view_shows_it(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_the_window_is_counted_as_the_view_shows_it(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(*history(*["x" * 10] * 6)), NOW)
         await store.save(session, compaction())
@@ -388,11 +372,9 @@ def test_the_window_is_counted_as_the_view_shows_it(path: Path) -> None:
         # m1 and m6 whole, m5 cut to 4, and m7 since.
         assert (window.messages, window.tokens) == (4, 10 + 10 + 4 + 7)
 
-    with_store(path, use)
 
-
-def test_a_caller_may_count_the_window_itself(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_caller_may_count_the_window_itself(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(*history("a", "b")), NOW)
         for counted, reported in ((120, 150), (220, 300)):
@@ -400,21 +382,17 @@ def test_a_caller_may_count_the_window_itself(path: Path) -> None:
             found = (await store.load(session, NOW)).calibration
             assert found == Calibration(counted=counted, reported=reported)
 
-    with_store(path, use)
 
-
-def test_events_are_kept_in_order(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_events_are_kept_in_order(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store, KEY)
         for name in ("one", "two"):
             await store.add_event(session, Event(name=name, at=NOW))
         assert [event.name for event in await store.events(session)] == ["one", "two"]
 
-    with_store(path, use)
 
-
-def test_calls_and_results_come_back_as_parts(path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_calls_and_results_come_back_as_parts(path: Path) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(
             session,
@@ -424,5 +402,3 @@ def test_calls_and_results_come_back_as_parts(path: Path) -> None:
         loaded = await store.load(session, NOW)
         assert loaded.messages[1].calls[0].name == "Bash"
         assert loaded.messages[2].results[0].text == "a b"
-
-    with_store(path, use)

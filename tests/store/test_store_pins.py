@@ -6,13 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from given_store import NOW, here, matching, new_session, with_store
+from given_store import NOW, here, matching, new_session, opened
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef, UnknownSession
 from mcp_compaction.model import PinScope
 from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store.connect import connect
-from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 TEXTS = ["never push to main", " spaces \n kept ", "nul \0", "‮עברית", "👩‍👩‍👧"]
 
@@ -24,29 +25,25 @@ def pin(text: str, scope: PinScope = "session", **more: object) -> NewPin:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_pin_comes_back_byte_for_byte(tmp_path: Path, text: str) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_pin_comes_back_byte_for_byte(tmp_path: Path, text: str) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         kept = await store.add_pin(session, pin(text, source="m1"), NOW)
         assert await store.pins(here(session), NOW) == (kept,)
         assert kept.text == text
         assert (kept.session, kept.source, kept.at) == ("checkout", "m1", NOW)
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_half_a_character_is_refused(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_half_a_character_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         with pytest.raises(PinRefused, match="send it again"):
             await store.add_pin(session, pin("broken \ud83d"), NOW)
         assert await store.pins(here(session), NOW) == ()
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_pin_is_seen_where_its_scope_says(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_pin_is_seen_where_its_scope_says(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         one = await new_session(store)
         two = await new_session(store, SessionKey(project=here().project or "", name="two"))
         far = await new_session(store, SessionKey(project="/other", name="far"))
@@ -67,11 +64,9 @@ def test_a_pin_is_seen_where_its_scope_says(tmp_path: Path) -> None:
         with pytest.raises(UnknownSession):
             await store.pins(here(far), NOW)
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_pin_ends_by_release_supersession_or_time(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_pin_ends_by_release_supersession_or_time(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         first = await store.add_pin(session, pin("zebra one"), NOW)
         second = await store.add_pin(session, pin("zebra two", supersedes=first.number), NOW)
@@ -91,23 +86,18 @@ def test_a_pin_ends_by_release_supersession_or_time(tmp_path: Path) -> None:
         hits = await matching(store, here(session), "zebra")
         assert {hit.ref for hit in hits} == {"p1", "p2", "p3"}
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_notes_are_kept_but_not_in_force(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_notes_are_kept_but_not_in_force(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.add_pin(session, pin("a note", kind="note"), NOW)
         assert (await store.load(session, NOW)).pins == ()
         assert len(await store.pins(here(session), NOW)) == 1
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_pin_that_was_tampered_with_is_not_shown(tmp_path: Path) -> None:
+async def test_a_pin_that_was_tampered_with_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.add_pin(session, pin("never push to main"), NOW)
         other = connect(path, deadline=5)
@@ -115,5 +105,3 @@ def test_a_pin_that_was_tampered_with_is_not_shown(tmp_path: Path) -> None:
         other.close()
         with pytest.raises(StoreDamaged, match="not what was pinned"):
             await store.load(session, NOW)
-
-    with_store(path, use)

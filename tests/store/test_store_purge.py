@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -20,7 +19,6 @@ from given_store import (
     opened,
     rows,
     said,
-    with_store,
 )
 
 from mcp_compaction.errors import StoreBusy, UnknownRef
@@ -28,6 +26,8 @@ from mcp_compaction.store.connect import connect
 from mcp_compaction.store.database import Database, Stop
 from mcp_compaction.store.purge import is_purge_due, purge
 from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 STARTS = 4
 
@@ -53,89 +53,88 @@ async def forget_in_vain(store: SqliteStore, session: int) -> None:
         await store.forget(here(session), (1,), NOW)
 
 
-def forgotten_beside_a_reader(path: Path) -> None:
+async def forgotten_beside_a_reader(path: Path) -> None:
     """Forget a message although a reader keeps its bytes in the log."""
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         await forget_in_vain(store, await record_canary(store))
-
-    with_store(path, use)
 
 
 def log_size(path: Path) -> int:
     return path.with_name(path.name + "-wal").stat().st_size
 
 
-def problems(path: Path) -> tuple[str, ...]:
-    async def look(store: SqliteStore) -> tuple[str, ...]:
+async def problems(path: Path) -> tuple[str, ...]:
+    async with opened(path) as store:
         return (await store.health()).problems
 
-    return with_store(path, look)
+
+async def open_and_close(path: Path) -> None:
+    async with opened(path):
+        pass
 
 
-def open_and_close(path: Path) -> None:
-    async def nothing(_: SqliteStore) -> None: ...
-
-    with_store(path, nothing)
-
-
-def test_starts_beside_a_reader_leave_the_log_as_it_is(tmp_path: Path) -> None:
+async def test_starts_beside_a_reader_leave_the_log_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with_store(path, record_canary)
+    async with opened(path) as store:
+        await record_canary(store)
     with reader_of(path):
-        forgotten_beside_a_reader(path)
+        await forgotten_beside_a_reader(path)
         before = log_size(path)
         for _ in range(STARTS):
-            open_and_close(path)
+            await open_and_close(path)
         assert log_size(path) == before
 
 
-def test_the_next_start_after_the_reader_removes_the_bytes(tmp_path: Path) -> None:
+async def test_the_next_start_after_the_reader_removes_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with_store(path, record_canary)
+    async with opened(path) as store:
+        await record_canary(store)
     with reader_of(path):
-        forgotten_beside_a_reader(path)
+        await forgotten_beside_a_reader(path)
         assert rows(path, "SELECT purged FROM tombstone") == [(0,)]
-    open_and_close(path)
+    await open_and_close(path)
     assert bytes_left(tmp_path) == []
     assert rows(path, "SELECT purged FROM tombstone") == [(1,)]
 
 
-def test_the_next_write_of_a_running_server_removes_the_bytes(tmp_path: Path) -> None:
+async def is_due(store: SqliteStore) -> bool:
+    return any("Forgotten bytes" in problem for problem in (await store.health()).problems)
+
+
+async def test_the_next_write_of_a_running_server_removes_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def main() -> None:
-        async with opened(path) as server, opened(path) as forgetting:
-            session = await record_canary(server)
-            with reader_of(path):
-                await forget_in_vain(forgetting, session)
-                await server.append(session, batch(said("while it reads")), NOW)
-                assert await due(server)
-            await server.append(session, batch(said("after it has read")), NOW)
-            assert not await due(server)
-            assert log_size(path) < 100_000
-
-    async def due(store: SqliteStore) -> bool:
-        return any("Forgotten bytes" in problem for problem in (await store.health()).problems)
-
-    asyncio.run(main())
+    async with opened(path) as server, opened(path) as forgetting:
+        session = await record_canary(server)
+        with reader_of(path):
+            await forget_in_vain(forgetting, session)
+            await server.append(session, batch(said("while it reads")), NOW)
+            assert await is_due(server)
+        await server.append(session, batch(said("after it has read")), NOW)
+        assert not await is_due(server)
+        assert log_size(path) < 100_000
     assert bytes_left(tmp_path) == []
 
 
-def test_doctor_says_that_a_reader_holds_forgotten_bytes(tmp_path: Path) -> None:
+async def test_doctor_says_that_a_reader_holds_forgotten_bytes(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with_store(path, record_canary)
+    async with opened(path) as store:
+        await record_canary(store)
     with reader_of(path):
-        forgotten_beside_a_reader(path)
-        assert any("still in the log: a reader holds it" in line for line in problems(path))
-    assert not any("Forgotten bytes" in line for line in problems(path))
+        await forgotten_beside_a_reader(path)
+        found = await problems(path)
+        assert any("still in the log: a reader holds it" in line for line in found)
+    found = await problems(path)
+    assert not any("Forgotten bytes" in line for line in found)
 
 
-def test_the_file_is_written_anew_once_although_a_reader_comes_in_between(tmp_path: Path) -> None:
+async def test_the_file_is_written_anew_once_although_a_reader_comes_in_between(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "store.db"
-    with_store(path, record_canary)
+    async with opened(path) as store:
+        await record_canary(store)
     with reader_of(path):
-        forgotten_beside_a_reader(path)
+        await forgotten_beside_a_reader(path)
     vacuums = 0
     reader = sqlite3.connect(path, isolation_level=None)
 
@@ -158,11 +157,10 @@ def test_the_file_is_written_anew_once_although_a_reader_comes_in_between(tmp_pa
     assert bytes_left(tmp_path) == []
 
 
-def test_several_messages_are_forgotten_by_writing_the_file_anew_once(tmp_path: Path) -> None:
+async def test_several_messages_are_forgotten_by_writing_the_file_anew_once(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     statements: list[str] = []
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(*history(*(f"{CANARY} {n}" for n in range(9)))), NOW)
         with traced(statements):
@@ -174,8 +172,6 @@ def test_several_messages_are_forgotten_by_writing_the_file_anew_once(tmp_path: 
             await store.forget(here(session), (1, 99), NOW)
         assert (await store.load(session, NOW)).messages[0].text == f"{CANARY} 0"
         await store.forget(here(session), (), NOW)
-
-    with_store(path, use)
     assert statements.count("VACUUM") == 1
     assert bytes_left(tmp_path) == []
 
@@ -196,16 +192,13 @@ def traced(statements: list[str]) -> Generator[None]:
         Database.open = original
 
 
-def test_a_later_forget_is_purged_with_an_earlier_one(tmp_path: Path) -> None:
+async def test_a_later_forget_is_purged_with_an_earlier_one(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         session = await record_canary(store)
         await store.append(session, batch(said(f"{CANARY} again")), NOW)
         with reader_of(path):
             await forget_in_vain(store, session)
         await store.forget(here(session), (42,), NOW)
-
-    with_store(path, use)
     assert bytes_left(tmp_path) == []
     assert rows(path, "SELECT DISTINCT purged FROM tombstone") == [(1,)]

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from given_store import NOW, batch, new_session, said, with_store
+from given_store import NOW, batch, new_session, opened, said, with_store
 
 from mcp_compaction.store.identity import Identity, change_since
 from mcp_compaction.store.sqlite import SqliteStore
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")]
 
 LOOK = """
 import asyncio, json, sys
@@ -93,9 +93,10 @@ def check(found: dict[str, Any]) -> None:
     assert found["refusal"] in found["notes"]
 
 
-def test_a_closed_store_is_read_where_nothing_can_be_written(folder: Path) -> None:
+async def test_a_closed_store_is_read_where_nothing_can_be_written(folder: Path) -> None:
     path = folder / "store.db"
-    with_store(path, record)
+    async with opened(path) as store:
+        await record(store)
     check(looked_at(path))
 
 
@@ -109,9 +110,10 @@ def test_what_stands_in_the_log_alone_is_read_where_nothing_can_be_written(folde
     check(looked_at(path))
 
 
-def test_a_log_that_cannot_be_read_with_its_store_is_not_passed_over(folder: Path) -> None:
+async def test_a_log_that_cannot_be_read_with_its_store_is_not_passed_over(folder: Path) -> None:
     path = folder / "store.db"
-    with_store(path, record)
+    async with opened(path) as store:
+        await record(store)
     (folder / "store.db-wal").write_bytes(b"the newest messages")
     with pytest.raises(AssertionError, match="StoreReadOnly"):
         looked_at(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import subprocess
@@ -18,7 +17,10 @@ from mcp_compaction.store.database import Writer
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.sqlite import SqliteStore
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed there")
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed there"),
+]
 
 WRITING_ELSEWHERE = """
 import asyncio, sys
@@ -69,7 +71,7 @@ def texts(path: Path) -> str:
     return repr(rows(path, "SELECT raw FROM message ORDER BY id"))
 
 
-def test_a_write_during_which_its_file_goes_away_is_not_acknowledged(tmp_path: Path) -> None:
+async def test_a_write_during_which_its_file_goes_away_is_not_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     def work(connection: sqlite3.Connection) -> None:
@@ -78,178 +80,141 @@ def test_a_write_during_which_its_file_goes_away_is_not_acknowledged(tmp_path: P
         )
         path.rename(tmp_path / "elsewhere.db")
 
-    async def main() -> None:
-        connections = Connections(path, LockFile(path), PATIENCE)
-        await connections.open()
-        writer = Writer(
-            lambda: connections.writing, connections.lock_file, PATIENCE, connections.check
-        )
-        with pytest.raises(StoreMoved, match="nothing was kept of this call"):
-            await writer.transaction(work)
-        await connections.close()
-        connections.lock_file.close()
-
-    asyncio.run(main())
+    connections = Connections(path, LockFile(path), PATIENCE)
+    await connections.open()
+    writer = Writer(lambda: connections.writing, connections.lock_file, PATIENCE, connections.check)
+    with pytest.raises(StoreMoved, match="nothing was kept of this call"):
+        await writer.transaction(work)
+    await connections.close()
+    connections.lock_file.close()
 
 
-def test_a_write_to_a_removed_store_is_not_acknowledged(tmp_path: Path) -> None:
+async def test_a_write_to_a_removed_store_is_not_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await record(store, "alpha")
-            remove(path, "", "-wal", "-shm")
-            for _ in range(2):
-                assert "mcp-compaction restore-backup FILE" in await refused(store, session)
-            (left,) = await store.originals(here(session))
-            assert "alpha" in left.message.raw
-        assert not path.exists()
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await record(store, "alpha")
+        remove(path, "", "-wal", "-shm")
+        for _ in range(2):
+            assert "mcp-compaction restore-backup FILE" in await refused(store, session)
+        (left,) = await store.originals(here(session))
+        assert "alpha" in left.message.raw
+    assert not path.exists()
 
 
-def test_a_replaced_store_is_used_from_the_next_call_on(tmp_path: Path) -> None:
+async def test_a_replaced_store_is_used_from_the_next_call_on(tmp_path: Path) -> None:
     path, other = tmp_path / "store.db", tmp_path / "other" / "store.db"
     write_elsewhere(other)
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await record(store, "alpha")
-            replace(path, other)
-            assert (await refused(store, session)).endswith("used from now on: try again.")
-            await record(store, "beta")
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await record(store, "alpha")
+        replace(path, other)
+        assert (await refused(store, session)).endswith("used from now on: try again.")
+        await record(store, "beta")
     assert "elsewhere" in texts(path)
     assert "beta" in texts(path)
     assert "alpha" not in texts(path)
     assert damage(path) == []
 
 
-def test_a_store_put_beside_the_log_of_another_is_never_mixed_with_it(tmp_path: Path) -> None:
+async def test_a_store_put_beside_the_log_of_another_is_never_mixed_with_it(tmp_path: Path) -> None:
     path, other = tmp_path / "store.db", tmp_path / "other" / "store.db"
     write_elsewhere(other)
     before = other.read_bytes()
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await record(store, "alpha")
-            other.replace(path)
-            for _ in range(2):
-                assert "mcp-compaction restore-backup FILE" in await refused(store, session)
-            with pytest.raises(StoreDamaged, match="restore-backup FILE"):
-                async with opened(path):
-                    pass
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await record(store, "alpha")
+        other.replace(path)
+        for _ in range(2):
+            assert "mcp-compaction restore-backup FILE" in await refused(store, session)
+        with pytest.raises(StoreDamaged, match="restore-backup FILE"):
+            async with opened(path):
+                pass
     with pytest.raises(StoreDamaged, match="not the file that the log"):
         damage(path)
     assert path.read_bytes() == before
 
 
-def test_a_copy_of_the_whole_folder_is_a_store_like_any_other(tmp_path: Path) -> None:
+async def test_a_copy_of_the_whole_folder_is_a_store_like_any_other(tmp_path: Path) -> None:
     path, copy = tmp_path / "here" / "store.db", tmp_path / "there"
-
-    async def main() -> None:
-        async with opened(path) as store:
-            await record(store, "alpha")
-            # By another process: closing the copied file here would drop SQLite's locks.
-            subprocess.run(["cp", "-r", path.parent, copy], check=True)
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        await record(store, "alpha")
+        # By another process: closing the copied file here would drop SQLite's locks.
+        subprocess.run(["cp", "-r", path.parent, copy], check=True)
     assert copy.joinpath("store.db-wal").stat().st_size > 0
     assert "alpha" in texts(copy / "store.db")
 
 
-def test_a_reader_of_a_replaced_store_is_told_and_then_reads_the_new_one(tmp_path: Path) -> None:
+async def test_a_reader_of_a_replaced_store_is_told_and_then_reads_the_new_one(
+    tmp_path: Path,
+) -> None:
     path, other = tmp_path / "store.db", tmp_path / "other" / "store.db"
     write_elsewhere(other, 3)
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await record(store, "alpha")
-            replace(path, other)
-            with pytest.raises(StoreError, match="try again"):
-                await store.originals(here(session))
-            assert len(await store.originals(here(session))) == 3
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await record(store, "alpha")
+        replace(path, other)
+        with pytest.raises(StoreError, match="try again"):
+            await store.originals(here(session))
+        assert len(await store.originals(here(session))) == 3
 
 
-def test_a_store_replaced_by_something_else_is_refused_until_it_is_mended(tmp_path: Path) -> None:
+async def test_a_store_replaced_by_something_else_is_refused_until_it_is_mended(
+    tmp_path: Path,
+) -> None:
     path, other = tmp_path / "store.db", tmp_path / "other" / "store.db"
     write_elsewhere(other)
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await record(store, "alpha")
-            note = tmp_path / "note"
-            note.write_text("Dear diary, this is no database.\n" * 200)
-            replace(path, note)
-            for _ in range(2):
-                with pytest.raises(StoreDamaged):
-                    await store.append(session, batch(said("x")), NOW)
-            other.replace(path)
-            assert (await refused(store, session)).endswith("try again.")
-            await record(store, "beta")
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await record(store, "alpha")
+        note = tmp_path / "note"
+        note.write_text("Dear diary, this is no database.\n" * 200)
+        replace(path, note)
+        for _ in range(2):
+            with pytest.raises(StoreDamaged):
+                await store.append(session, batch(said("x")), NOW)
+        other.replace(path)
+        assert (await refused(store, session)).endswith("try again.")
+        await record(store, "beta")
     assert "beta" in texts(path)
 
 
 @pytest.mark.parametrize("gone", [("-wal", "-shm"), ("-wal",), ("-shm",)])
-def test_a_removed_log_loses_nothing_that_was_acknowledged(
+async def test_a_removed_log_loses_nothing_that_was_acknowledged(
     tmp_path: Path, gone: tuple[str, ...]
 ) -> None:
     path = tmp_path / "store.db"
-
-    async def main() -> None:
-        async with opened(path) as store, opened(path) as beside:
-            session = await record(store, "alpha")
-            remove(path, *gone)
-            assert "nothing was kept of this call" in await refused(store, session)
-            await refused(beside, session)
-            await record(store, "beta")
-            await record(beside, "gamma")
-
-    asyncio.run(main())
+    async with opened(path) as store, opened(path) as beside:
+        session = await record(store, "alpha")
+        remove(path, *gone)
+        assert "nothing was kept of this call" in await refused(store, session)
+        await refused(beside, session)
+        await record(store, "beta")
+        await record(beside, "gamma")
     assert all(word in texts(path) for word in ("alpha", "beta", "gamma"))
     assert "lost" not in texts(path)
     assert damage(path) == []
 
 
-def test_a_log_that_another_process_made_anew_is_not_spoiled(tmp_path: Path) -> None:
+async def test_a_log_that_another_process_made_anew_is_not_spoiled(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     write_elsewhere(path)
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await new_session(store)
-            await store.append(session, batch(*history(*("word " * 500 for _ in range(9)))), NOW)
-            remove(path, "-wal", "-shm")
-            write_elsewhere(path, 40)
-            assert "may be missing" in await refused(store, session)
-            await record(store, "beta")
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await new_session(store)
+        await store.append(session, batch(*history(*("word " * 500 for _ in range(9)))), NOW)
+        remove(path, "-wal", "-shm")
+        write_elsewhere(path, 40)
+        assert "may be missing" in await refused(store, session)
+        await record(store, "beta")
     assert texts(path).count("elsewhere") == 40
     assert "beta" in texts(path)
     assert damage(path) == []
 
 
-def test_closing_beside_a_log_that_another_process_made_anew_spoils_nothing(
+async def test_closing_beside_a_log_that_another_process_made_anew_spoils_nothing(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "store.db"
     write_elsewhere(path)
-
-    async def main() -> None:
-        async with opened(path) as store:
-            session = await new_session(store)
-            await store.append(session, batch(*history(*("word " * 500 for _ in range(9)))), NOW)
-            remove(path, "-wal", "-shm")
-            write_elsewhere(path, 40)
-
-    asyncio.run(main())
+    async with opened(path) as store:
+        session = await new_session(store)
+        await store.append(session, batch(*history(*("word " * 500 for _ in range(9)))), NOW)
+        remove(path, "-wal", "-shm")
+        write_elsewhere(path, 40)
     assert texts(path).count("elsewhere") == 40
     assert damage(path) == []

@@ -14,27 +14,24 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from given_store import NOW, batch, damage, new_session, opened, rows, said, with_store
+from given_store import NOW, batch, damage, new_session, opened, rows, said
 
 from mcp_compaction.errors import InputError, StoreBusy, StoreNewer
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.restore import check_backup, restore_backup
-from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 
-def record(path: Path, text: str) -> None:
-    async def use(store: SqliteStore) -> None:
+async def record(path: Path, text: str) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(said(text)), NOW)
 
-    with_store(path, use)
 
-
-def back_up(path: Path, target: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def back_up(path: Path, target: Path) -> None:
+    async with opened(path) as store:
         await store.backup(target)
-
-    with_store(path, use)
 
 
 def record_and_die(path: Path, text: str) -> None:
@@ -64,18 +61,20 @@ def restore(backup: Path, path: Path) -> tuple[Path, ...]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+async def path(tmp_path: Path) -> Path:
     """A store with a message that its backup has and one that it has not, killed and damaged."""
     path = tmp_path / "own" / "store.db"
-    record(path, "in the backup")
-    back_up(path, tmp_path / "backup.db")
+    await record(path, "in the backup")
+    await back_up(path, tmp_path / "backup.db")
     record_and_die(path, "after the backup")
     with path.open("r+b") as file:
         file.write(b"garbage garbage!")
     return path
 
 
-def test_a_backup_replaces_a_damaged_store_beside_its_old_log(tmp_path: Path, path: Path) -> None:
+async def test_a_backup_replaces_a_damaged_store_beside_its_old_log(
+    tmp_path: Path, path: Path
+) -> None:
     backup = tmp_path / "backup.db"
     before = backup.read_bytes()
     assert path.with_name("store.db-wal").stat().st_size > 0
@@ -85,10 +84,10 @@ def test_a_backup_replaces_a_damaged_store_beside_its_old_log(tmp_path: Path, pa
     assert damage(path) == []
     assert backup.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["backup.db", "home", "own"]
-    record(path, "and on it goes")
+    await record(path, "and on it goes")
 
 
-def test_the_old_files_are_kept_as_they_were(tmp_path: Path, path: Path) -> None:
+async def test_the_old_files_are_kept_as_they_were(tmp_path: Path, path: Path) -> None:
     old = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     kept = restore(tmp_path / "backup.db", path)
     stem = "store-replaced-20261115-120000.db"
@@ -99,16 +98,16 @@ def test_the_old_files_are_kept_as_they_were(tmp_path: Path, path: Path) -> None
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_store_is_restored_into_an_empty_folder(tmp_path: Path, path: Path) -> None:
+async def test_a_store_is_restored_into_an_empty_folder(tmp_path: Path, path: Path) -> None:
     shutil.rmtree(path.parent)
     assert restore(tmp_path / "backup.db", path) == ()
     assert "in the backup" in texts(path)
 
 
-def test_a_store_that_a_program_has_open_is_not_replaced(tmp_path: Path) -> None:
+async def test_a_store_that_a_program_has_open_is_not_replaced(tmp_path: Path) -> None:
     path, backup = tmp_path / "own" / "store.db", tmp_path / "backup.db"
-    record(path, "alpha")
-    back_up(path, backup)
+    await record(path, "alpha")
+    await back_up(path, backup)
     # In another process, since POSIX locks do not part connections of one process.
     code = (
         "import sys\n"
@@ -122,24 +121,20 @@ def test_a_store_that_a_program_has_open_is_not_replaced(tmp_path: Path) -> None
         "except StoreBusy as error:\n"
         "    print(error)\n"
     )
-
-    async def main() -> str:
-        async with opened(path):
-            words = [sys.executable, "-c", code, str(backup), str(path)]
-            said = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
-            return said.stdout
-
-    refusal = asyncio.run(main())
+    async with opened(path):
+        words = [sys.executable, "-c", code, str(backup), str(path)]
+        ran = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
+    refusal = ran.stdout
     assert refusal.endswith("then run this again.\n")
     if sys.platform == "linux":
         assert f"(process {os.getpid()})" in refusal
     assert {file.name for file in path.parent.iterdir()} == {"store.db", "store.db.lock"}
 
 
-def test_a_store_that_is_being_written_is_not_replaced(tmp_path: Path, path: Path) -> None:
+async def test_a_store_that_is_being_written_is_not_replaced(tmp_path: Path, path: Path) -> None:
     lock = LockFile(path)
     backup = check_backup(tmp_path / "backup.db", path)
-    with lock.holding(1), pytest.raises(StoreBusy):
+    with lock.hold(1), pytest.raises(StoreBusy):
         restore_backup(backup, path, NOW, deadline=0.01)
     lock.close()
 
@@ -166,7 +161,7 @@ def foreign(backup: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [spoiled, emptied, foreign, removed])
-def test_what_is_no_sound_backup_is_refused(
+async def test_what_is_no_sound_backup_is_refused(
     tmp_path: Path, path: Path, spoil: Callable[[Path], None]
 ) -> None:
     spoil(tmp_path / "backup.db")
@@ -176,13 +171,13 @@ def test_what_is_no_sound_backup_is_refused(
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
-def test_a_backup_of_a_newer_version_is_refused(tmp_path: Path, path: Path) -> None:
+async def test_a_backup_of_a_newer_version_is_refused(tmp_path: Path, path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "backup.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreNewer, match="pip install --upgrade"):
         restore(tmp_path / "backup.db", path)
 
 
-def test_the_store_is_no_backup_of_itself(path: Path) -> None:
+async def test_the_store_is_no_backup_of_itself(path: Path) -> None:
     with pytest.raises(InputError, match="the store itself"):
         restore(path, path)

@@ -16,6 +16,7 @@ from given_store import (
     called,
     here,
     new_session,
+    opened,
     said,
     with_store,
 )
@@ -30,6 +31,8 @@ from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.search import search_many
 from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 OPERATORS = [
     "AND",
@@ -50,33 +53,33 @@ OPERATORS = [
 ANY_TEXT = st.one_of(st.sampled_from(OPERATORS), st.text(max_size=20), st.just("a\0b\ud800"))
 
 
+async def fill(store: SqliteStore) -> tuple[int, int]:
+    ids: list[int] = []
+    for project in (PROJECT, "/other"):
+        session = await new_session(store, SessionKey(project=project, name="s"))
+        await store.append(
+            session,
+            batch(
+                said(f"the login bug in src/auth/login.py of {project}"),
+                called("c1", "Bash", {"cmd": "pytest auth"}),
+                answered("c1", "exit code 1: E4711 AND OR NOT"),
+                said("fixed the logins", "assistant"),
+            ),
+            NOW,
+        )
+        pin = NewPin(
+            text=f"never log in as root, {project}", kind="fact", scope="project", author="user"
+        )
+        await store.add_pin(session, pin, NOW + timedelta(hours=1))
+        ids.append(session)
+    return ids[0], ids[1]
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     """A store with a session in each of two projects that say the same things."""
     path = tmp_path_factory.mktemp("search") / "store.db"
-
-    async def use(store: SqliteStore) -> tuple[int, int]:
-        ids: list[int] = []
-        for project in (PROJECT, "/other"):
-            session = await new_session(store, SessionKey(project=project, name="s"))
-            await store.append(
-                session,
-                batch(
-                    said(f"the login bug in src/auth/login.py of {project}"),
-                    called("c1", "Bash", {"cmd": "pytest auth"}),
-                    answered("c1", "exit code 1: E4711 AND OR NOT"),
-                    said("fixed the logins", "assistant"),
-                ),
-                NOW,
-            )
-            pin = NewPin(
-                text=f"never log in as root, {project}", kind="fact", scope="project", author="user"
-            )
-            await store.add_pin(session, pin, NOW + timedelta(hours=1))
-            ids.append(session)
-        return ids[0], ids[1]
-
-    return (path, *with_store(path, use))
+    return (path, *with_store(path, fill))
 
 
 def hits(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> tuple[Hit, ...]:
@@ -165,8 +168,10 @@ def test_at_most_64_terms_are_looked_for(filled: tuple[Path, int, int]) -> None:
     assert [terms.term for terms in found.terms] == list(words[:64])
 
 
-def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(
             session,
@@ -198,8 +203,6 @@ def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(tmp_pa
             assert await first(term) == [], term
         assert await first("hal", is_start=True) == [1]
 
-    with_store(tmp_path / "store.db", use)
-
 
 def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
     path, mine, _ = filled
@@ -207,12 +210,11 @@ def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
         assert find(path, here(mine), SearchQuery(terms=(mark,))) == []
 
 
-def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_ranked(
+async def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_ranked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "_RANKED", 5)
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         texts = [f"error number {number}" for number in range(40)]
         texts[3] = "error of the build"
@@ -227,5 +229,3 @@ def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_
         assert 4 in [worth.row for worth in rank(both)]
         turned = await store.find(here(session), SearchQuery(terms=("build", "error")))
         assert set(turned.terms) == set(both.terms)  # no word counts more for coming first
-
-    with_store(tmp_path / "store.db", use)

@@ -6,25 +6,25 @@ import json
 from pathlib import Path
 
 import pytest
-from given_store import NOW, PROJECT, answered, batch, called, here, new_session, said, with_store
+from given_store import NOW, PROJECT, answered, batch, called, here, new_session, opened, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.errors import UnknownRef, UnknownSession
 from mcp_compaction.model import NewMessage
 from mcp_compaction.ports import Scope, SessionKey
-from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 SECRET = "The vault is behind the painting."
 EVERYWHERE = Scope(project=None)
 
 
-def twins_of(
+async def twins_of(
     folder: Path, *messages: NewMessage, seq: int = 1, elsewhere: NewMessage | None = None
 ) -> list[tuple[str, str, str]]:
     """The twins of a message of a session, with one other session in another project."""
-
-    async def use(store: SqliteStore) -> list[tuple[str, str, str]]:
+    async with opened(folder / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*messages), NOW)
         if elsewhere is not None:
@@ -33,8 +33,6 @@ def twins_of(
         found = await store.twins(here(session), seq, EVERYWHERE)
         assert found.more == 0
         return [(twin.project, twin.session, twin.ref) for twin in found.found]
-
-    return with_store(folder / "store.db", use)
 
 
 @pytest.mark.parametrize(
@@ -46,37 +44,39 @@ def twins_of(
         called("a", "Write", {"path": "x", "lines": [{"text": f"so: {SECRET}"}]}),
     ],
 )
-def test_a_message_that_holds_the_text_whole_is_found(other: NewMessage, tmp_path: Path) -> None:
-    found = twins_of(tmp_path, said(SECRET), said("no"), other, elsewhere=said(SECRET))
+async def test_a_message_that_holds_the_text_whole_is_found(
+    other: NewMessage, tmp_path: Path
+) -> None:
+    found = await twins_of(tmp_path, said(SECRET), said("no"), other, elsewhere=said(SECRET))
     assert [(project, ref) for project, _, ref in found] == [(PROJECT, "m3"), ("/other", "m1")]
 
 
 @pytest.mark.parametrize(
     "other", ["The vault is behind the mirror.", "the vault is behind the painting.", "The vault"]
 )
-def test_what_holds_only_a_part_is_none(other: str, tmp_path: Path) -> None:
-    assert twins_of(tmp_path, said(SECRET), said(other, "assistant")) == []
+async def test_what_holds_only_a_part_is_none(other: str, tmp_path: Path) -> None:
+    assert await twins_of(tmp_path, said(SECRET), said(other, "assistant")) == []
 
 
 @pytest.mark.parametrize("text", ["yes", "ok, go", "  go   on "])
-def test_short_texts_are_not_chased(text: str, tmp_path: Path) -> None:
-    assert twins_of(tmp_path, said(text), said(text, "assistant"), said(text)) == []
+async def test_short_texts_are_not_chased(text: str, tmp_path: Path) -> None:
+    assert await twins_of(tmp_path, said(text), said(text, "assistant"), said(text)) == []
 
 
 @given(text=st.text(min_size=8, max_size=60).filter(lambda text: len("".join(text.split())) > 7))
 @settings(deadline=None, max_examples=40)
-def test_any_text_is_found_again_however_its_json_was_written(
+async def test_any_text_is_found_again_however_its_json_was_written(
     text: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text = text.encode(errors="replace").decode()
     raw = json.dumps({"role": "assistant", "content": f"so {text} it"}, ensure_ascii=False)
     other = said("x", "assistant").model_copy(update={"raw": raw.replace("/", "\\/")})
-    found = twins_of(tmp_path_factory.mktemp("any"), said(text), other)
+    found = await twins_of(tmp_path_factory.mktemp("any"), said(text), other)
     assert [ref for _, _, ref in found] == ["m2"]
 
 
-def test_a_scope_hides_what_is_not_in_it(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_scope_hides_what_is_not_in_it(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         other = await new_session(store, SessionKey(project="/other", name="o"))
         await store.append(session, batch(said(SECRET)), NOW)
@@ -87,11 +87,9 @@ def test_a_scope_hides_what_is_not_in_it(tmp_path: Path) -> None:
         with pytest.raises(UnknownRef):
             await store.twins(here(session), 9, EVERYWHERE)
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_forgotten_message_has_no_twins_and_is_none(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_forgotten_message_has_no_twins_and_is_none(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         messages = [said(SECRET), said(SECRET, "assistant"), said("Something else entirely.")]
         await store.append(session, batch(*messages), NOW)
@@ -100,15 +98,11 @@ def test_a_forgotten_message_has_no_twins_and_is_none(tmp_path: Path) -> None:
         for seq in (1, 2, 3):
             assert (await store.twins(here(session), seq, EVERYWHERE)).found == ()
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_more_twins_than_can_be_listed_are_counted(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_more_twins_than_can_be_listed_are_counted(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         copies = [said(f"{number}: {SECRET}") for number in range(230)]
         await store.append(session, batch(said(SECRET), *copies), NOW)
         found = await store.twins(here(session), 1, EVERYWHERE)
         assert (len(found.found), found.more) == (200, 30)
-
-    with_store(tmp_path / "store.db", use)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from given_store import NOW, batch, damage, here, matching, rows, said, with_store
+from given_store import NOW, batch, damage, here, matching, opened, rows, said
 
 from mcp_compaction.store.schema import MIGRATIONS
-from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 FROZEN = Path(__file__).parent / "frozen"
 # Of the statements of each step, in order. A step that is out in the world is never edited: append
@@ -80,11 +81,12 @@ def test_a_frozen_store_has_the_tables_its_steps_make(version: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_store_of_an_earlier_version_keeps_what_it_holds(version: int, tmp_path: Path) -> None:
+async def test_a_store_of_an_earlier_version_keeps_what_it_holds(
+    version: int, tmp_path: Path
+) -> None:
     path = tmp_path / "store.db"
     frozen_store(version, path)
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         (info,) = await store.sessions(here(), 9)
         assert (info.name, info.messages) == ("checkout", 6)
         kept = [original.message for original in await store.originals(here(info.id))]
@@ -98,24 +100,19 @@ def test_a_store_of_an_earlier_version_keeps_what_it_holds(version: int, tmp_pat
         assert [digest.number for digest in await store.digests(info.id)] == [1]
         assert [receipt.compaction for receipt, _ in await store.receipts(info.id)] == [1]
         assert [event.name for event in await store.events(info.id)] == ["seen"]
-
-    with_store(path, use)
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
     assert damage(path) == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_store_of_an_earlier_version_is_searched_and_goes_on(
+async def test_a_store_of_an_earlier_version_is_searched_and_goes_on(
     version: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "store.db"
     frozen_store(version, path)
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         for word, ref in (("retry_later", "m1"), ("据库", "m3"), ("main", "p1"), ("ship", "d1")):
             assert ref in [hit.ref for hit in await matching(store, here(1), word)], word
         assert (await store.append(1, batch(said("and on it goes")), NOW)).seqs == (7,)
         assert [hit.ref for hit in await matching(store, here(1), "goes")] == ["m7"]
-
-    with_store(path, use)
     assert damage(path) == []

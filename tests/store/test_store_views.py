@@ -23,15 +23,17 @@ from given_store import (
 )
 
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Compaction, Event, IndexItem, Item, Session, View
+from mcp_compaction.model import Compaction, Event, IndexItem, Item, View
 from mcp_compaction.store.database import Database
 from mcp_compaction.store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.anyio
 
 SIX = history("one", "two", "three", "four", "five", "six")
 
 
-def test_a_saved_view_decides_what_is_loaded(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_saved_view_decides_what_is_loaded(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         assert await store.save(session, compaction())
@@ -45,11 +47,9 @@ def test_a_saved_view_decides_what_is_loaded(tmp_path: Path) -> None:
         before = await store.load(session, NOW, View())
         assert [message.seq for message in before.messages] == [1, 2, 3, 4, 5, 6, 7]
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_store_knows_which_messages_have_left_the_window(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_store_knows_which_messages_have_left_the_window(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         assert await store.not_shown(session, [1, 2, 3]) == ()
@@ -57,11 +57,9 @@ def test_a_store_knows_which_messages_have_left_the_window(tmp_path: Path) -> No
         await store.append(session, batch(said("seven")), NOW)
         assert await store.not_shown(session, [7, 6, 5, 4, 3, 3, 1]) == (3, 4)
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         assert await store.save(session, compaction())
@@ -70,11 +68,9 @@ def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
         assert [number for _, number in await store.receipts(session)] == [0, 1]
         assert [digest.number for digest in await store.digests(session)] == [1, 2]
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_compaction_is_saved_with_its_event_or_without_both(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_compaction_is_saved_with_its_event_or_without_both(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         done = Event(name="COMPLETED", at=NOW, detail="c1")
@@ -83,32 +79,26 @@ def test_a_compaction_is_saved_with_its_event_or_without_both(tmp_path: Path) ->
         assert await store.save(session, compaction(base=1, number=2))
         assert await store.events(session) == (done,)
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_of_two_compactions_at_once_one_wins(tmp_path: Path) -> None:
+async def test_of_two_compactions_at_once_one_wins(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def main() -> None:
-        async with opened(path) as one, opened(path) as other:
-            session = await new_session(one)
-            await one.append(session, batch(*SIX), NOW)
-            for base in range(50):
-                made = compaction(base=base, number=base + 1)
-                won = await asyncio.gather(
-                    one.save(session, made),
-                    other.save(session, made),
-                    other.append(session, batch(said(f"meanwhile {base}")), NOW),
-                )
-                assert won[:2].count(True) == 1
-            assert len(await one.receipts(session)) == 50
-
-    asyncio.run(main())
+    async with opened(path) as one, opened(path) as other:
+        session = await new_session(one)
+        await one.append(session, batch(*SIX), NOW)
+        for base in range(50):
+            made = compaction(base=base, number=base + 1)
+            won = await asyncio.gather(
+                one.save(session, made),
+                other.save(session, made),
+                other.append(session, batch(said(f"meanwhile {base}")), NOW),
+            )
+            assert won[:2].count(True) == 1
+        assert len(await one.receipts(session)) == 50
     assert [line for line in damage(path) if "can be read" not in line] == []
 
 
-def test_an_older_view_can_be_looked_at(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_an_older_view_can_be_looked_at(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         await store.save(session, compaction())
@@ -117,18 +107,14 @@ def test_an_older_view_can_be_looked_at(tmp_path: Path) -> None:
         with pytest.raises(UnknownRef, match="receipts"):
             await store.view(session, 2)
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_digest_is_found_by_its_words(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_digest_is_found_by_its_words(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         await store.save(session, compaction())
         (hit,) = await matching(store, here(), "8443")
         assert (hit.ref, hit.role, hit.at) == ("d1", "digest", NOW)
-
-    with_store(tmp_path / "store.db", use)
 
 
 def with_long_digest(facts: list[str], files: list[str]) -> Compaction:
@@ -143,23 +129,20 @@ def with_long_digest(facts: list[str], files: list[str]) -> Compaction:
     return made.model_copy(update={"digests": (digest,)})
 
 
-def digest_passages(path: Path, made: Compaction) -> list[str]:
+async def digest_passages(path: Path, made: Compaction) -> list[str]:
     """What the search finds of a saved compaction's digest, in order."""
-
-    async def use(store: SqliteStore) -> None:
+    async with opened(path) as store:
         session = await new_session(store)
         await store.append(session, batch(*SIX), NOW)
         assert await store.save(session, made)
-
-    with_store(path, use)
     found = rows(path, "SELECT text FROM passage WHERE kind = 'd' ORDER BY ordinal")
     return [str(text) for (text,) in found]
 
 
-def test_a_long_digest_is_found_in_short_pieces_and_not_by_its_index(tmp_path: Path) -> None:
+async def test_a_long_digest_is_found_in_short_pieces_and_not_by_its_index(tmp_path: Path) -> None:
     facts = [f"fact number {number} of the long list" for number in range(60)]
     files = [f"src/part{number}/module.py" for number in range(200)]
-    pieces = digest_passages(tmp_path / "store.db", with_long_digest(facts, files))
+    pieces = await digest_passages(tmp_path / "store.db", with_long_digest(facts, files))
     assert max(map(len, pieces)) <= 600
     sections = [piece for piece in pieces if piece.startswith("FACTS: ")]
     assert "\n".join(piece.removeprefix("FACTS: ") for piece in sections).split("\n") == facts
@@ -167,21 +150,21 @@ def test_a_long_digest_is_found_in_short_pieces_and_not_by_its_index(tmp_path: P
     assert len(pieces) < 20
 
 
-def test_only_an_item_too_long_for_a_piece_is_cut_and_between_words(tmp_path: Path) -> None:
+async def test_only_an_item_too_long_for_a_piece_is_cut_and_between_words(tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(300)]
     text = "\n".join([" ".join(words), "short\nlines " * 3, "x" * 1500])
-    pieces = digest_passages(tmp_path / "store.db", with_long_digest(["a", text, "z"], []))
+    pieces = await digest_passages(tmp_path / "store.db", with_long_digest(["a", text, "z"], []))
     assert max(map(len, pieces)) <= 600
     said = [piece.removeprefix("FACTS: ") for piece in pieces]
     assert "\n".join(said).split()[:301] == ["a", *words]
     assert "".join("".join(said).split()) == "".join(f"a{text}z".split())
 
 
-def test_a_digest_that_says_nothing_is_no_passage(tmp_path: Path) -> None:
-    assert digest_passages(tmp_path / "store.db", with_long_digest([], [])) == []
+async def test_a_digest_that_says_nothing_is_no_passage(tmp_path: Path) -> None:
+    assert await digest_passages(tmp_path / "store.db", with_long_digest([], [])) == []
 
 
-def test_what_is_loaded_is_of_one_moment_although_another_writes_meanwhile(
+async def test_what_is_loaded_is_of_one_moment_although_another_writes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.db"
@@ -199,14 +182,6 @@ def test_what_is_loaded_is_of_one_moment_although_another_writes_meanwhile(
     async def say_more(store: SqliteStore) -> None:
         await store.append(await new_session(store), batch(said("meanwhile")), NOW)
 
-    async def load_while_another_writes(store: SqliteStore) -> tuple[Session, Session]:
-        session = await new_session(store)
-        await store.append(session, batch(*history("a", "b")), NOW)
-        for database in databases:
-            await database.run(lambda c: c.set_trace_callback(write_before_the_second_select))
-        loaded = await store.load(session, NOW)
-        return loaded, await store.load(session, NOW)
-
     databases: list[Database] = []
 
     async def open_and_note(self: Database) -> None:
@@ -214,6 +189,12 @@ def test_what_is_loaded_is_of_one_moment_although_another_writes_meanwhile(
         databases.append(self)
 
     monkeypatch.setattr(Database, "open", open_and_note)
-    first, second = with_store(path, load_while_another_writes)
+    async with opened(path) as store:
+        session = await new_session(store)
+        await store.append(session, batch(*history("a", "b")), NOW)
+        for database in databases:
+            await database.run(lambda c: c.set_trace_callback(write_before_the_second_select))
+        loaded = await store.load(session, NOW)
+        first, second = loaded, await store.load(session, NOW)
     assert (first.info.messages, len(first.messages)) == (2, 2)
     assert (second.info.messages, len(second.messages)) == (3, 3)

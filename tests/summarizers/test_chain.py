@@ -14,6 +14,8 @@ from mcp_compaction.summarizers.chain import Chain
 from tests.core.saying import user
 from tests.sessions import messages_of
 
+pytestmark = pytest.mark.anyio
+
 CALL = ModelCall(model="x", seconds=1)
 GOOD = Draft(author="model-y", sections=(("FACTS", (Item(text="it works"),)),), calls=(CALL,))
 
@@ -39,19 +41,19 @@ def request(calls_left: int | None = None) -> SummaryRequest:
     return SummaryRequest(first=1, last=1, messages=said, max_tokens=99, calls_left=calls_left)
 
 
-def drafted(fakes: Sequence[Fake], calls_left: int | None = None) -> Draft:
+async def drafted(fakes: Sequence[Fake], calls_left: int | None = None) -> Draft:
     chain = Chain([(f"s{n}", lambda fake=fake: fake) for n, fake in enumerate(fakes, start=1)])
-    return asyncio.run(chain.summarize(request(calls_left)))
+    return await chain.summarize(request(calls_left))
 
 
-def test_the_first_that_answers_is_taken_and_no_other_is_asked() -> None:
+async def test_the_first_that_answers_is_taken_and_no_other_is_asked() -> None:
     second = Fake(GOOD)
-    assert drafted([Fake(GOOD), second]) == GOOD
+    assert await drafted([Fake(GOOD), second]) == GOOD
     assert second.asked == []
 
 
-def test_every_fall_is_noted_in_order_and_its_calls_are_kept() -> None:
-    draft = drafted(
+async def test_every_fall_is_noted_in_order_and_its_calls_are_kept() -> None:
+    draft = await drafted(
         [Fake(SummarizerError("no key", (CALL, CALL))), Fake(ValueError("sk-secret")), Fake(GOOD)]
     )
     assert draft.note == "s1: no key; s2 failed (ValueError)"
@@ -59,25 +61,25 @@ def test_every_fall_is_noted_in_order_and_its_calls_are_kept() -> None:
     assert len(draft.calls) == 3
 
 
-def test_where_all_fail_it_is_extracted() -> None:
-    draft = drafted([Fake(SummarizerError("no key", (CALL,)))])
+async def test_where_all_fail_it_is_extracted() -> None:
+    draft = await drafted([Fake(SummarizerError("no key", (CALL,)))])
     assert (draft.author, draft.note) == ("extractive", "s1: no key; extracted instead")
     assert draft.calls == (CALL,)
 
 
-def test_what_one_used_up_the_next_has_no_more() -> None:
+async def test_what_one_used_up_the_next_has_no_more() -> None:
     second = Fake(GOOD)
-    drafted([Fake(SummarizerError("down", (CALL, CALL, CALL))), second], calls_left=2)
+    await drafted([Fake(SummarizerError("down", (CALL, CALL, CALL))), second], calls_left=2)
     assert second.asked[0].calls_left == 0
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RecursionError(), KeyboardInterrupt()])
-def test_what_must_not_be_swallowed_is_raised(error: BaseException) -> None:
+async def test_what_must_not_be_swallowed_is_raised(error: BaseException) -> None:
     with pytest.raises(type(error)):
-        drafted([Fake(error)])
+        await drafted([Fake(error)])
 
 
-def test_a_summarizer_is_made_once_and_only_when_it_is_needed() -> None:
+async def test_a_summarizer_is_made_once_and_only_when_it_is_needed() -> None:
     made: list[Fake] = []
 
     def link() -> Fake:
@@ -88,5 +90,5 @@ def test_a_summarizer_is_made_once_and_only_when_it_is_needed() -> None:
     assert chain.name == "only, extractive"
     assert made == []
     for _ in range(2):
-        asyncio.run(chain.summarize(request()))
+        await chain.summarize(request())
     assert len(made) == 1

@@ -8,7 +8,8 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,12 +18,12 @@ from typing import Any, Literal
 import pytest
 
 from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
-from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.formats import incoming, render, validate
+from mcp_compaction.formats import read_incoming, render, validate
 from mcp_compaction.model import Ask, Compaction, ModelCall, SessionInfo, Spent
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -37,6 +38,8 @@ from tests.models.server import Behavior
 from tests.models.server import endpoint as serving
 from tests.sessions import NOW
 from tests.strategies import SHAPES, coding_session
+
+pytestmark = pytest.mark.anyio
 
 Api = Literal["extractive", "anthropic", "openai"]
 APIS: tuple[Api, ...] = ("anthropic", "openai")
@@ -129,40 +132,34 @@ def summarizer(api: Api, url: str, folder: Path, terms: Terms, pauses: Pauses) -
     return Chain([(api, lambda: CallingSummarizer(backend, terms, COUNTER.count, pauses.time))])
 
 
-def play(
-    folder: Path,
-    asked: Summarizer,
-    story: Callable[[Play], Awaitable[None]],
-    limits: Limits | None = None,
-) -> None:
-    """Record a coding session with a rule and a pin, and let the story go on from there."""
-
-    async def whole() -> None:
-        store = await open_store(folder / "store.db")
-        collaborators = Collaborators(
-            store=store,
-            summarizer=asked,
-            counter=COUNTER,
-            clock=_Still(),
-            policy=WINDOW,
-            limits=limits or Limits(),
-        )
-        compactor = Compactor(collaborators)
-        try:
-            info, _ = await compactor.open(SessionKey(project="/p", name="one"))
-            told: Any = coding_session(16, 220, seed=7)
-            aside = [
-                {"role": "assistant", "content": "Anything else to heed?"},
-                {"role": "user", "content": RULE},
-            ]
-            calm = next(n for n, m in enumerate(told) if n > 2 and m["role"] == "user") + 1
-            await compactor.record(info, incoming([*told[:calm], *aside, *told[calm:]]))
-            await compactor.pin(info, PINNED, by="user")
-            await story(Play(compactor, store, info))
-        finally:
-            await compactor.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def open_play(
+    folder: Path, asked: Summarizer, limits: Limits | None = None
+) -> AsyncGenerator[Play]:
+    """A recorded coding session with a rule and a pin."""
+    store = await open_store(folder / "store.db")
+    collaborators = Collaborators(
+        store=store,
+        summarizer=asked,
+        counter=COUNTER,
+        clock=_Still(),
+        policy=WINDOW,
+        limits=limits or Limits(),
+    )
+    compactor = Compactor(collaborators)
+    try:
+        info, _ = await compactor.open(SessionKey(project="/p", name="one"))
+        told: Any = coding_session(16, 220, seed=7)
+        aside = [
+            {"role": "assistant", "content": "Anything else to heed?"},
+            {"role": "user", "content": RULE},
+        ]
+        calm = next(n for n, m in enumerate(told) if n > 2 and m["role"] == "user") + 1
+        await compactor.record(info, read_incoming([*told[:calm], *aside, *told[calm:]]))
+        await compactor.pin(info, PINNED, by="user")
+        yield Play(compactor, store, info)
+    finally:
+        await compactor.close()
 
 
 async def check_view(played: Play) -> None:
@@ -193,65 +190,64 @@ def check_no_key(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("api", ["extractive", *APIS])
-def test_every_summarizer_gives_a_view_that_verifies(api: Api, tmp_path: Path) -> None:
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        await check_view(played)
-        check_receipt(done)
-        assert done.receipt.notes == ()
-        assert done.receipt.author == ("extractive" if api == "extractive" else "model-x")
-
+async def test_every_summarizer_gives_a_view_that_verifies(api: Api, tmp_path: Path) -> None:
     with serving("ok") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
+        ) as played:
+            done = await played.compress()
+            await check_view(played)
+            check_receipt(done)
+            assert done.receipt.notes == ()
+            assert done.receipt.author == ("extractive" if api == "extractive" else "model-x")
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("behavior", ["ok", "json"])
-def test_a_models_prose_is_shown_over_what_was_extracted_and_paid_for(
+async def test_a_models_prose_is_shown_over_what_was_extracted_and_paid_for(
     api: Api, behavior: Behavior, tmp_path: Path
 ) -> None:
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        shown = [item.text for digest in done.digests for item in digest.items("PROGRESS")]
-        assert any(text.startswith("The limiter was") for text in shown)
-        assert len(shown) > 1
-        spent = await played.spent()
-        assert (spent.calls, spent.failed) == (len(served.asked), 0)
-        assert spent.input_tokens > 500
-        assert spent.cost == pytest.approx((spent.input_tokens + 5 * spent.output_tokens) / 1e6)
-        assert spent.output_tokens > 10
-
     with serving(behavior) as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
+        ) as played:
+            done = await played.compress()
+            shown = [item.text for digest in done.digests for item in digest.items("PROGRESS")]
+            assert any(text.startswith("The limiter was") for text in shown)
+            assert len(shown) > 1
+            spent = await played.spent()
+            assert (spent.calls, spent.failed) == (len(served.asked), 0)
+            assert spent.input_tokens > 500
+            assert spent.cost == pytest.approx((spent.input_tokens + 5 * spent.output_tokens) / 1e6)
+            assert spent.output_tokens > 10
     assert served.asked[0].headers.get("x-api-key", served.asked[0].headers.get("authorization"))
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("behavior", list(REASONS))
-def test_an_endpoint_that_fails_costs_the_prose_and_nothing_else(
+async def test_an_endpoint_that_fails_costs_the_prose_and_nothing_else(
     api: Api, behavior: Behavior, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     terms = HASTY if behavior in ("silence", "trickle") else FAST
     pauses = Pauses()
-
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        notes = "; ".join(done.receipt.notes)
-        assert re.search(REASONS[behavior], notes), notes
-        assert notes.count("extracted instead") >= 1
-        assert done.receipt.author == "extractive"
-        check_receipt(done)
-        await check_view(played)
-        spent = await played.spent()
-        assert spent.calls == spent.failed > 0
-        # A busy machine may give up before it has asked.
-        assert spent.calls == len(served.asked) or terms is HASTY
-        events = [e.name for e in await played.store.events(played.info.id)]
-        assert FALLBACK in events
-
     with serving(behavior) as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, terms, pauses), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, terms, pauses)
+        ) as played:
+            done = await played.compress()
+            notes = "; ".join(done.receipt.notes)
+            assert re.search(REASONS[behavior], notes), notes
+            assert notes.count("extracted instead") >= 1
+            assert done.receipt.author == "extractive"
+            check_receipt(done)
+            await check_view(played)
+            spent = await played.spent()
+            assert spent.calls == spent.failed > 0
+            # A busy machine may give up before it has asked.
+            assert spent.calls == len(served.asked) or terms is HASTY
+            events = [e.name for e in await played.store.events(played.info.id)]
+            assert FALLBACK in events
     tries = 3 if behavior in RETRIED[api] else 1
     assert len(served.asked) % tries == 0
     assert len(pauses.taken) == len(served.asked) // tries * (tries - 1)
@@ -260,50 +256,47 @@ def test_an_endpoint_that_fails_costs_the_prose_and_nothing_else(
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_an_endpoint_that_recovers_is_asked_again_after_the_pause_it_wants(
+async def test_an_endpoint_that_recovers_is_asked_again_after_the_pause_it_wants(
     api: Api, tmp_path: Path
 ) -> None:
     pauses = Pauses()
-
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        assert done.receipt.author == "model-x"
-        spent = await played.spent()
-        assert spent.failed == 2
-
     with serving("429", "500", "ok") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, pauses), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, pauses)
+        ) as played:
+            done = await played.compress()
+            assert done.receipt.author == "model-x"
+            spent = await played.spent()
+            assert spent.failed == 2
     assert pauses.taken[:2] == [3.0, 1.0]
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_nobody_listening_is_said_in_words(api: Api, tmp_path: Path) -> None:
-    async def story(played: Play) -> None:
+async def test_nobody_listening_is_said_in_words(api: Api, tmp_path: Path) -> None:
+    with serving("ok") as served:
+        url = served.url
+    async with open_play(tmp_path, summarizer(api, url, tmp_path, FAST, Pauses())) as played:
         done = await played.compress()
         assert "the connection failed" in "; ".join(done.receipt.notes)
         await check_view(played)
 
-    with serving("ok") as served:
-        url = served.url
-    play(tmp_path, summarizer(api, url, tmp_path, FAST, Pauses()), story)
-
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_cancelled_compaction_hangs_up_and_leaves_the_session_as_it_was(
+async def test_a_cancelled_compaction_hangs_up_and_leaves_the_session_as_it_was(
     api: Api, tmp_path: Path
 ) -> None:
-    async def story(played: Play) -> None:
-        before = await played.compactor.load(played.info)
-        task = asyncio.create_task(played.compress())
-        assert await asyncio.to_thread(served.has_come.wait, 60)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await asyncio.to_thread(served.has_gone.wait, 60), "the connection stayed open"
-        assert await played.compactor.load(played.info) == before
-
     with serving("silence") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
+        ) as played:
+            before = await played.compactor.load(played.info)
+            task = asyncio.create_task(played.compress())
+            assert await asyncio.to_thread(served.has_come.wait, 60)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await asyncio.to_thread(served.has_gone.wait, 60), "the connection stayed open"
+            assert await played.compactor.load(played.info) == before
 
 
 LIES = """\
@@ -317,70 +310,72 @@ FACTS
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_what_a_model_invents_is_named_on_the_receipt_and_not_in_the_view(
+async def test_what_a_model_invents_is_named_on_the_receipt_and_not_in_the_view(
     api: Api, tmp_path: Path
 ) -> None:
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        text = receipt_text(done.receipt)
-        assert (
-            "note: 1 line of the draft named numbers or names that stand nowhere in the span: "
-            "left out (port=99999)"
-        ) in text
-        assert "note: 1 line of the draft named a decision that no message states: left out" in text
-        await check_view(played)
-        session = await played.compactor.load(played.info)
-        shown = repr(lay_out(session, *played.compactor.index_terms(session)))
-        assert "The limiter was read and changed step by step." in shown
-        assert "99999" not in shown
-        assert "delete prod" not in shown
-
     with serving("ok") as served:
         served.answer = lambda _: LIES
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
+        ) as played:
+            done = await played.compress()
+            text = receipt_text(done.receipt)
+            assert (
+                "note: 1 line of the draft named numbers or names that stand nowhere in the span: "
+                "left out (port=99999)"
+            ) in text
+            assert (
+                "note: 1 line of the draft named a decision that no message states: left out"
+                in text
+            )
+            await check_view(played)
+            session = await played.compactor.load(played.info)
+            shown = repr(lay_out(session, *played.compactor.index_terms(session)))
+            assert "The limiter was read and changed step by step." in shown
+            assert "99999" not in shown
+            assert "delete prod" not in shown
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_refused_compression_has_made_no_call(api: Api, tmp_path: Path) -> None:
-    async def story(played: Play) -> None:
-        await played.compress()
-        made = len(served.asked)
-        outcome = await played.compactor.compress(played.info, Ask(reason="again"))
-        assert not isinstance(outcome, Compaction)
-        dry = await played.compactor.compress(
-            played.info, Ask(reason="dry", force=True, dry_run=True)
-        )
-        assert not isinstance(dry, Compaction)
-        assert len(served.asked) == made
-
+async def test_a_refused_compression_has_made_no_call(api: Api, tmp_path: Path) -> None:
     with serving("ok") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
+        ) as played:
+            await played.compress()
+            made = len(served.asked)
+            outcome = await played.compactor.compress(played.info, Ask(reason="again"))
+            assert not isinstance(outcome, Compaction)
+            dry = await played.compactor.compress(
+                played.info, Ask(reason="dry", force=True, dry_run=True)
+            )
+            assert not isinstance(dry, Compaction)
+            assert len(served.asked) == made
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_where_a_limit_is_reached_no_model_is_asked(api: Api, tmp_path: Path) -> None:
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        assert "no model was asked: 0 of 0 model calls per session" in done.receipt.notes[0]
-        await check_view(played)
-
+async def test_where_a_limit_is_reached_no_model_is_asked(api: Api, tmp_path: Path) -> None:
     with serving("ok") as served:
         asked = summarizer(api, served.url, tmp_path, FAST, Pauses())
-        play(tmp_path, asked, story, Limits(calls_per_session=0))
+        async with open_play(tmp_path, asked, Limits(calls_per_session=0)) as played:
+            done = await played.compress()
+            assert "no model was asked: 0 of 0 model calls per session" in done.receipt.notes[0]
+            await check_view(played)
     assert served.asked == []
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(api: Api, tmp_path: Path) -> None:
+async def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(
+    api: Api, tmp_path: Path
+) -> None:
     terms = Terms(window_tokens=2_600, timeout_seconds=120, total_seconds=240)
-
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        assert done.receipt.author == "model-x"
-        await check_view(played)
-
     with serving("ok") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, terms, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, terms, Pauses())
+        ) as played:
+            done = await played.compress()
+            assert done.receipt.author == "model-x"
+            await check_view(played)
     assert len(served.asked) > 1
     assert any("This is part 2 of" in asked.prompt[1] for asked in served.asked)
     for asked in served.asked:
@@ -389,24 +384,23 @@ def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(api: Api, tmp_p
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_when_a_later_part_fails_what_was_answered_is_kept_and_said(
+async def test_when_a_later_part_fails_what_was_answered_is_kept_and_said(
     api: Api, tmp_path: Path
 ) -> None:
     terms = Terms(window_tokens=2_600, timeout_seconds=120, total_seconds=240)
-
-    async def story(played: Play) -> None:
-        done = await played.compress()
-        assert done.receipt.author == "model-x"
-        said = r"HTTP 401\); \d of \d parts of the span were extracted only"
-        assert re.search(said, done.receipt.notes[0]), done.receipt.notes
-        await check_view(played)
-
     with serving("ok", "ok", "401") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, terms, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, terms, Pauses())
+        ) as played:
+            done = await played.compress()
+            assert done.receipt.author == "model-x"
+            said = r"HTTP 401\); \d of \d parts of the span were extracted only"
+            assert re.search(said, done.receipt.notes[0]), done.receipt.notes
+            await check_view(played)
 
 
-def test_a_limit_that_nears_becomes_budget_pressure(tmp_path: Path) -> None:
-    async def story(played: Play) -> None:
+async def test_a_limit_that_nears_becomes_budget_pressure(tmp_path: Path) -> None:
+    async with open_play(tmp_path, ExtractiveSummarizer(), Limits(calls_per_session=10)) as played:
         info = played.info
         calm = (await played.compactor.stats(info)).pressure
         await played.store.add_calls(info.id, [ModelCall(model="x", seconds=1)] * 8, NOW)
@@ -415,11 +409,9 @@ def test_a_limit_that_nears_becomes_budget_pressure(tmp_path: Path) -> None:
         tight = (await played.compactor.stats(info)).pressure
         assert tight != calm
 
-    play(tmp_path, ExtractiveSummarizer(), story, Limits(calls_per_session=10))
 
-
-def test_an_hour_counts_for_all_sessions_and_only_for_an_hour(tmp_path: Path) -> None:
-    async def story(played: Play) -> None:
+async def test_an_hour_counts_for_all_sessions_and_only_for_an_hour(tmp_path: Path) -> None:
+    async with open_play(tmp_path, ExtractiveSummarizer(), Limits(calls_per_hour=10)) as played:
         other, _ = await played.compactor.open(SessionKey(project="/q", name="other"))
         call = ModelCall(model="x", seconds=1)
         await played.store.add_calls(other.id, [call] * 9, NOW - timedelta(hours=2))
@@ -427,21 +419,18 @@ def test_an_hour_counts_for_all_sessions_and_only_for_an_hour(tmp_path: Path) ->
         await played.store.add_calls(other.id, [call] * 9, NOW - timedelta(minutes=2))
         assert (await played.compactor.load(played.info)).is_pressed
 
-    play(tmp_path, ExtractiveSummarizer(), story, Limits(calls_per_hour=10))
-
 
 @pytest.mark.parametrize("api", APIS)
-def test_what_the_environment_would_add_goes_nowhere(
+async def test_what_the_environment_would_add_goes_nowhere(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "a-secret-of-others")
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Corp: a-secret-of-others")
-
-    async def story(played: Play) -> None:
-        await played.compress()
-
     with serving("ok") as served:
-        play(tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses()), story)
+        async with open_play(
+            tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
+        ) as played:
+            await played.compress()
     assert served.asked
     assert "a-secret-of-others" not in repr(served.asked)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.program import as_typed
 
 DESCRIPTION = """\
@@ -17,7 +17,7 @@ EXAMPLES = ("backup ~/backups/store-2026-11-15.db", "backup /mnt/usb/store.db --
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="the file to make; it may not exist yet")
     add_store(parser)
 
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Write the copy, and say how large it is and how to use it."""
     target = Path(call.args.file).expanduser()
-    async with opened(call) as place:
+    async with open_place(call) as place:
         await place.compactor.backup(target)
     size = target.stat().st_size
     if call.args.json:

@@ -7,7 +7,7 @@ from typing import get_args
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.opening import Place, open_place
 from mcp_compaction.cli.console.outcome import tell_outcome
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.reading import read_text
@@ -25,7 +25,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument(
         "--reason",
         metavar="TEXT",
@@ -61,8 +61,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Compress as asked, and print the receipt or why not."""
     ask = _ask(call.args, call)
-    async with opened(call, makes_store=_may_begin(ask)) as place:
-        info, is_new = await _session(place, ask)
+    async with open_place(call, makes_store=_may_begin(ask)) as place:
+        info, is_new = await _find_or_open(place, ask)
         outcome = await place.compactor.compress(info, ask)
     code = tell_outcome(call, outcome, info)
     if is_new and not call.args.json:
@@ -88,7 +88,7 @@ def _may_begin(ask: Ask) -> bool:
     return bool(ask.digest and ask.digest.strip() and ask.reason.strip() and not ask.dry_run)
 
 
-async def _session(place: Place, ask: Ask) -> tuple[SessionInfo, bool]:
+async def _find_or_open(place: Place, ask: Ask) -> tuple[SessionInfo, bool]:
     if _may_begin(ask) and (place.name or not await place.compactor.sessions(place.project, 1)):
         return await place.open_session()
     return await place.session(), False

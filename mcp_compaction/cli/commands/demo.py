@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.demo.play import Figures, play
-from mcp_compaction.demo.tell import broken, tell
+from mcp_compaction.demo.tell import broken_promises_of, tell
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed, lasting_command
 from mcp_compaction.store.connect import store_path
@@ -25,16 +25,16 @@ EXAMPLES = ("demo", "demo --keep payouts", "demo --json")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("--keep", metavar="DIR", help="keep the store in this new folder")
     parser.add_argument("--json", action="store_true", help="write the figures for programs")
 
 
 async def run(call: Invocation) -> int:
     """Play, and tell what came of it."""
-    async with _home(call.args.keep) as home:
-        figures = await play(home, _teller(call))
-    faults = broken(figures)
+    async with _open_home(call.args.keep) as home:
+        figures = await play(home, _progress_teller(call))
+    faults = broken_promises_of(figures)
     if call.args.json:
         document = figures.model_dump(mode="json")
         call.screen.write_json({**document, "promises": dict(figures.promises())})
@@ -45,7 +45,7 @@ async def run(call: Invocation) -> int:
 
 
 @asynccontextmanager
-async def _home(keep: str | None) -> AsyncGenerator[Path]:
+async def _open_home(keep: str | None) -> AsyncGenerator[Path]:
     if keep is None:
         with TemporaryDirectory(prefix="mcp-compaction-") as folder:
             yield Path(folder)
@@ -56,8 +56,8 @@ async def _home(keep: str | None) -> AsyncGenerator[Path]:
     yield folder
 
 
-def _teller(call: Invocation) -> Callable[[str], None]:
-    """Says what goes on to a person who waits, and nothing to a program."""
+def _progress_teller(call: Invocation) -> Callable[[str], None]:
+    """A function that tells a waiting person each step, and a program nothing."""
 
     def say(words: str) -> None:
         if call.screen.is_terminal and not call.args.json:

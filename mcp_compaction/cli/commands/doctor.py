@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import flags_of, has_store, opened, project_of, settings_of
+from mcp_compaction.cli.console.opening import (
+    flags_of,
+    has_store,
+    open_place,
+    project_of,
+    settings_of,
+)
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.waiting import teller
-from mcp_compaction.cli.console.wording import columns
+from mcp_compaction.cli.console.waiting import make_teller
+from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.secrets import counts_by_kind
 from mcp_compaction.core.wording import plural
@@ -58,7 +64,7 @@ class Setting(Value):
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     add_place(parser)
     parser.add_argument("--no-server", action="store_true", help="do not start the server")
     parser.add_argument("--fix", action="store_true", help="build the search index anew first")
@@ -71,17 +77,17 @@ async def run(call: Invocation) -> int:
     """Print the state of everything, the settings first: they hold even for a broken store."""
     settings = settings_of(call)
     if call.args.summarizer:
-        return await _summarizer(call, settings)
-    listed = tuple(_settings(call, settings))
+        return await _report_summarizer(call, settings)
+    listed = tuple(_list_settings(call, settings))
     project = project_of(call, settings)
     if not call.args.json:
         _say_settings(call.screen, listed, project)
-    health = await _health(call, settings)
+    health = await _read_health(call, settings)
     notes = list(health.notes) if health else []
-    problems = list(health.problems) if health else list(_unwritable(settings.home))
-    checks = () if call.args.no_server else await _server(call.environ)
-    problems += _faults(checks)
-    notes += _slowness(checks)
+    problems = list(health.problems) if health else list(_explain_unwritable(settings.home))
+    checks = () if call.args.no_server else await _try_server(call.environ)
+    problems += _faults_of(checks)
+    notes += _notes_on_slowness(checks)
     counter = counter_of(settings)
     if call.args.json:
         call.screen.write_json(
@@ -104,12 +110,16 @@ async def run(call: Invocation) -> int:
     return 1 if problems else 0
 
 
-async def _summarizer(call: Invocation, settings: Settings) -> int:
+async def _report_summarizer(call: Invocation, settings: Settings) -> int:
     """Print what the model that is to write digests can do."""
     # Only who asks for a model waits for what speaks to one.
-    from mcp_compaction.cli.console.summarizer_check import check_summarizers, told, why_chosen
+    from mcp_compaction.cli.console.summarizer_check import (
+        check_summarizers,
+        explain_choice,
+        rows_of_checkup,
+    )
 
-    tell = teller(quiet=call.args.json)
+    tell = make_teller(quiet=call.args.json)
     count = counter_of(settings).count
     found = await check_summarizers(settings, call.environ, count, tell)
     tell("")
@@ -117,23 +127,23 @@ async def _summarizer(call: Invocation, settings: Settings) -> int:
     if call.args.json:
         call.screen.write_json(
             {
-                "chosen": why_chosen(settings),
+                "chosen": explain_choice(settings),
                 "summarizers": [one.model_dump(mode="json") for one in found],
                 "problems": problems,
             }
         )
         return 1 if problems else 0
     screen = call.screen
-    screen.say(f"{screen.bold('summarizer')} {why_chosen(settings)}")
+    screen.say(f"{screen.bold('summarizer')} {explain_choice(settings)}")
     for one in found:
         screen.say(screen.bold(one.name))
-        for line in columns([(f"  {title}", words) for title, words in told(one)]):
+        for line in align_columns([(f"  {title}", words) for title, words in rows_of_checkup(one)]):
             screen.say(line)
-    _say_verdict(screen, problems, list(_advice(settings)))
+    _say_verdict(screen, problems, list(_advice_on(settings)))
     return 1 if problems else 0
 
 
-def _advice(settings: Settings) -> Iterator[str]:
+def _advice_on(settings: Settings) -> Iterator[str]:
     if settings.summarizers == ("extractive",):
         yield "no model is asked and nothing leaves this machine"
         yield (
@@ -144,24 +154,24 @@ def _advice(settings: Settings) -> Iterator[str]:
         yield "sampling asks the host's model, which only a host can try out"
 
 
-async def _health(call: Invocation, settings: Settings) -> Health | None:
+async def _read_health(call: Invocation, settings: Settings) -> Health | None:
     if not has_store(settings):
         return None
-    async with opened(call) as place:
+    async with open_place(call) as place:
         if call.args.fix:
             await place.compactor.repair()
         return await place.compactor.health()
 
 
-def _unwritable(home: Path) -> Iterator[str]:
-    """Why the first record could not make the store there."""
+def _explain_unwritable(home: Path) -> Iterator[str]:
+    """The reason why the first record could not make the store there."""
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         yield f"{place} cannot be written; set MCP_COMPACTION_HOME to a folder of yours"
 
 
-async def _server(environ: Mapping[str, str]) -> tuple[Checked, ...]:
-    """The server as the user's settings make it, but on a store of its own that is then gone."""
+async def _try_server(environ: Mapping[str, str]) -> tuple[Checked, ...]:
+    """The server is tried with the user's settings, on a temporary store of its own."""
     # The SDK takes longer to load than all else: only who asks for the server waits for it.
     from mcp_compaction.server.probe import look_over
 
@@ -170,8 +180,8 @@ async def _server(environ: Mapping[str, str]) -> tuple[Checked, ...]:
         return await look_over({**environ, **own, "MCP_COMPACTION_RECORD": "true"})
 
 
-def _faults(checks: Iterable[Checked]) -> list[str]:
-    """What is wrong with the server, each thing once with the protocols it shows in."""
+def _faults_of(checks: Iterable[Checked]) -> list[str]:
+    """The server's problems, each once with the protocols that show it."""
     found: dict[str, list[str]] = {}
     for check in checks:
         for problem in check.problems:
@@ -179,7 +189,7 @@ def _faults(checks: Iterable[Checked]) -> list[str]:
     return [f"{problem} (protocol {', '.join(eras)})" for problem, eras in found.items()]
 
 
-def _slowness(checks: Iterable[Checked]) -> list[str]:
+def _notes_on_slowness(checks: Iterable[Checked]) -> list[str]:
     slowest = max((check.first_answer_ms or 0 for check in checks), default=0)
     if slowest <= _PATIENCE_MS:
         return []
@@ -198,7 +208,7 @@ def _say_server(screen: Screen, checks: Iterable[Checked]) -> None:
 def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:
     screen.say(screen.bold("settings"))
     chosen = [s for s in listed if not s.is_default or s.name not in Policy.model_fields]
-    for line in columns([("  " + s.name, s.value, s.source) for s in chosen]):
+    for line in align_columns([("  " + s.name, s.value, s.source) for s in chosen]):
         screen.say(line)
     rest = len(listed) - len(chosen)
     if rest:
@@ -215,7 +225,7 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
         return
     path = Path(health.path)
     screen.say(f"  {path}: {health.size_bytes:,} bytes")
-    screen.say(f"  modes: folder {_mode(path.parent)}, file {_mode(path)}")
+    screen.say(f"  modes: folder {_mode_of(path.parent)}, file {_mode_of(path)}")
     screen.say(f"  schema {health.schema_version}, SQLite {health.sqlite_version}")
     sessions, messages = plural(health.sessions, "session"), plural(health.messages, "message")
     screen.say(f"  {sessions}, {messages}")
@@ -232,11 +242,11 @@ def _say_verdict(screen: Screen, problems: list[str], notes: list[str]) -> None:
         screen.say(screen.bold("no problems found"))
 
 
-def _mode(path: Path) -> str:
+def _mode_of(path: Path) -> str:
     return f"{stat.S_IMODE(path.stat().st_mode):o}"
 
 
-def _settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
+def _list_settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
     flags = flags_of(call)
     for name in NAMES:
         holder = settings.policy if name in Policy.model_fields else settings
@@ -247,14 +257,14 @@ def _settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
         elif call.environ.get(variable, "").strip():
             source = variable
         else:
-            source = _unnamed_source(name, value, settings)
+            source = _source_of_untyped(name, value, settings)
         yield Setting(
-            name=name, value=_in_words(value), source=source, is_default=source == "default"
+            name=name, value=_describe_value(value), source=source, is_default=source == "default"
         )
 
 
-def _unnamed_source(name: str, value: object, settings: Settings) -> str:
-    """Where a value comes from that was neither typed nor in the environment."""
+def _source_of_untyped(name: str, value: object, settings: Settings) -> str:
+    """The source of a value that was neither typed nor in the environment."""
     if name == "home":
         return "default"
     if name not in Policy.model_fields:
@@ -266,7 +276,7 @@ def _unnamed_source(name: str, value: object, settings: Settings) -> str:
     return f"preset {settings.preset}" if value == of_preset else "settings file"
 
 
-def _in_words(value: object) -> str:
+def _describe_value(value: object) -> str:
     match value:
         case None:
             return "unset"

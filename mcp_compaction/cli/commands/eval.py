@@ -6,15 +6,15 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.waiting import teller
-from mcp_compaction.cli.console.wording import columns
+from mcp_compaction.cli.console.waiting import make_teller
+from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.evaluation import Wanted, evaluate
-from mcp_compaction.evals.page import page
-from mcp_compaction.evals.report import document, faults, tables
+from mcp_compaction.evals.page import make_page
+from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import Report
 from mcp_compaction.ports import TokenCounter
 from mcp_compaction.settings import load_settings
@@ -37,7 +37,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     wanted = Wanted()
     for flag, default, words in (
         ("--sessions", wanted.sessions, "how many sessions to generate; 0 for none"),
@@ -78,21 +78,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Evaluate, and show what was found."""
-    wanted = _wanted(call.args)
+    wanted = _parse_wanted(call.args)
     counter = EstimateCounter() if call.args.counter == "estimate" else best_counter()
-    tell = teller(quiet=call.args.json)
-    report = await evaluate(wanted, counter, tell, _model(call, counter))
+    tell = make_teller(quiet=call.args.json)
+    report = await evaluate(wanted, counter, tell, _model_of(call, counter))
     tell("")
     if call.args.html is not None:
-        _write(call.args.html, page(report))
+        _write(call.args.html, make_page(report))
     if call.args.json:
-        call.screen.write_json(document(report))
+        call.screen.write_json(make_document(report))
     else:
         _show(call, report)
     return 0
 
 
-def _wanted(args: Namespace) -> Wanted:
+def _parse_wanted(args: Namespace) -> Wanted:
     for flag in ("sessions", "tokens", "rounds"):
         least = 1_000 if flag == "tokens" else 0
         if getattr(args, flag) < least:
@@ -112,8 +112,8 @@ def _wanted(args: Namespace) -> Wanted:
     return wanted
 
 
-def _model(call: Invocation, counter: TokenCounter) -> Asked | None:
-    """Who is to write digests beside the rules; the only settings that are the user's own."""
+def _model_of(call: Invocation, counter: TokenCounter) -> Asked | None:
+    """The model that writes digests beside the rules, from the user's own settings."""
     name: str | None = call.args.summarizer
     if name is None:
         return None
@@ -134,12 +134,12 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(call: Invocation, report: Report) -> None:
-    for heading, rows in tables(report):
+    for heading, rows in make_tables(report):
         call.screen.say(call.screen.bold(heading))
-        for line in columns(rows):
+        for line in align_columns(rows):
             call.screen.say(f"  {line}")
         call.screen.say()
-    for line in (*faults(report), *report.notes):
+    for line in (*find_faults(report), *report.notes):
         call.screen.say(line)
     counted = f"tokens counted by {report.counter}, seed {report.seed}"
     call.screen.say(call.screen.dim(f"{counted}, {report.seconds:.0f} s"))

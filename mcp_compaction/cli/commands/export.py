@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.opening import Place, open_place
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
@@ -26,7 +26,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("--output", metavar="FILE", help="a new file (default: stdout)")
     add_session(parser)
     add_place(parser)
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Write the session line by line."""
-    async with opened(call) as place:
+    async with open_place(call) as place:
         info = await place.session()
         if call.args.output is None:
             await _write(place.compactor, info, call.screen.write_bytes)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.asking import is_person, says_yes
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.opening import Place, open_place
 from mcp_compaction.cli.console.twins import (
     as_document,
     find_twins,
@@ -33,7 +33,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("session", metavar="SESSION", nargs="?", help="the session's name")
     parser.add_argument("refs", metavar="REF", nargs="*", help="only these messages of it, as m42")
     parser.add_argument(
@@ -52,10 +52,10 @@ async def run(call: Invocation) -> int:
     args = call.args
     if args.session is None and args.project is None:
         raise InputError("say what to forget: SESSION, SESSION REF, or --project for all of it.")
-    async with opened(call) as place:
-        what, scope = await _meant(place, args.refs)
+    async with open_place(call) as place:
+        what, scope = await _find_target(place, args.refs)
         twins = await find_twins(place, args.refs)
-        if not (args.yes or _confirmed(call, what, twins, place.project)):
+        if not (args.yes or _is_confirmed(call, what, twins, place.project)):
             call.screen.say("nothing was forgotten")
             return 1
         forgotten = await place.compactor.forget(scope, *args.refs)
@@ -67,14 +67,14 @@ async def run(call: Invocation) -> int:
             listed = as_document(twins, place.project)
             call.screen.write_json({**forgotten.model_dump(mode="json"), **listed})
             return 0
-        for line in _lines(what, forgotten):
+        for line in _describe_removed(what, forgotten):
             call.screen.say(call.complete(line, with_session=bool(args.refs)))
         if twins.found:
             await _tell_twins(call, place, twins)
     return 0
 
 
-async def _meant(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
+async def _find_target(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
     if place.name is None:
         return f"the whole project {place.project}", Scope(project=place.project)
     info = await place.session()
@@ -86,7 +86,7 @@ async def _meant(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
     return f"{', '.join(refs)} of session {info.name}", scope
 
 
-def _confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bool:
+def _is_confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bool:
     if not is_person(call):
         raise InputError(f"forgetting {what} cannot be undone; pass --yes to do it.")
     also = f"; {where_twins_stand(twins, project)}" if twins.found else ""
@@ -102,7 +102,7 @@ async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
             info = await place.compactor.find(place.project, session)
             scope = Scope(project=info.project, session=info.id)
             forgotten = await place.compactor.forget(scope, *numbers)
-            for line in _lines(f"{', '.join(numbers)} of session {session}", forgotten):
+            for line in _describe_removed(f"{', '.join(numbers)} of session {session}", forgotten):
                 call.screen.say(call.complete(line))
         return
     for session, numbers in refs.items():
@@ -111,7 +111,7 @@ async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
         call.screen.say(call.complete(hint))
 
 
-def _lines(what: str, forgotten: Forgotten) -> Iterator[str]:
+def _describe_removed(what: str, forgotten: Forgotten) -> Iterator[str]:
     numbers = {
         "session": forgotten.sessions,
         "message": forgotten.messages,

@@ -9,9 +9,9 @@ from typing import get_args
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, opened
-from mcp_compaction.cli.console.speaker import WHO, needs_terminal, speaker, users_alone
-from mcp_compaction.cli.console.wording import moment
+from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of
+from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
@@ -33,7 +33,7 @@ _FROM_NOW = re.compile(r"(\d{1,5})([mhdw])")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("text", metavar="TEXT", help="the words to keep, exactly")
     parser.add_argument(
         "--kind",
@@ -58,23 +58,23 @@ async def run(call: Invocation) -> int:
     """Keep the pin, and say what the block of them costs."""
     args = call.args
     now = SystemClock().now()
-    expires = None if args.expires is None else _moment(args.expires, now)
+    expires = None if args.expires is None else _parse_moment(args.expires, now)
     # Checked before a session is made for it, so that a refused pin leaves none behind.
     check_text(args.text)
     check_expiry(expires, now)
-    scope = _scope(call)
-    async with opened(call, makes_store=args.supersedes is None) as place:
-        info, is_new = await _session(place, args.supersedes, scope)
-        with users_alone(f"{args.supersedes or 'this'} is the user's"):
+    scope = _scope_of(call)
+    async with open_place(call, makes_store=args.supersedes is None) as place:
+        info, is_new = await _find_or_open(place, args.supersedes, scope)
+        with refuse_for_agents(f"{args.supersedes or 'this'} is the user's"):
             pinned = await place.compactor.pin(
                 info,
                 args.text,
-                by=speaker(call),
+                by=speaker_of(call),
                 kind=args.kind,
                 scope=scope,
                 supersedes=args.supersedes,
                 expires=expires,
-                channel="terminal" if speaker(call) == "user" else "command",
+                channel="terminal" if speaker_of(call) == "user" else "command",
             )
     if args.json:
         call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
@@ -83,7 +83,7 @@ async def run(call: Invocation) -> int:
     verb = "pinned" if pinned.is_new else "already pinned"
     if pin.author == "agent":
         verb += " by the agent"
-    until = f", until {moment(pin.expires)}" if pin.expires else ""
+    until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
     if is_new:
         call.screen.say(f"in the new session {info.name}")
@@ -91,33 +91,35 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _scope(call: Invocation) -> PinScope | None:
-    """Where it shall hold; an agent's, even where it quotes the user, holds in its session."""
+def _scope_of(call: Invocation) -> PinScope | None:
+    """The scope of the pin; an agent's, even where it quotes the user, is its own session."""
     asked: PinScope | None = call.args.scope
-    if speaker(call) == "user":
+    if speaker_of(call) == "user":
         return asked
     if asked not in (None, "session"):
-        raise needs_terminal(f"a {asked} pin binds other sessions")
+        raise refusal_of(f"a {asked} pin binds other sessions")
     return "session"
 
 
-async def _session(
+async def _find_or_open(
     place: Place, supersedes: str | None, scope: PinScope | None
 ) -> tuple[SessionInfo, bool]:
-    """The session it is said in; made where it is new and nothing in it is superseded."""
+    """The session the pin is set in; a new one is made unless the pin supersedes another."""
     may_begin = supersedes is None
     if may_begin and (place.name or not await place.compactor.sessions(place.project, 1)):
         return await place.open_session()
     if scope == "session":
         return await place.session(), False
-    return await place.any_session(), False
+    return await place.session_or_newest(), False
 
 
-def _moment(text: str, now: datetime) -> datetime:
+def _parse_moment(text: str, now: datetime) -> datetime:
     if span := _FROM_NOW.fullmatch(text.strip()):
         return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
     try:
-        moment = datetime.fromisoformat(text)
+        describe_moment = datetime.fromisoformat(text)
     except ValueError:
         raise InputError(f"{text!r} is no moment; write 2026-11-30, 3h or 2d.") from None
-    return (moment if moment.tzinfo else moment.astimezone()).astimezone(UTC)
+    return (describe_moment if describe_moment.tzinfo else describe_moment.astimezone()).astimezone(
+        UTC
+    )

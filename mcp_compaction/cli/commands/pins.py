@@ -7,9 +7,15 @@ from argparse import ArgumentParser
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import git_top, has_store, host_project, opened, settings_of
+from mcp_compaction.cli.console.opening import (
+    git_top_of,
+    has_store,
+    open_place,
+    project_of_host,
+    settings_of,
+)
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
-from mcp_compaction.cli.console.wording import moment
+from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.model import Pin
@@ -22,7 +28,7 @@ EXAMPLES = ("pins", "pins --session tax-2026", "pins --json")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     add_session(parser, "all of the project")
     add_place(parser)
 
@@ -31,10 +37,10 @@ async def run(call: Invocation) -> int:
     """List the pins."""
     hook = read_hook_input(call.stdin) if call.args.session is None else None
     if hook is not None:
-        return await _put_back(call, hook)
+        return await _print_for_host(call, hook)
     pins: list[Pin] = []
     if has_store(settings_of(call)):
-        async with opened(call) as place:
+        async with open_place(call) as place:
             pins = [pin for pin, _ in (await pins_in_force(place)).values()]
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
@@ -43,18 +49,18 @@ async def run(call: Invocation) -> int:
         call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
     for pin in pins:
         call.screen.say(f"{call.screen.bold(pin.ref)} {pin.text}")
-        call.screen.say(f"   {call.screen.dim(_about(pin))}")
+        call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
     return 0
 
 
-async def _put_back(call: Invocation, hook: HookInput) -> int:
+async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     """Print the pins of the chat that a host names; nothing where there are none."""
     settings = settings_of(call)
     if not has_store(settings):
         return 0
     if not call.args.project and not settings.project:
-        call.args.project = host_project(call.environ) or git_top(hook.folder)
-    async with opened(call) as place:
+        call.args.project = project_of_host(call.environ) or git_top_of(hook.folder)
+    async with open_place(call) as place:
         info = await place.compactor.find_of_host(place.project, hook.session)
         if info is None:
             pins = await place.compactor.project_pins(place.project)
@@ -70,10 +76,10 @@ async def _put_back(call: Invocation, hook: HookInput) -> int:
     return 0
 
 
-def _about(pin: Pin) -> str:
+def _describe_pin(pin: Pin) -> str:
     place = f"session {pin.session}" if pin.scope == "session" else pin.scope
     source = f", said in {pin.source} of {pin.session}" if pin.source else ""
     way = "" if pin.channel == "message" else f" {way_of(pin)}"
-    until = f", until {moment(pin.expires)}" if pin.expires else ""
+    until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     kind = pin.kind.replace("_", " ")
-    return f"{kind}, {place}, by the {pin.author}{way}, {moment(pin.at)}{source}{until}"
+    return f"{kind}, {place}, by the {pin.author}{way}, {describe_moment(pin.at)}{source}{until}"

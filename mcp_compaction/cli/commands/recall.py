@@ -9,14 +9,15 @@ from collections.abc import Sequence
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, opened
+from mcp_compaction.cli.console.opening import Place, open_place
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import moment
+from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.compactor import Quote, Recalled
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.recall.query import read_query, shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
 from mcp_compaction.core.text.refs import parse_refs
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
@@ -38,7 +39,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument(
         "query",
         metavar="QUERY",
@@ -84,7 +85,7 @@ async def run(call: Invocation) -> int:
     if args.skip < 0 or (args.max_tokens is not None and args.max_tokens <= 0):
         raise InputError("--skip and --max-tokens are counts; pass a positive number.")
     _check_around(args.around, args.scope, bool(args.refs), args.json)
-    async with opened(call) as place:
+    async with open_place(call) as place:
         if args.refs:
             await _show_quotes(call, place)
         else:
@@ -105,7 +106,7 @@ def _check_around(around: int, scope: str, has_refs: bool, as_json: bool) -> Non
 async def _search(call: Invocation, place: Place, query: str) -> None:
     args, screen = call.args, call.screen
     found = await place.compactor.recall(
-        await _viewpoint(place, args.scope),
+        await _find_viewpoint(place, args.scope),
         query,
         scope=args.scope,
         max_tokens=args.max_tokens,
@@ -115,13 +116,13 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         screen.write_json(found.model_dump(mode="json"))
         return
     if not found.hits:
-        screen.say(_nothing(found, query, args.skip))
+        screen.say(_explain_nothing_found(found, query, args.skip))
     terms = read_query(query).terms
     around = _Around(place, screen, args.around, found.hits)
     for hit in found.hits:
-        before, after = await around.of(hit)
+        before, after = await around.neighbors_of(hit)
         around.say("before", before)
-        screen.say(screen.bold(_hit_label(hit, args.scope != "session")))
+        screen.say(screen.bold(_label_of_hit(hit, args.scope != "session")))
         text = defuse_lines(hit.text) if hit.ref.startswith("m") else hit.text
         screen.say(screen.highlight(text, terms))
         around.say("after", after)
@@ -137,7 +138,7 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
             screen.say(screen.dim(f"{', '.join(map(repr, map(shorten_query, words)))}: {why}"))
 
 
-def _nothing(found: Recalled, query: str, skip: int) -> str:
+def _explain_nothing_found(found: Recalled, query: str, skip: int) -> str:
     asked = repr(shorten_query(query))
     if skip:
         return f"no more passages for {asked}; leave out --skip to see the first."
@@ -158,7 +159,7 @@ class _Around:
         self._number = number
         self._told = {(hit.session, hit.ref) for hit in hits}
 
-    async def of(self, hit: Hit) -> tuple[list[Message], list[Message]]:
+    async def neighbors_of(self, hit: Hit) -> tuple[list[Message], list[Message]]:
         """The messages before and after a passage that nothing else here shows."""
         if not self._number or not hit.ref.startswith("m"):
             return [], []
@@ -173,13 +174,13 @@ class _Around:
     def say(self, where: str, messages: Sequence[Message]) -> None:
         """The start of each, on a line of its own."""
         for message in messages:
-            words = " ".join(whole_text(message).split()) or "(no words)"
+            words = one_line(whole_text(message)) or "(no words)"
             fitted = textwrap.shorten(words, _MOST_CHARS, placeholder=" …")
             who = "tool" if message.results else message.role
             self._screen.say(self._screen.dim(f"  {where} | {message.ref} {who}: {fitted}"))
 
 
-async def _viewpoint(place: Place, scope: str) -> SessionInfo:
+async def _find_viewpoint(place: Place, scope: str) -> SessionInfo:
     """The session a search starts from; any will do for one that looks further."""
     if scope == "session":
         return await place.session()
@@ -187,7 +188,7 @@ async def _viewpoint(place: Place, scope: str) -> SessionInfo:
         anywhere = await place.compactor.sessions(None, 1)
         if anywhere:
             return anywhere[0]
-    return await place.any_session()
+    return await place.session_or_newest()
 
 
 async def _show_quotes(call: Invocation, place: Place) -> None:
@@ -197,17 +198,17 @@ async def _show_quotes(call: Invocation, place: Place) -> None:
         raise InputError("--raw gives messages only; leave it out, or write --refs m42.")
     found = await place.compactor.recall_refs(info, call.args.refs)
     if call.args.json and not call.args.raw:
-        screen.write_json([_as_json(quote, info) for quote in found])
+        screen.write_json([_document_of(quote, info) for quote in found])
         return
     for quote in found:
         if call.args.raw and isinstance(quote.source, Original):
             screen.write_bytes(quote.source.message.raw.encode() + b"\n")
         else:
-            screen.say(screen.bold(_label(quote)))
-            screen.say(_said(quote))
+            screen.say(screen.bold(_label_of(quote)))
+            screen.say(_safe_text_of(quote))
 
 
-def _as_json(quote: Quote, info: SessionInfo) -> dict[str, object]:
+def _document_of(quote: Quote, info: SessionInfo) -> dict[str, object]:
     match quote.source:
         case Original():
             return quote.source.model_dump(mode="json")
@@ -217,19 +218,19 @@ def _as_json(quote: Quote, info: SessionInfo) -> dict[str, object]:
             return {"session": info.name, "pin": quote.source.model_dump(mode="json")}
 
 
-def _said(quote: Quote) -> str:
-    """The words of a quote; a digest is a record of ours already, and a pin was checked."""
+def _safe_text_of(quote: Quote) -> str:
+    """The text of a quote, harmless to a model: digests and pins were made so when stored."""
     return defuse_lines(quote.text) if isinstance(quote.source, Original) else quote.text
 
 
-def _label(quote: Quote) -> str:
-    when = "" if quote.at is None else f" {moment(quote.at)}"
+def _label_of(quote: Quote) -> str:
+    when = "" if quote.at is None else f" {describe_moment(quote.at)}"
     return f"[{quote.ref} {quote.of}{when}]"
 
 
-def _hit_label(hit: Hit, with_session: bool) -> str:
+def _label_of_hit(hit: Hit, with_session: bool) -> str:
     session = f"{hit.session} " if with_session else ""
     notes = [hit.note] if hit.note else []
     notes += [f"also {', '.join(hit.also)}"] if hit.also else []
     notes = ["as the agent told it", *notes] if hit.is_told else notes
-    return f"[{session}{hit.ref} {hit.role} {'; '.join([moment(hit.at), *notes])}]"
+    return f"[{session}{hit.ref} {hit.role} {'; '.join([describe_moment(hit.at), *notes])}]"

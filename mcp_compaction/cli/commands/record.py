@@ -7,14 +7,14 @@ from argparse import ArgumentParser
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, opened, project_of, settings_of
+from mcp_compaction.cli.console.opening import Place, open_place, project_of, settings_of
 from mcp_compaction.cli.console.reading import read_text
-from mcp_compaction.cli.console.speaker import speaker
-from mcp_compaction.cli.console.wording import ranges
+from mcp_compaction.cli.console.speaker import speaker_of
+from mcp_compaction.cli.console.wording import join_refs
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats import FORMATS, Incoming, incoming_text, read
+from mcp_compaction.formats import FORMATS, Incoming, read, read_incoming_text
 from mcp_compaction.model import SessionInfo, Shape, Traits, Via
 from mcp_compaction.ports import Recorded
 
@@ -32,7 +32,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -57,11 +57,11 @@ async def run(call: Invocation) -> int:
     _check_allowed(call)
     if args.window is not None and args.window <= 0:
         raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
-    came = _as_shape(incoming_text(read_text(args.file, call.stdin)), args.shape)
-    async with opened(call, makes_store=args.after is None) as place:
+    came = _with_shape(read_incoming_text(read_text(args.file, call.stdin)), args.shape)
+    async with open_place(call, makes_store=args.after is None) as place:
         other = await place.compactor.find_anywhere(place.name) if place.name else None
-        info, is_new = await _session(place, call)
-        via: Via = "host" if speaker(call) == "user" else "tool"
+        info, is_new = await _find_or_open(place, call)
+        via: Via = "host" if speaker_of(call) == "user" else "tool"
         recorded = await place.compactor.record(info, came, args.after, via)
         info = await place.compactor.find(place.project, info.name)
         if args.json:
@@ -74,7 +74,7 @@ async def run(call: Invocation) -> int:
                 }
             )
             return 0
-        for line in _lines(info, is_new, recorded):
+        for line in _describe_recorded(info, is_new, recorded):
             call.screen.say(line)
         if is_new and other is not None and other.project != place.project:
             call.screen.say(
@@ -95,7 +95,7 @@ def _check_allowed(call: Invocation) -> None:
         )
 
 
-def _as_shape(came: Incoming, shape: Shape | None) -> Incoming:
+def _with_shape(came: Incoming, shape: Shape | None) -> Incoming:
     if shape is None:
         return came
     for message in came.messages:
@@ -104,7 +104,7 @@ def _as_shape(came: Incoming, shape: Shape | None) -> Incoming:
     return came.model_copy(update={"messages": messages})
 
 
-async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
+async def _find_or_open(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
     """The session to record in; one that must follow a known message is never made."""
     known = {"model": call.args.model, "window_tokens": call.args.window}
     given = {name: value for name, value in known.items() if value is not None}
@@ -119,10 +119,10 @@ async def _session(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
     return info.model_copy(update={"traits": traits}), is_new
 
 
-def _lines(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
+def _describe_recorded(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
     where = f"the new session {info.name}" if is_new else info.name
     known = len(recorded.seqs) - recorded.new
-    lines = [f"recorded {plural(recorded.new, 'message')} in {where}: {ranges(recorded.seqs)}"]
+    lines = [f"recorded {plural(recorded.new, 'message')} in {where}: {join_refs(recorded.seqs)}"]
     if not recorded.seqs:
         lines = [f"recorded no message in {where}"]
     if known:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.outcome import tell_outcome
 
 DESCRIPTION = """\
@@ -16,7 +16,7 @@ EXAMPLES = ("restore c4", "restore c4 --session tax-2026", "restore c1 --force -
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("ref", metavar="REF", help="the compaction to undo, as c4")
     parser.add_argument("--force", action="store_true", help="even where the window overflows")
     add_session(parser)
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Go back to the view before, and print the receipt."""
-    async with opened(call) as place:
+    async with open_place(call) as place:
         info = await place.session()
         outcome = await place.compactor.restore(info, call.args.ref, call.args.force)
     return tell_outcome(call, outcome, info)

@@ -26,7 +26,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="a file that `backup` has made")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_store(parser)

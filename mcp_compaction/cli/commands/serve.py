@@ -39,7 +39,7 @@ _HINT = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument(
         "--tools",
         choices=("core", "all"),
@@ -88,7 +88,7 @@ def _add_http(parser: ArgumentParser) -> None:
 def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]) -> int:
     """Serve as asked until the host leaves; on stdio the claim comes before all else."""
     program = typed_command(environ.get("PATH"))
-    wire = None if _NOT_ON_STDIO.intersection(argv) else _claim(stdin, program)
+    wire = None if _NOT_ON_STDIO.intersection(argv) else _claim_wire(stdin, program)
     from mcp_compaction.cli.console.invocation import Invocation, parser_of
 
     parser = parser_of("serve", cast("Command", sys.modules[__name__]), program)
@@ -96,28 +96,28 @@ def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[s
         screen.say(parser.format_help().rstrip())
         return 0
     call = Invocation(parser.parse_args(argv), screen, stdin, environ)
-    settings, project = _asked(call)
+    settings, project = _settings_and_project_of(call)
     if wire is None:
-        return _over_http(call.args, settings, project, environ)
-    return _over_stdio(wire, call.args, settings, project, environ)
+        return _serve_over_http(call.args, settings, project, environ)
+    return _serve_over_stdio(wire, call.args, settings, project, environ)
 
 
-def _claim(stdin: TextIO, program: str) -> Wire:
+def _claim_wire(stdin: TextIO, program: str) -> Wire:
     if stdin.isatty():
         Screen(sys.stderr, os.environ).say(f"{_HINT}{program} --help")
     return claim()
 
 
-def _asked(call: Invocation) -> tuple[Settings, str]:
-    from mcp_compaction.cli.console.opening import host_project, project_of, settings_of
+def _settings_and_project_of(call: Invocation) -> tuple[Settings, str]:
+    from mcp_compaction.cli.console.opening import project_of, project_of_host, settings_of
 
     settings = settings_of(call)
     if not call.args.project and not settings.project:
-        call.args.project = host_project(call.environ)
+        call.args.project = project_of_host(call.environ)
     return settings, project_of(call, settings)
 
 
-def _over_stdio(
+def _serve_over_stdio(
     wire: Wire, args: Namespace, settings: Settings, project: str, environ: Mapping[str, str]
 ) -> int:
     from mcp_compaction.server.app import build_server
@@ -127,7 +127,7 @@ def _over_stdio(
     return serve_stdio(wire, partial(build_server, settings, project, environ, only_core=only_core))
 
 
-def _over_http(
+def _serve_over_http(
     args: Namespace, settings: Settings, project: str, environ: Mapping[str, str]
 ) -> int:
     from mcp_compaction.server.http import serve_http

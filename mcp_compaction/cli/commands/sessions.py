@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import has_store, opened, project_of, settings_of
+from mcp_compaction.cli.console.opening import has_store, open_place, project_of, settings_of
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import columns, moment
+from mcp_compaction.cli.console.wording import align_columns, describe_moment
 from mcp_compaction.core.wording import plural
 from mcp_compaction.model import SessionInfo
 
@@ -20,7 +20,7 @@ EXAMPLES = ("sessions", "sessions --all", "sessions --project ~/src/shop --json"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("--all", action="store_true", help="those of every project")
     parser.add_argument(
         "--limit", metavar="N", type=int, default=50, help="at most so many (default: 50)"
@@ -33,13 +33,13 @@ async def run(call: Invocation) -> int:
     settings = settings_of(call)
     found: tuple[SessionInfo, ...] = ()
     if has_store(settings):
-        async with opened(call) as place:
+        async with open_place(call) as place:
             project = None if call.args.all else place.project
             found = await place.compactor.sessions(project, max(1, call.args.limit))
     if call.args.json:
         call.screen.write_json([info.model_dump(mode="json") for info in found])
     elif found:
-        _list(found, call.screen, with_project=call.args.all)
+        _print_rows(found, call.screen, with_project=call.args.all)
     elif call.args.all:
         hint = f"no sessions in {settings.home}; begin: mcp-compaction record FILE"
         call.screen.say(call.complete(hint))
@@ -52,17 +52,22 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _list(found: Sequence[SessionInfo], screen: Screen, with_project: bool) -> None:
-    rows = [_row(info, with_project) for info in found]
-    for info, line in zip(found, columns(rows), strict=True):
+def _print_rows(found: Sequence[SessionInfo], screen: Screen, with_project: bool) -> None:
+    rows = [_row_of(info, with_project) for info in found]
+    for info, line in zip(found, align_columns(rows), strict=True):
         rest = line.removeprefix(info.name)
         screen.say(screen.bold(info.name) + rest)
 
 
-def _row(info: SessionInfo, with_project: bool) -> list[str]:
-    row = [info.name, plural(info.messages, "message"), moment(info.updated), _from(info)]
+def _row_of(info: SessionInfo, with_project: bool) -> list[str]:
+    row = [
+        info.name,
+        plural(info.messages, "message"),
+        describe_moment(info.updated),
+        _origin_of(info),
+    ]
     return [*row, info.project] if with_project else row
 
 
-def _from(info: SessionInfo) -> str:
+def _origin_of(info: SessionInfo) -> str:
     return ", ".join(word for word in (info.host, info.agent, info.traits.model) if word)

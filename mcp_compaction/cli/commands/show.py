@@ -12,10 +12,10 @@ from typing import NamedTuple, get_args
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import columns, extent, ranges
+from mcp_compaction.cli.console.wording import align_columns, extent_of, join_refs
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
@@ -53,21 +53,21 @@ class Sizes:
     count: CountTokens
 
     def __call__(self, tokens: Iterable[int]) -> str:
-        """What messages or digests of these sizes take together."""
+        """The tokens that messages or digests of these sizes take together."""
         return kilo(self.fill.scaled(sum(n + self.overhead for n in tokens)))
 
-    def part(self, name: PartName) -> str:
-        """What one part takes; empty where there is nothing of it."""
+    def size_of(self, name: PartName) -> str:
+        """The tokens that one part takes; empty where it takes none."""
         tokens = dict(self.fill.parts)[name]
         return kilo(self.fill.scaled(tokens)) if tokens else ""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument(
         "--full",
         action="store_true",
-        help="every ref, and the text of pins, digests, index and passages",
+        help="every ref, and the text of pins, digests, index and excerpts",
     )
     parser.add_argument(
         "--shape",
@@ -82,7 +82,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Print the view and its boundary, or the body of a request."""
-    async with opened(call) as place:
+    async with open_place(call) as place:
         info = await place.session()
         if call.args.json:
             call.screen.write_json(await place.compactor.context(info, call.args.shape))
@@ -94,30 +94,32 @@ async def run(call: Invocation) -> int:
     screen = call.screen
     screen.say(f"{screen.bold(info.name)}: {plural(info.messages, 'message')} in the log")
     screen.say(fill_line(fill, screen))
-    rows = list(_rows(session, sizes, call.args.full))
-    for line in columns(rows) if rows else ():
+    rows = list(_rows_of_view(session, sizes, call.args.full))
+    for line in align_columns(rows) if rows else ():
         screen.say(line)
-    screen.say(screen.bold(_boundary(session)))
+    screen.say(screen.bold(_describe_boundary(session)))
     if call.args.full:
         _say_records(session, index_in_view(session, index_limit, count), screen)
     return 0
 
 
-def _rows(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
+def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
     """The view in its order: head, pins, digests with what stands between them, the tail."""
     head = session.view.head
     body = entries_of(session.view, session.messages)[len(head) :]
-    recent = _whole_tail(body)
-    of_messages = _every_message if full else _messages
+    recent = _whole_tail_of(body)
+    of_messages = _rows_of_messages if full else _row_of_messages
     yield from of_messages(session, head, "head", sizes)
     if pins := pins_in_view(session):
-        refs = ranges((pin.number for pin in pins), "p")
-        yield Row("pinned", f"{len(pins)} whole", refs, sizes.part("pinned"))
-    extras = tuple(_extras(session, sizes))
+        refs = join_refs((pin.number for pin in pins), "p")
+        yield Row("pinned", f"{len(pins)} whole", refs, sizes.size_of("pinned"))
+    extras = tuple(_rows_of_additions(session, sizes))
     for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
         members = tuple(run)
         if is_digest:
-            yield from (_digest(session, e, sizes) for e in members if isinstance(e, Digested))
+            yield from (
+                _row_of_digest(session, e, sizes) for e in members if isinstance(e, Digested)
+            )
             yield from extras
             extras = ()
         else:
@@ -125,76 +127,78 @@ def _rows(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
     yield from of_messages(session, recent, "recent", sizes)
 
 
-def _extras(session: Session, sizes: Sizes) -> Iterator[Row]:
-    """What follows the first digests: their index, and passages word for word."""
-    if index := sizes.part("index"):
+def _rows_of_additions(session: Session, sizes: Sizes) -> Iterator[Row]:
+    """The rows after the first digests: their index, and the excerpts."""
+    if index := sizes.size_of("index"):
         yield Row("index", "files, commands and the like, by ref", "", index)
     if promoted := session.view.promoted:
-        number = plural(sum(len(one.pieces) for one in promoted), "passage")
-        refs = extent(one.seq for one in promoted)
-        yield Row("promoted", f"{number} word for word", refs, sizes.part("promoted"))
+        number = plural(sum(len(one.pieces) for one in promoted), "excerpt")
+        refs = extent_of(one.seq for one in promoted)
+        yield Row("promoted", f"{number} word for word", refs, sizes.size_of("promoted"))
 
 
 def _is_digest(entry: Entry) -> bool:
     return isinstance(entry, Digested)
 
 
-def _whole_tail(shown: Sequence[Entry]) -> tuple[Entry, ...]:
+def _whole_tail_of(shown: Sequence[Entry]) -> tuple[Entry, ...]:
     """The newest messages, back to the first that is not shown as it was said."""
     tail = tuple(takewhile(lambda entry: isinstance(entry, Kept), reversed(shown)))
     return tail[::-1]
 
 
-def _messages(session: Session, run: Sequence[Entry], place: str, sizes: Sizes) -> Iterator[Row]:
+def _row_of_messages(
+    session: Session, run: Sequence[Entry], place: str, sizes: Sizes
+) -> Iterator[Row]:
     """One row, however many messages there are: how many are shown how, the first and the last."""
-    whole, trimmed = _whole(session, run), _trimmed(run)
+    whole, trimmed = _tokens_of_whole(session, run), _trimmed_entries_of(run)
     seqs = [*whole, *(entry.seq for entry in trimmed)]
     if seqs:
         numbers = {"whole": len(whole), "trimmed": len(trimmed)}
         how = ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
         tokens = (*whole.values(), *(entry.tokens for entry in trimmed))
-        yield Row(place, how, extent(seqs), sizes(tokens))
+        yield Row(place, how, extent_of(seqs), sizes(tokens))
 
 
-def _every_message(
+def _rows_of_messages(
     session: Session, run: Sequence[Entry], place: str, sizes: Sizes
 ) -> Iterator[Row]:
     """A row for what is whole and one for what is trimmed, with every ref and why."""
-    whole, trimmed = _whole(session, run), _trimmed(run)
+    whole, trimmed = _tokens_of_whole(session, run), _trimmed_entries_of(run)
     if whole:
-        yield Row(place, f"{len(whole):,} whole", ranges(whole), sizes(whole.values()))
+        yield Row(place, f"{len(whole):,} whole", join_refs(whole), sizes(whole.values()))
     if trimmed:
         reasons = Counter(cut.why for entry in trimmed for cut in entry.cuts)
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-        refs = ranges(entry.seq for entry in trimmed)
+        refs = join_refs(entry.seq for entry in trimmed)
         size = sizes(entry.tokens for entry in trimmed)
         yield Row(place, f"{len(trimmed):,} trimmed", f"{refs} ({why})", size)
 
 
-def _whole(session: Session, run: Sequence[Entry]) -> dict[int, int]:
+def _tokens_of_whole(session: Session, run: Sequence[Entry]) -> dict[int, int]:
     """The tokens of each message that is shown as it was said."""
     seqs = {entry.seq for entry in run if isinstance(entry, Kept)}
     return {message.seq: message.tokens for message in session.messages if message.seq in seqs}
 
 
-def _trimmed(run: Sequence[Entry]) -> list[Trimmed]:
+def _trimmed_entries_of(run: Sequence[Entry]) -> list[Trimmed]:
     return [entry for entry in run if isinstance(entry, Trimmed)]
 
 
-def _digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
+def _row_of_digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
     digest = next(d for d in session.digests if d.number == entry.digest)
     thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
     how = f"{digest.ref} for {plural(digest.messages, 'message')}, by {digest.author}"
-    refs = extent((digest.first, digest.last))
+    refs = extent_of((digest.first, digest.last))
     tokens = sizes.count(render_digest(digest, True)) if entry.thin else digest.tokens
     return Row("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))
 
 
-def _boundary(session: Session) -> str:
-    """From where on the model sees everything as it was said."""
+def _describe_boundary(session: Session) -> str:
+    """The boundary: the message from which on the model sees everything as it was said."""
     everything = entries_of(session.view, session.messages)
-    tail = _whole_tail(everything)
+    tail = _whole_tail_of(everything)
     if not everything:
         return "boundary: nothing is recorded yet"
     if len(tail) == len(everything):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import for_person, moment, ranges
+from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
 from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
-from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
+from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection
@@ -36,7 +36,7 @@ _EVENTS = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     add_session(parser)
     add_place(parser)
     add_policy(parser)
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Print what there is to know about the window."""
-    async with opened(call) as place:
+    async with open_place(call) as place:
         stats = await place.compactor.stats(await place.session())
     if call.args.json:
         fill = stats.fill
@@ -52,52 +52,51 @@ async def run(call: Invocation) -> int:
         document = stats.model_dump(mode="json")
         call.screen.write_json({**document, "fill": {**document["fill"], **derived}})
     else:
-        for line in _lines(stats, call.screen):
+        for line in _lines_of(stats, call.screen):
             call.screen.say(call.complete(line))
     return 0
 
 
-def _lines(stats: Stats, screen: Screen) -> Iterator[str]:
+def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
     info = stats.info
     about = f", {info.traits.model}" if info.traits.model else ""
-    said = f"{plural(info.messages, 'message')}{about}, last {moment(info.updated)}"
+    said = f"{plural(info.messages, 'message')}{about}, last {describe_moment(info.updated)}"
     yield f"{screen.bold(info.name)}: {said}"
     yield fill_line(stats.fill, screen)
-    yield from _parts(stats.fill)
-    yield _pressure(stats.pressure)
+    yield from _lines_of_parts(stats.fill)
+    yield _describe_pressure(stats.pressure)
     if stats.is_pressed:
         yield "a limit on model calls is near: acts 10 points earlier, keeps one recent turn less"
-    yield _would_free(stats.would_free)
-    pins = f": {ranges((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
+    yield _describe_gain(stats.would_free)
+    pins = f": {join_refs((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
     yield f"{plural(len(stats.pins), 'pin')}{pins}; {plural(stats.digests, 'digest')} in view"
     if stats.last is not None:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
-        yield f"last: {stats.last.ref} {sizes} tokens, {moment(stats.last.at)}"
+        yield f"last: {stats.last.ref} {sizes} tokens, {describe_moment(stats.last.at)}"
     if stats.regret.recalls:
         gone = plural(stats.regret.dropped, "message")
         yield f"recalled: {stats.regret.recalled} of {gone} that had left the window"
     yield from map(for_person, offer_lines(stats.offer))
     if stats.events:
-        yield f"so far: {happened(stats.events)}"
+        yield f"so far: {describe_events(stats.events)}"
     if stats.last_fall:
         yield f"last fall: {for_person(stats.last_fall)}"
     if stats.system.calls:
         yield spent_line(stats.system)
 
 
-def happened(events: Iterable[tuple[str, int]]) -> str:
-    """What happened how often, in words: `compactions completed: 2, safety net: 1`."""
+def describe_events(events: Iterable[tuple[str, int]]) -> str:
+    """The events with how often each happened: `compactions completed: 2, safety net: 1`."""
     counts = dict(events)
     ordered = [name for name in _EVENTS if name in counts]
     ordered += [name for name in counts if name not in _EVENTS]
-    return ", ".join(f"{_EVENTS.get(name) or _words(name)}: {counts[name]:,}" for name in ordered)
+    titles = [_EVENTS.get(name) or name.lower().replace("_", " ") for name in ordered]
+    return ", ".join(
+        f"{title}: {counts[name]:,}" for title, name in zip(titles, ordered, strict=True)
+    )
 
 
-def _words(name: str) -> str:
-    return name.lower().replace("_", " ")
-
-
-def _would_free(outcome: Outcome) -> str:
+def _describe_gain(outcome: Outcome) -> str:
     if isinstance(outcome, Projection):
         freed = kilo(outcome.before - outcome.after)
         sizes = f"{kilo(outcome.before)} -> {kilo(outcome.after)}"
@@ -106,7 +105,7 @@ def _would_free(outcome: Outcome) -> str:
     return for_person(would_not_pay(outcome))
 
 
-def _parts(fill: Fill) -> Iterator[str]:
+def _lines_of_parts(fill: Fill) -> Iterator[str]:
     parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
     roles = [f"{role} {kilo(fill.scaled(tokens))}" for role, tokens in fill.by_role]
     if parts:
@@ -115,7 +114,7 @@ def _parts(fill: Fill) -> Iterator[str]:
         yield "messages by role: " + ", ".join(roles)
 
 
-def _pressure(pressure: Pressure) -> str:
+def _describe_pressure(pressure: Pressure) -> str:
     now = {
         "calm": "calm: there is room",
         "advise": "getting full: compress at the next good moment",

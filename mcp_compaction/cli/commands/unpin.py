@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import opened
+from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
-from mcp_compaction.cli.console.speaker import WHO, speaker, users_alone
+from mcp_compaction.cli.console.speaker import WHO, refuse_for_agents, speaker_of
 from mcp_compaction.core.text.refs import number_of
 
 DESCRIPTION = f"""\
@@ -19,7 +19,7 @@ EXAMPLES = ("unpin p2", "unpin p2 --session tax-2026")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare what may be typed."""
+    """Declare the arguments."""
     parser.add_argument("ref", metavar="REF", help="the pin to release, as p2")
     add_session(parser, "whichever of the project has that pin")
     add_place(parser)
@@ -28,11 +28,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Release the pin, and say which words it held."""
     number = number_of(call.args.ref, "p")
-    async with opened(call) as place:
+    async with open_place(call) as place:
         known = await pins_in_force(place)
-        info = known[number][1] if number in known else await place.any_session()
-        with users_alone(f"{call.args.ref} is the user's"):
-            pin = await place.compactor.unpin(info, call.args.ref, by=speaker(call))
+        info = known[number][1] if number in known else await place.session_or_newest()
+        with refuse_for_agents(f"{call.args.ref} is the user's"):
+            pin = await place.compactor.unpin(info, call.args.ref, by=speaker_of(call))
     if call.args.json:
         call.screen.write_json(pin.model_dump(mode="json"))
     else:

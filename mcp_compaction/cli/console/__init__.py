@@ -1,1 +1,1 @@
-"""What the commands share: the screen, the arguments, the words, the opening of a store."""
+"""Parts that the commands share: screen, arguments, words, opening a store."""

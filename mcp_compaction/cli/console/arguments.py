@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 
 def add_place(parser: ArgumentParser) -> None:
-    """Where to work: the project, the store's folder, the preset; and for whom to write."""
+    """Declare the options for the project, the store's folder, the preset and the output."""
     parser.add_argument(
         "--project",
         metavar="PATH",
@@ -16,14 +16,14 @@ def add_place(parser: ArgumentParser) -> None:
 
 
 def add_store(parser: ArgumentParser) -> None:
-    """The store's folder, the preset and the output for programs."""
+    """Declare the options for the store's folder, the preset and the output for programs."""
     parser.add_argument("--home", metavar="DIR", help="the folder of the store")
     parser.add_argument("--preset", metavar="NAME", help="the preset of policy settings")
     parser.add_argument("--json", action="store_true", help="write one JSON document for programs")
 
 
 def add_session(parser: ArgumentParser, default: str = "the only one there is") -> None:
-    """Which session is meant."""
+    """Declare the option that names the session."""
     parser.add_argument(
         "--session", metavar="NAME", help=f"the name of the session (default: {default})"
     )

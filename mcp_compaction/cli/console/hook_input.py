@@ -1,4 +1,4 @@
-"""What a host tells a command that it runs as a hook: a JSON object on stdin."""
+"""The input of a command that a host runs as a hook: a JSON object on stdin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATIENCE_SECONDS = 5.0  # a host writes at once; a script may leave its stdin o
 
 
 class HookInput(NamedTuple):
-    """Which chat a hook was run for, where, and why."""
+    """The chat a hook was run for, with its folder and the reason."""
 
     session: str
     event: str
@@ -22,7 +22,7 @@ class HookInput(NamedTuple):
 
 
 def read_hook_input(stdin: TextIO) -> HookInput | None:
-    """What a host wrote; None where no host runs this."""
+    """The input a host wrote; None where no host runs this."""
     if stdin.isatty():
         return None
     try:
@@ -46,7 +46,7 @@ def read_hook_input(stdin: TextIO) -> HookInput | None:
 
 
 def _read(stdin: TextIO) -> bytes:
-    """All of stdin, or what came of it in time."""
+    """The whole of stdin, or as much as came in time."""
     try:
         end = stdin.fileno()
     except (OSError, UnsupportedOperation, ValueError):

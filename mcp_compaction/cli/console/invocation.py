@@ -19,7 +19,7 @@ from mcp_compaction.program import PROGRAM, TAKEN_BY, complete, typed_command
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What was typed, and the world around it."""
+    """The arguments that were typed, with the streams and the environment."""
 
     args: Namespace
     screen: Screen
@@ -28,17 +28,17 @@ class Invocation:
 
     @property
     def program(self) -> str:
-        """What is typed to run this program again."""
+        """The words to type to run this program again."""
         return typed_command(self.environ.get("PATH"))
 
     def complete(self, text: str, *, with_session: bool = True) -> str:
         """The text with its commands as they work when they are typed next, in whatever folder."""
-        place = dict(self._place())
+        place = dict(self._typed_place())
         if not with_session:
             place.pop("--session", None)
         return complete(text, self.program, place)
 
-    def _place(self) -> Iterator[tuple[str, str]]:
+    def _typed_place(self) -> Iterator[tuple[str, str]]:
         for option in TAKEN_BY:
             typed: str | None = getattr(self.args, option.removeprefix("--"), None)
             if typed:
@@ -48,13 +48,13 @@ class Invocation:
 
 
 class Command(Protocol):
-    """What a module must have to be a command."""
+    """The functions and texts a module must have to be a command."""
 
     DESCRIPTION: str  # one sentence for what it does, one for what it changes
     EXAMPLES: tuple[str, ...]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare what may be typed after the command's name."""
+        """Declare the arguments after the command's name."""
         ...
 
     async def run(self, call: Invocation) -> int:

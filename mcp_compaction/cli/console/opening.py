@@ -41,8 +41,8 @@ class Place:
             raise InputError(f"{self.name!r} is no name for a session; write one as tax-2026.")
         return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
 
-    async def any_session(self) -> SessionInfo:
-        """The session of that name, or the newest: for what concerns the whole project."""
+    async def session_or_newest(self) -> SessionInfo:
+        """The session of that name, or the newest, for commands about the whole project."""
         if self.name is None:
             newest = await self.compactor.sessions(self.project, 1)
             if newest:
@@ -51,7 +51,7 @@ class Place:
 
 
 @asynccontextmanager
-async def opened(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[Place]:
+async def open_place(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[Place]:
     """The place a command works at, closed at the end; only a few commands make a new store."""
     settings = settings_of(call)
     if not makes_store and not has_store(settings):
@@ -93,26 +93,26 @@ def project_of(call: Invocation, settings: Settings) -> str:
         if os.name != "nt" and not folder.exists():
             # As it was shown: its name may stand for bytes that are no text.
             folder = Path(path_of(str(folder)))
-        return _shown(os.path.realpath(folder))
+        return _readable_folder(os.path.realpath(folder))
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise InputError("the working directory is gone; pass --project PATH.") from None
-    return _shown(git_top(str(here)))
+    return _readable_folder(git_top_of(str(here)))
 
 
-def _shown(folder: str) -> str:
+def _readable_folder(folder: str) -> str:
     # Windows has no such names, and there a backslash parts folders.
     return folder if os.name == "nt" else readable_path(folder)
 
 
-def git_top(folder: str) -> str:
+def git_top_of(folder: str) -> str:
     """The real path of the repository a folder lies in, else of the folder."""
     here = Path(folder)
     top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
     return os.path.realpath(top)
 
 
-def host_project(environ: Mapping[str, str]) -> str | None:
+def project_of_host(environ: Mapping[str, str]) -> str | None:
     """The project as the host that runs us names it."""
     return environ.get(_PROJECT_OF_HOST)

@@ -20,16 +20,16 @@ def add_policy(parser: ArgumentParser) -> None:
     )
     for name, field in Policy.model_fields.items():
         option = "--" + name.replace("_", "-")
-        words = f"{field.description} (default: {_default(field)})".replace("%", "%%")
+        words = f"{field.description} (default: {_describe_default(field)})".replace("%", "%%")
         if field.annotation is bool:
             group.add_argument(
                 option, dest=name, action=BooleanOptionalAction, default=None, help=words
             )
         else:
-            group.add_argument(option, dest=name, metavar=_metavar(name, field), help=words)
+            group.add_argument(option, dest=name, metavar=_metavar_of(name, field), help=words)
 
 
-def _default(field: FieldInfo) -> str:
+def _describe_default(field: FieldInfo) -> str:
     match field.default:
         case None:
             return "unset"
@@ -41,7 +41,7 @@ def _default(field: FieldInfo) -> str:
             return str(field.default)
 
 
-def _metavar(name: str, field: FieldInfo) -> str:
+def _metavar_of(name: str, field: FieldInfo) -> str:
     choices: tuple[Any, ...] = get_args(field.annotation)
     if choices and all(isinstance(choice, str) for choice in choices):
         return "|".join(choices)

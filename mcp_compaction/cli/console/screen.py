@@ -1,4 +1,4 @@
-"""What a person sees: text on a stream, styled only where that is a terminal."""
+"""The screen of a person: text on a stream, styled only where that is a terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Screen:
     def say(self, text: str = "") -> None:
         """Write a text and end the line; control signs in it become visible."""
         pattern = _UNSTYLED_CONTROL if self.has_color else _CONTROL
-        safe = pattern.sub(_picture, text)
+        safe = pattern.sub(_picture_of, text)
         encoding = self._stream.encoding or "utf-8"
         self._stream.write(safe.encode(encoding, "replace").decode(encoding) + "\n")
 
@@ -69,13 +69,13 @@ class Screen:
 
     def highlight(self, text: str, terms: Iterable[str]) -> str:
         """The text with these words in bold, whatever their case and ending."""
-        wanted = "|".join(sorted((_any_ending(t) for t in terms), key=len, reverse=True))
+        wanted = "|".join(sorted((_pattern_of(t) for t in terms), key=len, reverse=True))
         if not (self.has_color and wanted):
             return text
         return re.sub(wanted, lambda found: self.bold(found.group()), text, flags=re.IGNORECASE)
 
 
-def _any_ending(term: str) -> str:
+def _pattern_of(term: str) -> str:
     """A pattern for a word as the search finds it: `deploys` in `deployed`, `port` in `ports`."""
     if is_name(term):
         return re.escape(term)
@@ -84,6 +84,6 @@ def _any_ending(term: str) -> str:
     return rf"(?<!\w){re.escape(stem)}{endings}(?!\w)"
 
 
-def _picture(found: re.Match[str]) -> str:
+def _picture_of(found: re.Match[str]) -> str:
     code = ord(found.group())
     return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "\ufffd"

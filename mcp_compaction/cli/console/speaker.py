@@ -15,20 +15,20 @@ Speaks for the user only at a terminal. Without one it speaks for the agent, who
 session and release its own pins; no setting or variable changes that."""
 
 
-def speaker(call: Invocation) -> Author:
-    """Who is taken to have typed this."""
+def speaker_of(call: Invocation) -> Author:
+    """The author of a command: the user at a terminal, else an agent."""
     return "user" if call.stdin.isatty() else "agent"
 
 
 @contextmanager
-def users_alone(what: str) -> Generator[None]:
-    """Tell a person, not a model, what to do where only the user may do it."""
+def refuse_for_agents(what: str) -> Generator[None]:
+    """Refuse, in words for a person, an act inside the block that only the user may do."""
     try:
         yield
     except NeedsUser:
-        raise needs_terminal(what) from None
+        raise refusal_of(what) from None
 
 
-def needs_terminal(what: str) -> NeedsUser:
-    """The refusal of what no agent may do."""
+def refusal_of(what: str) -> NeedsUser:
+    """The refusal of an act that no agent may do."""
     return NeedsUser(f"{what}; only the user can do this: run it in a terminal.")

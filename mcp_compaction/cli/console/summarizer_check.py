@@ -9,7 +9,9 @@ import anyio
 import anyio.to_thread
 
 from mcp_compaction.cli.console.waiting import Tell
+from mcp_compaction.core.compaction.receipt.notes import notes_of_check
 from mcp_compaction.core.digest.check.draft import check_draft
+from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.core.tokens import CountTokens
@@ -60,7 +62,7 @@ _TALK = (
 
 
 class Window(Value):
-    """How much of a long prompt a model really reads."""
+    """The window of a model: how much of a long prompt it really reads."""
 
     configured: int
     largest: int  # the largest prompt that was tried, by our count
@@ -71,7 +73,7 @@ class Window(Value):
 
 
 class Checkup(Value):
-    """What one summarizer was found to be able to do."""
+    """The result of checking one summarizer."""
 
     name: str
     endpoint: str
@@ -97,7 +99,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What came back for one long prompt."""
+    """The answer to one long prompt."""
 
     sent: int
     reported: int  # 0: the server does not say
@@ -120,13 +122,13 @@ async def check_summarizers(
     for name in names:
         endpoint, backend = backend_of(name, settings, environ)
         subject = Subject(backend, terms_of(settings), count)
-        found.append(await _check(endpoint, subject, tell))
+        found.append(await _check_endpoint(endpoint, subject, tell))
     return tuple(found)
 
 
-async def _check(endpoint: Endpoint, subject: Subject, tell: Tell) -> Checkup:
+async def _check_endpoint(endpoint: Endpoint, subject: Subject, tell: Tell) -> Checkup:
     name = subject.backend.name
-    key, problem = _key(endpoint, name)
+    key, problem = _source_of_key(endpoint, name)
     found = Checkup(
         name=name,
         endpoint=endpoint.base_url,
@@ -139,16 +141,16 @@ async def _check(endpoint: Endpoint, subject: Subject, tell: Tell) -> Checkup:
     if problem:
         return found
     tell(f"{name}: a small digest")
-    found = await _with_digest(found, subject)
+    found = await _try_digest(found, subject)
     if found.seconds is None:
         return found  # nobody is there, or nobody lets us in: a longer prompt would not help
-    window = await true_window(subject, tell)
+    window = await measure_window(subject, tell)
     problems = (*found.problems, *((window.problem,) if window.problem else ()))
     return found.model_copy(update={"window": window, "problems": problems})
 
 
-def _key(endpoint: Endpoint, name: str) -> tuple[str, str]:
-    """Where the key comes from, and what is wrong with it."""
+def _source_of_key(endpoint: Endpoint, name: str) -> tuple[str, str]:
+    """The source of the key, and what is wrong with it."""
     try:
         key = endpoint.key()
         endpoint.needed_key()
@@ -163,8 +165,8 @@ def _key(endpoint: Endpoint, name: str) -> tuple[str, str]:
 # A small digest
 
 
-async def _with_digest(found: Checkup, subject: Subject) -> Checkup:
-    request = _request(subject.count)
+async def _try_digest(found: Checkup, subject: Subject) -> Checkup:
+    request = _make_request(subject.count)
     asked = CallingSummarizer(subject.backend, subject.terms, subject.count)
     try:
         draft = await asked.summarize(request)
@@ -176,19 +178,19 @@ async def _with_digest(found: Checkup, subject: Subject) -> Checkup:
                 "problems": (*found.problems, str(error)),
             }
         )
-    judged = check_draft(draft, request, subject.count)
-    is_usable = judged.draft is not None
+    checked = check_draft(draft, request, subject.count)
+    is_usable, notes = isinstance(checked, Stripped), notes_of_check(checked)
     return found.model_copy(
         update={
             "seconds": draft.calls[-1].seconds,
             "is_usable": is_usable,
-            "left_out": judged.notes if is_usable else (),
-            "problems": found.problems if is_usable else (*found.problems, *judged.notes),
+            "left_out": notes if is_usable else (),
+            "problems": found.problems if is_usable else (*found.problems, *notes),
         }
     )
 
 
-def _request(count: CountTokens) -> SummaryRequest:
+def _make_request(count: CountTokens) -> SummaryRequest:
     messages = tuple(
         Message(
             seq=seq,
@@ -212,8 +214,8 @@ def _request(count: CountTokens) -> SummaryRequest:
 # Its true window
 
 
-async def true_window(subject: Subject, tell: Tell) -> Window:
-    """How much it reads: a quarter of its window, all of it, and where that fails, in between."""
+async def measure_window(subject: Subject, tell: Tell) -> Window:
+    """The window a model really reads: tried by a quarter of it, all of it, then in between."""
     configured = subject.terms.window_tokens
     most = int((configured - _BESIDE) / tokens_per_count(subject.backend.model))
     whole, reading, problem = 0, None, ""
@@ -228,7 +230,7 @@ async def true_window(subject: Subject, tell: Tell) -> Window:
     if reading is not None and reading.reported:
         reads = reading.reported
     else:
-        whole = await _between(subject, whole, most, tell)
+        whole = await _search_between(subject, whole, most, tell)
         # A window that keeps the summarizer's prompts as small as the one that was read.
         reads = int(whole * tokens_per_count(subject.backend.model)) + _BESIDE if whole else 0
     return Window(
@@ -236,11 +238,11 @@ async def true_window(subject: Subject, tell: Tell) -> Window:
         largest=reading.sent if reading else most,
         reads=reads,
         found=reading.found if reading else (),
-        problem=_too_large(reads, problem),
+        problem=_explain_limit(reads, problem),
     )
 
 
-async def _between(subject: Subject, whole: int, cut: int, tell: Tell) -> int:
+async def _search_between(subject: Subject, whole: int, cut: int, tell: Tell) -> int:
     """The largest prompt read whole that a few more calls find."""
     for _ in range(_MOST_HALVINGS if whole else 0):
         size = (whole + cut) // 2
@@ -252,7 +254,7 @@ async def _between(subject: Subject, whole: int, cut: int, tell: Tell) -> int:
     return whole
 
 
-def _too_large(reads: int, problem: str) -> str:
+def _explain_limit(reads: int, problem: str) -> str:
     if not reads:
         return problem or "even a short prompt was cut silently: give the model a larger window"
     how = f"a longer prompt failed: {problem}" if problem else "a longer prompt was cut silently"
@@ -260,18 +262,18 @@ def _too_large(reads: int, problem: str) -> str:
 
 
 async def _read(subject: Subject, size: int, tell: Tell) -> tuple[_Reading | None, str]:
-    """What a model finds in a prompt of that size, or why it did not answer."""
-    prompt = _haystack(size, subject.count)
+    """The codes a model finds in a prompt of that size, or why it did not answer."""
+    prompt = _make_haystack(size, subject.count)
     tell(f"{subject.backend.name}: a prompt of {prompt.tokens:,} tokens")
     try:
-        answer = await _asked(subject, prompt)
+        answer = await _ask(subject, prompt)
     except CallFailed as failed:
         return None, failed.reason
     found = tuple(code for code in _CODES if code.lower() in answer.text.lower())
     return _Reading(prompt.tokens, answer.input_tokens, found), ""
 
 
-async def _asked(subject: Subject, prompt: Prompt) -> Answer:
+async def _ask(subject: Subject, prompt: Prompt) -> Answer:
     await anyio.to_thread.run_sync(subject.backend.load)
     try:
         with anyio.fail_after(subject.terms.timeout_seconds):
@@ -281,10 +283,12 @@ async def _asked(subject: Subject, prompt: Prompt) -> Answer:
         raise CallFailed(reason) from None
 
 
-def _haystack(size: int, count: CountTokens) -> Prompt:
+def _make_haystack(size: int, count: CountTokens) -> Prompt:
     """A log of that many tokens in which five lines, from its start to its end, name a code."""
-    per_line = count(_line(10_000)) + 1
-    lines = [_line(10_000 + n) for n in range(max(10, (size - count(_QUESTION)) // per_line))]
+    per_line = count(_log_line_of(10_000)) + 1
+    lines = [
+        _log_line_of(10_000 + n) for n in range(max(10, (size - count(_QUESTION)) // per_line))
+    ]
     for depth, code in zip(_DEPTHS, _CODES, strict=True):
         at = int(depth * len(lines))
         lines[at] = f"{lines[at].partition(' ')[0]} the code is {code}"
@@ -293,15 +297,15 @@ def _haystack(size: int, count: CountTokens) -> Prompt:
     return Prompt(system=_QUESTION, user=user, limit=_ANSWER, tokens=tokens)
 
 
-def _line(number: int) -> str:
+def _log_line_of(number: int) -> str:
     return f"{number} the night job copied one batch and found nothing new in it"
 
 
 # In words
 
 
-def why_chosen(settings: Settings) -> str:
-    """Who writes digests, and which setting says so."""
+def explain_choice(settings: Settings) -> str:
+    """The summarizers that write digests, and the setting that says so."""
     order = [name for name in settings.summarizers if name != "extractive"]
     chosen = ", then ".join((*order, "what is extracted by rules"))
     if settings.summarizer.strip() != "auto":
@@ -310,23 +314,23 @@ def why_chosen(settings: Settings) -> str:
     return f"{chosen} (summarizer = auto, and {model})"
 
 
-def told(found: Checkup) -> Sequence[tuple[str, str]]:
+def rows_of_checkup(found: Checkup) -> Sequence[tuple[str, str]]:
     """A checkup as rows: what was looked at, and what was found."""
     where = "on this machine" if found.is_local else "it leaves this machine"
     rows = [
         ("endpoint", f"{found.endpoint} ({where})"),
         ("model", found.model),
         ("key", found.key),
-        ("price", _price(found)),
+        ("price", _describe_price(found)),
     ]
     if found.seconds is not None:
-        rows.append(("small call", f"{1000 * found.seconds:,.0f} ms; {_digest(found)}"))
+        rows.append(("small call", f"{1000 * found.seconds:,.0f} ms; {_describe_digest(found)}"))
     if found.window is not None:
-        rows.append(("window", _window_told(found.window)))
+        rows.append(("window", _describe_window(found.window)))
     return rows
 
 
-def _price(found: Checkup) -> str:
+def _describe_price(found: Checkup) -> str:
     if found.price is None:
         return (
             "unknown, so that no cost is counted: write "
@@ -336,14 +340,14 @@ def _price(found: Checkup) -> str:
     return f"${found.price.input:g} in, ${found.price.output:g} out{cached} a million tokens"
 
 
-def _digest(found: Checkup) -> str:
+def _describe_digest(found: Checkup) -> str:
     if not found.is_usable:
         return "the answer was no digest"
     less = f", but {'; '.join(found.left_out)}" if found.left_out else ""
     return f"the answer parsed and verified{less}"
 
 
-def _window_told(window: Window) -> str:
+def _describe_window(window: Window) -> str:
     if window.problem:
         return f"not the {window.configured:,} tokens that are set, see below"
     if not window.found:

@@ -1,4 +1,4 @@
-"""Where the text of a forgotten message still stands, in words and for programs."""
+"""Twins of a forgotten message: where its text still stands, in words and for programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def where_twins_stand(twins: Twins, project: str) -> str:
     ]
     places += [
         f"{plural(number, 'message')} of another project, {other}"
-        for other, number in _elsewhere(twins, project).items()
+        for other, number in _count_elsewhere(twins, project).items()
     ]
     more = f" and in {plural(twins.more, 'message')} more" if twins.more else ""
     return f"the same text also stands in {' and in '.join(places)}{more}"
@@ -57,10 +57,10 @@ def as_document(twins: Twins, project: str) -> dict[str, object]:
             for twin in twins.found
             if twin.project == project
         ],
-        "twins_elsewhere": dict(_elsewhere(twins, project)),
+        "twins_elsewhere": dict(_count_elsewhere(twins, project)),
         "more_twins": twins.more,
     }
 
 
-def _elsewhere(twins: Twins, project: str) -> Counter[str]:
+def _count_elsewhere(twins: Twins, project: str) -> Counter[str]:
     return Counter(twin.project for twin in twins.found if twin.project != project)

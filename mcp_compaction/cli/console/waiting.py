@@ -11,8 +11,8 @@ Tell = Callable[[str], None]
 _CLEAR = "\r\x1b[2K"
 
 
-def teller(*, quiet: bool = False, stream: TextIO | None = None) -> Tell:
-    """What takes each step's words; no words at all clear the line, and a program sees none."""
+def make_teller(*, quiet: bool = False, stream: TextIO | None = None) -> Tell:
+    """A function that shows each step to a person; an empty text clears the line."""
     shown = sys.stderr if stream is None else stream
     if quiet or not shown.isatty():
         return lambda _: None

@@ -30,18 +30,18 @@ _ONE = re.compile(r"(?<![\d,.])1 (message|passage|token|character|line)s\b")
 
 
 def for_person(text: str) -> str:
-    """What the core says, with its tools' names as commands and options."""
+    """A text of the core, with its tools' names as commands and options."""
     for said, typed in ADVICE:
         text = text.replace(said, typed)
     return _ONE.sub(r"1 \1", text)
 
 
-def moment(at: datetime | None) -> str:
+def describe_moment(at: datetime | None) -> str:
     """A moment in the reader's own time zone."""
     return "at an unknown time" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
-def ranges(numbers: Iterable[int], letter: str = "m") -> str:
+def join_refs(numbers: Iterable[int], letter: str = "m") -> str:
     """Refs in order, with neighbors drawn together: `m1, m4..m9`."""
     runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
@@ -55,14 +55,14 @@ def ranges(numbers: Iterable[int], letter: str = "m") -> str:
     )
 
 
-def extent(numbers: Iterable[int], letter: str = "m") -> str:
+def extent_of(numbers: Iterable[int], letter: str = "m") -> str:
     """The first ref and the last, whatever is missing between them: `m102..m235`."""
     known = sorted(numbers)
     first, last = f"{letter}{known[0]}", f"{letter}{known[-1]}"
     return first if first == last else f"{first}..{last}"
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells as lines, each column as wide as its widest cell."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [

@@ -15,7 +15,7 @@ from mcp_compaction.core.compaction.drafts import (
     request_for,
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.receipt import NO_ROOM_FOR_PROSE, note_of_additions
+from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
 from mcp_compaction.core.digest.text import (
     drop_settled_plans,
     fit,

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from mcp_compaction.core.compaction.blocks import SpanBlock
 from mcp_compaction.core.compaction.progress import Asking, Inputs
+from mcp_compaction.core.compaction.receipt.notes import notes_of_check
 from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
+from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.text import join, parse_digest
 from mcp_compaction.core.log.identifiers import index_of
@@ -63,12 +65,12 @@ def check_against_source(
     # Our own lines are true to the span, but a tool's output may have planted what they quote.
     own = draft if draft.author == "extractive" else extract(request)
     stripped = strip_unsupported(own, request, rules)
-    extracted = stripped.draft or Draft(author="extractive")
+    extracted = stripped.draft
     if draft.author == "extractive":
-        return CheckedDraft(extracted, extracted, stripped.notes)
+        return CheckedDraft(extracted, extracted, notes_of_check(stripped))
     beside = knowledge_of_author(session, inputs.messages, draft.author)
-    judged = check_draft(draft, request, inputs.count, rules, beside)
-    if judged.draft is not None:
-        return CheckedDraft(judged.draft, extracted, judged.notes)
+    checked = check_draft(draft, request, inputs.count, rules, beside)
+    if isinstance(checked, Stripped):
+        return CheckedDraft(checked.draft, extracted, notes_of_check(checked))
     instead = extracted.model_copy(update={"note": draft.note})
-    return CheckedDraft(instead, extracted, (*judged.notes, *stripped.notes))
+    return CheckedDraft(instead, extracted, (*notes_of_check(checked), *notes_of_check(stripped)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import window_of
 from mcp_compaction.core.compaction.held import Held, held_by
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.reasons import (
     explain_below_release,
     explain_few_messages,
     explain_no_progress,
@@ -56,7 +56,7 @@ def _refuse_few_messages(
     held = _held_now(session, policy, fill, count)
     return Refusal(
         reason="few_messages",
-        held_by=held.scaled(fill),
+        held_by=held.tokens_by_holder(fill),
         text=explain_few_messages(number, least, fill, held),
     )
 
@@ -70,7 +70,7 @@ def _refuse_below_release(
     held = _held_now(session, policy, fill, count)
     return Refusal(
         reason="below_release",
-        held_by=held.scaled(fill),
+        held_by=held.tokens_by_holder(fill),
         worth_from_tokens=policy.share(worth),
         text=explain_below_release(worth, policy, fill, held),
     )
@@ -109,7 +109,7 @@ def _refuse_too_soon(
         text = explain_no_progress(last, since, policy, fill, held)
     return Refusal(
         reason="too_soon" if last.is_enough else "no_progress",
-        held_by=held.scaled(fill),
+        held_by=held.tokens_by_holder(fill),
         worth_from_tokens=min(fill.tokens + missing, policy.share(policy.trigger_percent)),
         text=text,
     )

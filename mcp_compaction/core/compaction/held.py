@@ -23,7 +23,7 @@ class Held(Value):
         """The tokens that no rung can free."""
         return self.system + self.pins
 
-    def scaled(self, fill: Fill) -> HeldBy:
+    def tokens_by_holder(self, fill: Fill) -> HeldBy:
         """Each holder that takes tokens, as the model counts them."""
         held: HeldBy = (
             ("system", self.system),

@@ -8,12 +8,11 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.compaction.blocks import Freed, SpanBlock
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.notes import note_of_paging, note_of_restore
+from mcp_compaction.core.compaction.receipt.reasons import (
     describe_shortfall,
     explain_all_needed,
     explain_too_little,
-    note_of_paging,
-    note_of_restore,
 )
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
@@ -57,7 +56,7 @@ def compaction_of(
         tallies=checked,
         target=None if goal is None else fill.scaled(goal),
         shortfall=shortfall and describe_shortfall(shortfall, fill),
-        held_by=shortfall.held.scaled(fill) if shortfall else (),
+        held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
         author=", ".join(dict.fromkeys(d.author for d in progress.digests)) or NO_DIGEST,
         notes=tuple(dict.fromkeys(progress.notes)),
     )
@@ -162,7 +161,7 @@ def projection(plan: Plan, fill: Fill) -> Projection:
         freed=tuple((rung, fill.scaled(tokens)) for rung, tokens in plan.window.freed),
         spans=spans,
         shortfall=shortfall and describe_shortfall(shortfall, fill),
-        held_by=shortfall.held.scaled(fill) if shortfall else (),
+        held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
     )
 
 
@@ -170,7 +169,7 @@ def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:
     """The outcome of a plan that frees nothing."""
     return NothingToDo(
         reason="all_needed",
-        held_by=plan.held.scaled(fill),
+        held_by=plan.held.tokens_by_holder(fill),
         text=explain_all_needed(plan.held, plan.shortfall(fill.counted), fill),
     )
 
@@ -179,6 +178,6 @@ def too_little_gain(plan: Plan, fill: Fill, policy: Policy) -> Refusal:
     """The outcome of a plan that frees less than it must."""
     return Refusal(
         reason="too_little_gain",
-        held_by=plan.held.scaled(fill),
+        held_by=plan.held.tokens_by_holder(fill),
         text=explain_too_little(plan, fill, policy),
     )

@@ -51,14 +51,14 @@ def put_back(session: Session, new: Collection[int], lines: Lines, count: CountT
     messages = {message.seq: message for message in session.messages}
     view = session.view
 
-    def shown(entry: MessageEntry) -> MessageEntry:
+    def with_lines(entry: MessageEntry) -> MessageEntry:
         said = lines.get(entry.seq, ())
         return _show_lines(messages[entry.seq], entry, said, count) if said else entry
 
     body: tuple[Entry, ...] = tuple(
-        entry if isinstance(entry, Digested) else shown(entry) for entry in view.body
+        entry if isinstance(entry, Digested) else with_lines(entry) for entry in view.body
     )
-    head = tuple(shown(entry) for entry in view.head)
+    head = tuple(with_lines(entry) for entry in view.head)
     return session.model_copy(
         update={
             "view": view.model_copy(update={"head": head, "body": body}),

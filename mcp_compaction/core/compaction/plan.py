@@ -23,7 +23,7 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Ask, Session, Value
 
-# Percent of an explicit target; the rest is for passages, word for word.
+# Percent of an explicit target; the rest is for excerpts.
 _DIGEST_SHARE = 15
 _TAIL_SHARE = 12
 _INDEX_SHARE = 40
@@ -107,7 +107,7 @@ def _window_before(
 
 
 def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """All old steps in one digest, whatever the goal needs: the rest of it is for passages."""
+    """All old steps in one digest, whatever the goal needs: the rest of it is for excerpts."""
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))

@@ -10,7 +10,7 @@ from mcp_compaction.core.compaction.drafts import ask_for_draft, check_against_s
 from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.receipt import DIGEST_AS_LARGE
+from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
 from mcp_compaction.core.compaction.room import fill_with_excerpts
 from mcp_compaction.core.compaction.verify import (
     Check,

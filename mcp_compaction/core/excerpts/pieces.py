@@ -16,7 +16,7 @@ from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
-from mcp_compaction.core.text.words import WORD, telling_stem, telling_words
+from mcp_compaction.core.text.words import WORD, one_line, telling_stem, telling_words
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
@@ -108,7 +108,7 @@ def cut_pieces(
             texts = iter([doubt])
         for place, (by, said) in enumerate(texts):
             # A line of its own could pass for one of ours.
-            text = " ".join(said.split()).rstrip(",;:" if by == "agent" else "")
+            text = one_line(said).rstrip(",;:" if by == "agent" else "")
             # Who repeats a user's words does not take them over.
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
@@ -258,7 +258,7 @@ def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
                 yield "field", field
             return
     for line in text[:_MOST_CHARS].splitlines():
-        stripped = " ".join(line.split())
+        stripped = one_line(line)
         if len(stripped) > 3:
             yield "line", stripped[:_LONGEST]
 
@@ -272,6 +272,6 @@ def _fields_of(value: object, key: str) -> Iterator[str]:
         for inner in cast("list[object]", value):
             yield from _fields_of(inner, key)
     elif value is not None:
-        text = " ".join((value if isinstance(value, str) else json.dumps(value)).split())
+        text = one_line(value if isinstance(value, str) else json.dumps(value))
         if text:
             yield (f"{key}: {text}" if key else text)[:_LONGEST]

@@ -6,6 +6,7 @@ import re
 
 from mcp_compaction.core.log.identifiers import error_lines, exit_code, outcome_of
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import ToolResult
 
 _MOST_CHARS = 4_000  # at either end of an answer; what sums it up stands there
@@ -64,7 +65,7 @@ def _cause_in_trace(text: str) -> str:
     for hint, pattern in (("at ", _JAVA), ("panicked at", _RUST), ("goroutine ", _GO)):
         found = pattern.search(text) if hint in text else None
         if found:
-            return " ".join(found[found.re.groups].split())
+            return one_line(found[found.re.groups])
     found = _COMPILER.search(text) if "error" in text else None
     return found[0].strip() if found else ""
 
@@ -112,7 +113,7 @@ def ending_of(result: ToolResult) -> str:
     if _COUNTED.search(how):
         return how
     found = [match[0].strip(" \t=") for match in _SUMMARY.finditer(result.text[-_MOST_CHARS:])]
-    summary = " ".join(found[-1].split())[:_MOST_SUMMARY] if found else ""
+    summary = one_line(found[-1])[:_MOST_SUMMARY] if found else ""
     return ", ".join(part for part in (how, summary) if part)
 
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
@@ -52,7 +53,7 @@ class Requests:
     def __init__(self, messages: Iterable[Message]) -> None:
         """Fold each message once."""
         self._texts = [(m, unify_lines(m.text)) for m in messages if m.is_request]
-        self._folded = [" ".join(text.split()) for _, text in self._texts]
+        self._folded = [one_line(text) for _, text in self._texts]
 
     @cached_property
     def _all(self) -> Haystack:
@@ -60,7 +61,7 @@ class Requests:
 
     def saying_of(self, text: str) -> Saying | None:
         """The message that holds these words as whole sentences or lines, the best first."""
-        wanted = " ".join(unify_lines(text).split())
+        wanted = one_line(unify_lines(text))
         if len(wanted) < _LEAST_CHARS or not self._all.holds(wanted):
             return None
         best: Saying | None = None
@@ -156,7 +157,7 @@ def _lines_with_words(text: str) -> list[_SaidLine]:
             places += [offset + word.start() - 1] if places else []
             places += range(offset + word.start(), offset + word.end())
         if places:
-            folded = " ".join(line.split())
+            folded = one_line(line)
             bullet = _BULLET.match(folded)
             start = lines[-1].end + 1 if lines else 0
             length = bullet.end() if bullet else 0

@@ -18,7 +18,7 @@ from mcp_compaction.core.log.decisions.supersede import (
 )
 from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.model import Hit
 
 _DECIDE = (
@@ -51,8 +51,8 @@ def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...
     later one took back or replaced, with a note that says which."""
     wanted = _words_of(" ".join(about))
     said = _without_overreach(list(_decisions_of_hits(hits)), wanted)
-    overtaken = _superseded(said, wanted)
-    covers = _coverage(said, overtaken, wanted, hits)
+    overtaken = _find_superseded(said, wanted)
+    covers = _measure_coverage(said, overtaken, wanted, hits)
     standing: dict[int, tuple[float, float]] = {}
     replaced: dict[int, int] = {}  # the newest of its decisions
     for number, one in enumerate(said):
@@ -203,7 +203,7 @@ def _decisions_and_proposals(text: str, by_user: bool) -> list[str]:
         is_plan = (_PLANS if by_user else _REPORTS).search(bare) and not _OPEN.search(bare)
         if (is_plan or _is_proposal(bare, by_user)) and not any(sentence.text in f for f in found):
             found.append(sentence.text)
-    whole = " ".join(text.split())
+    whole = one_line(text)
     return sorted(found, key=whole.find)
 
 
@@ -226,7 +226,7 @@ _MANY = pattern_of(r"\b\w+[^\Ws]s\b")
 
 def _without_overreach(said: list[_Statement], about: frozenset[str]) -> list[_Statement]:
     """The decisions without those an assistant only meant to make against the user's choice."""
-    overtaken = _superseded(said, about)
+    overtaken = _find_superseded(said, about)
     beyond = {
         newer
         for older, newer in overtaken.items()
@@ -236,23 +236,23 @@ def _without_overreach(said: list[_Statement], about: frozenset[str]) -> list[_S
     return [one for number, one in enumerate(said) if number not in beyond]
 
 
-def _superseded(said: Sequence[_Statement], about: frozenset[str]) -> dict[int, int]:
+def _find_superseded(said: Sequence[_Statement], about: frozenset[str]) -> dict[int, int]:
     """The number of each superseded decision, with that of the one that supersedes it."""
     # When the decisions of a digest were made is not known, only that it was before its writing:
     # none of them overtakes a message, but a later message may overtake them.
     spoken = [number for number, one in enumerate(said) if one.by != "digest"]
-    overtaken = _superseded_among(said, spoken, about)
-    for older, newer in _superseded_among(said, range(len(said)), about).items():
+    overtaken = _find_superseded_among(said, spoken, about)
+    for older, newer in _find_superseded_among(said, range(len(said)), about).items():
         if said[older].by == "digest":
             overtaken[older] = newer
     for number, one in enumerate(said):
-        twin = _repeated_decision(one, said) if one.by == "digest" else None
+        twin = _find_repeated(one, said) if one.by == "digest" else None
         if twin in overtaken:
             overtaken[number] = overtaken[twin]
     return overtaken
 
 
-def _repeated_decision(one: _Statement, said: Sequence[_Statement]) -> int | None:
+def _find_repeated(one: _Statement, said: Sequence[_Statement]) -> int | None:
     """The message's decision that a line of a digest repeats."""
     text = fold(one.text)
     return next(
@@ -261,7 +261,7 @@ def _repeated_decision(one: _Statement, said: Sequence[_Statement]) -> int | Non
     )
 
 
-def _superseded_among(
+def _find_superseded_among(
     said: Sequence[_Statement], numbers: Sequence[int], about: frozenset[str]
 ) -> dict[int, int]:
     found = superseded_by([said[number].text for number in numbers])
@@ -342,7 +342,7 @@ def _words_of(text: str) -> frozenset[str]:
     return frozenset(word.rstrip("e") for word in subject_words(text))  # "date" as "dates"
 
 
-def _coverage(
+def _measure_coverage(
     said: Sequence[_Statement],
     overtaken: Mapping[int, int],
     about: frozenset[str],
@@ -380,7 +380,7 @@ def _rank_in_time(number: int, said: Sequence[_Statement], overtaken: Mapping[in
     one = said[number]
     if one.by == "user":
         return number
-    if one.by == "digest" and (twin := _repeated_decision(one, said)) is not None:
+    if one.by == "digest" and (twin := _find_repeated(one, said)) is not None:
         return twin - 0.5
     first = next(
         (

@@ -84,7 +84,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
     hits: list[Hit] = []
     for day in question.days or (None,):
         within = {"since": day.begin, "until": day.end} if day else {}
-        hits += _hits((yield ListAll(query.model_copy(update=within), MOST_READ)))
+        hits += _hits_of((yield ListAll(query.model_copy(update=within), MOST_READ)))
     return SearchResult(
         hits=tuple(hits[:MOST_READ]), messages=found.total, is_full=len(hits) >= MOST_READ
     )
@@ -111,21 +111,21 @@ def _mark_decisions(
 def _suggest(question: Question) -> Generator[Request, Answer, str | None]:
     """A query that would find something: without its qualifiers, or with a word that stands."""
     bare = question.model_copy(update={"role": None, "tool": None, "since": None, "until": None})
-    if bare != question and bare.terms and _stands((yield from _find(query_of(bare)))):
+    if bare != question and bare.terms and _is_found((yield from _find(query_of(bare)))):
         return " ".join(bare.terms)
     for term in question.terms[:_MOST_TRIED]:
-        word = yield from _nearest_word(term)
+        word = yield from _find_nearest_word(term)
         if word is not None:
             return word
     return None
 
 
-def _nearest_word(term: str) -> Generator[Request, Answer, str | None]:
+def _find_nearest_word(term: str) -> Generator[Request, Answer, str | None]:
     """A word that stands there and begins like a term."""
     for length in range(min(len(term) - 1, _LONGEST_START), _SHORTEST_START - 1, -1):
         query = SearchQuery(terms=(term[:length],), is_start=True)
         found = yield from _find(query)
-        if _stands(found):
+        if _is_found(found):
             return similar_word(term, (yield from _read(query, found)))
     return None
 
@@ -138,14 +138,14 @@ def _find(query: SearchQuery) -> Generator[Request, Answer, Matches]:
 
 
 def _read(query: SearchQuery, found: Matches) -> Generator[Request, Answer, tuple[Hit, ...]]:
-    return _hits((yield Read(query, rank(found))))
+    return _hits_of((yield Read(query, rank(found))))
 
 
-def _hits(answer: Answer) -> tuple[Hit, ...]:
+def _hits_of(answer: Answer) -> tuple[Hit, ...]:
     if isinstance(answer, Matches):
         raise TypeError("a Read or ListAll is answered by hits")
     return answer
 
 
-def _stands(found: Matches) -> bool:
+def _is_found(found: Matches) -> bool:
     return any(terms.matches for terms in found.terms)

@@ -72,7 +72,7 @@ def find_holders(
     stems = stem({word for words in chain(texts, keys, said) for word in words})
     phrases: dict[_Phrase, int] = {}
 
-    def numbered(words: _Words, is_start: bool) -> int:
+    def number_of(words: _Words, is_start: bool) -> int:
         stemmed = tuple(stems[word] for word in words)
         return phrases.setdefault(_Phrase(stemmed, is_start), len(phrases))
 
@@ -80,7 +80,7 @@ def find_holders(
         [
             numbers
             for term in query
-            if (numbers := tuple(numbered(words, way.is_start) for words, way in term if words))
+            if (numbers := tuple(number_of(words, way.is_start) for words, way in term if words))
         ]
         for query in found
     ]
@@ -118,7 +118,7 @@ class _Places:
 
     def best(self, terms: Sequence[_Term], limit: int) -> tuple[int, ...]:
         """The messages that hold all the terms, without those that too many others outrank."""
-        held = sorted((self._holding(term) for term in terms), key=len)
+        held = sorted((self._messages_with(term) for term in terms), key=len)
         found = held[0].intersection(*held[1:]) if held else frozenset[int]()
         if not found and len(held) > 1:
             found = _in_all_but_one(held)
@@ -127,13 +127,15 @@ class _Places:
         # The rarest first: whoever holds none of them has little to score with.
         phrases = sorted({p for term in terms for p in term}, key=lambda p: len(self._counts[p]))
         own = (place for number in found for place in self._places_of[number])
-        scores = self._by_message(own, phrases)
+        scores = self._best_by_message(own, phrases)
         lowest = sorted(scores.values(), reverse=True)[:limit][-1] - _TINY
-        scores |= self._by_message(self._rivals(phrases, lowest, found), phrases)
+        scores |= self._best_by_message(self._find_rivals(phrases, lowest, found), phrases)
         ranked = sorted(scores, key=lambda number: (-round(scores[number], 9), -number))
         return tuple(number for number in ranked[:limit] if number in found)
 
-    def _rivals(self, phrases: Sequence[int], lowest: float, found: frozenset[int]) -> set[int]:
+    def _find_rivals(
+        self, phrases: Sequence[int], lowest: float, found: frozenset[int]
+    ) -> set[int]:
         """The passages of other messages that may score as much."""
         rivals: set[int] = set()
         for number, phrase in enumerate(phrases):
@@ -142,7 +144,7 @@ class _Places:
             rivals.update(p for p in self._counts[phrase] if self._numbers[p] not in found)
         return rivals
 
-    def _by_message(self, places: Iterable[int], phrases: Sequence[int]) -> dict[int, float]:
+    def _best_by_message(self, places: Iterable[int], phrases: Sequence[int]) -> dict[int, float]:
         """What the best of some passages scores, by message."""
         scored = [self._scores_of(phrase) for phrase in phrases]
         best: dict[int, float] = {}
@@ -152,7 +154,7 @@ class _Places:
             best[number] = max(score, best.get(number, 0.0))
         return best
 
-    def _holding(self, term: _Term) -> frozenset[int]:
+    def _messages_with(self, term: _Term) -> frozenset[int]:
         held = [self._messages_of(phrase) for phrase in term]
         return held[0] if len(held) == 1 else held[0].union(*held[1:])
 
@@ -172,12 +174,12 @@ class _Places:
             rarity = log((number - len(counts) + 0.5) / (len(counts) + 0.5))
             weight = max(rarity, _LEAST_RARITY) * (_SATURATION + 1)
             self._scores[phrase] = {
-                place: weight * count / (count + _SATURATION * self._length(place))
+                place: weight * count / (count + _SATURATION * self._length_of(place))
                 for place, count in counts.items()
             }
         return self._scores[phrase]
 
-    def _length(self, place: int) -> float:
+    def _length_of(self, place: int) -> float:
         return 1 - _LENGTH + _LENGTH * self._sizes[place] / self._mean
 
     @cached_property

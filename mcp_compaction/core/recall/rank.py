@@ -15,6 +15,7 @@ from mcp_compaction.core.recall.query import MOST_TERMS, Question
 from mcp_compaction.core.recall.terms import closeness_of, is_name, parts_of_term
 from mcp_compaction.core.text.dates import Stretch
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Match, Matches, Value, Worth
 
@@ -278,7 +279,7 @@ def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
     """Each text once, with its score and the refs of the others that say the same."""
     kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
     for score, hit in judged:
-        key = (hit.project, hit.session, " ".join(hit.text.split()))
+        key = (hit.project, hit.session, one_line(hit.text))
         _, first, also = kept.setdefault(key, (score, hit, []))
         if hit.ref != first.ref and hit.ref not in also:
             also.append(hit.ref)

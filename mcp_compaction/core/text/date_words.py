@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 
 from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import Lexicon, read_lexicon
 
 
@@ -59,7 +60,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _fold(word: str) -> str:
-    return " ".join(word.lower().split()).rstrip(".")
+    return one_line(word.lower()).rstrip(".")
 
 
 @cache

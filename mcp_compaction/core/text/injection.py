@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
@@ -136,7 +137,7 @@ def _mark_once(line: str) -> str:
         is_whole = first not in brackets and bars.union(brackets).isdisjoint(others)
         signs = {first: line[place]} if is_whole else {n: seen[n] for n in (first, *others)}
         shown += ((BAR if n in bars else "") + brackets.get(n, sign) for n, sign in signs.items())
-    return " ".join("".join(shown).split())
+    return one_line("".join(shown))
 
 
 def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:

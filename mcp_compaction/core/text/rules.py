@@ -9,6 +9,7 @@ from itertools import chain
 
 from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, any_of, pattern_of
 from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.words import one_line
 
 _FEWEST_CHARS, _MOST_CHARS = 4, 400
 
@@ -36,7 +37,7 @@ def _sentences(text: str) -> Iterator[tuple[str, str]]:
     for end, following in _cuts(masked):
         said = speech[start:end].strip()
         if _FEWEST_CHARS <= len(said) <= _MOST_CHARS and not _NOT_SPEECH.match(said):
-            yield said, " ".join(masked[start:end].split())
+            yield said, one_line(masked[start:end])
         start = following
 
 

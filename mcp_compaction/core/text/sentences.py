@@ -15,6 +15,7 @@ from mcp_compaction.core.text.patterns import (
     may_say,
     pattern_of,
 )
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import read_heads
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
@@ -111,7 +112,7 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     said = text[start:end]
     if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
         return None
-    return Sentence(" ".join(said.split()), bare[start:end], start, end)
+    return Sentence(one_line(said), bare[start:end], start, end)
 
 
 def _as_lines(match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
 
 def fold(text: str) -> str:
     """A text as it is compared: lower case, single spaces, no end mark."""
-    return " ".join(text.lower().split()).strip(" .!\"'")
+    return one_line(text.lower()).strip(" .!\"'")
 
 
 def one_line(text: str) -> str:

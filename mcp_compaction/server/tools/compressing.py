@@ -8,8 +8,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
-from mcp_compaction.compactor import Progress, check_ask
-from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.compactor import Progress
+from mcp_compaction.compactor.compressing import check_ask
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, Strategy
 from mcp_compaction.server import worker_client

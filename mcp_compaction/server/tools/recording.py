@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_compaction.core.text.secrets import masked_line
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.server import answers, worker_client
 from mcp_compaction.server.state import State, errors_as, state_of
@@ -29,7 +29,7 @@ async def record_messages(
     """Append messages to the log, for loops without hooks; returns their refs in order."""
     state = state_of(ctx)
     state.check_records()
-    came = await state.threads.run(incoming, messages)
+    came = await state.threads.run(read_incoming, messages)
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session, "make")
     if not info.traits.owns_window and not state.host(ctx).is_closed:

@@ -1,4 +1,4 @@
-"""What the tools share: which session a call means, and what belongs around an answer."""
+"""Parts that the tools share: the session a call means, and the lines around an answer."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def reply_without_session(ctx: Ctx, text: str) -> CallToolResult:
 async def directive_of(
     state: State, info: SessionInfo, compaction: Compaction, preserve_markers: bool = True
 ) -> JsonObject:
-    """What a program needs of a compaction, with all that was said since."""
+    """The directive of a compaction for a program, with all that was said since."""
     compactor = await state.compactor()
     now = await compactor.load(info)
     terms = compactor.index_terms(now)

@@ -9,7 +9,7 @@ import pytest
 from mcp_compaction.core.compaction.apply import apply
 from mcp_compaction.core.compaction.blocks import SpanBlock, WindowPlan
 from mcp_compaction.core.compaction.outcomes import freed_by_rung, restoration
-from mcp_compaction.core.compaction.receipt import (
+from mcp_compaction.core.compaction.receipt.text import (
     offer_lines,
     outcome_text,
     projection_text,
@@ -27,6 +27,7 @@ from mcp_compaction.model import (
     Mode,
     NothingToDo,
     Offer,
+    Outcome,
     Projection,
     Receipt,
     Refusal,
@@ -216,16 +217,21 @@ def test_a_dry_run_says_that_nothing_was_changed() -> None:
     assert "\n" not in projection_text(bare)
 
 
-@pytest.mark.parametrize("kind", [Refusal, NothingToDo, Failed])
-def test_other_outcomes_say_their_text(
-    kind: type[Refusal] | type[NothingToDo] | type[Failed],
-) -> None:
-    assert outcome_text(kind(text="go on.")) == "go on."
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Refusal(reason="too_soon", text="go on."),
+        NothingToDo(reason="all_needed", text="go on."),
+        Failed(reason="error", text="go on."),
+    ],
+)
+def test_other_outcomes_say_their_text(outcome: Outcome) -> None:
+    assert outcome_text(outcome) == "go on."
 
 
 @pytest.mark.parametrize("start", ["not compressed: ", "nothing to do: ", ""])
 def test_who_only_asks_how_things_stand_is_not_told_of_a_refusal(start: str) -> None:
-    told = would_not_pay(Refusal(text=f"{start}all is recent."))
+    told = would_not_pay(Refusal(reason="too_soon", text=f"{start}all is recent."))
     assert told == "compressing now would not pay: all is recent."
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.rules import find_rules

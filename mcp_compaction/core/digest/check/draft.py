@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from mcp_compaction.core.digest.check.refuse import refusal_reason, texts_of
+from mcp_compaction.core.digest.check.refuse import RefusedFor, refusal_reason, texts_of
 from mcp_compaction.core.digest.check.source import NO_KNOWLEDGE, AuthorKnowledge, Source
-from mcp_compaction.core.digest.check.strip import Verdict, author_of, strip_faults
+from mcp_compaction.core.digest.check.strip import Stripped, author_of, strip_faults
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Draft,
     SummaryRequest,
 )
+
+
+class Refused(NamedTuple):
+    """A draft that is no digest of its span: whose it was, and why."""
+
+    author: str
+    reason: RefusedFor
+    stripped: Stripped | None = None  # where no line was left
 
 
 def check_draft(
@@ -20,24 +29,20 @@ def check_draft(
     count: CountTokens,
     rules: Sequence[str] = (),
     beside: AuthorKnowledge = NO_KNOWLEDGE,
-) -> Verdict:
-    """The draft without what cannot be believed, or none where it is no digest of this span."""
+) -> Stripped | Refused:
+    """The draft without what cannot be believed, or why it is no digest of this span."""
     if draft.author == "archive":  # it has no prose on purpose
-        return Verdict(draft, ())
+        return Stripped(draft)
     source = Source(request, rules, beside)
     reason = refusal_reason(draft, request, source, count)
-    notes: tuple[str, ...] = ()
-    if reason is None:
-        judged = strip_faults(draft, source)
-        if judged.draft is not None and texts_of(judged.draft):
-            return judged
-        reason, notes = "nothing in it could be believed", judged.notes
-    if draft.author == "extractive":  # a short span is its own best digest: no fault of anyone's
-        return Verdict(None, ())
-    refused = f"the draft of {author_of(draft)} was refused: {reason}; extracted instead"
-    return Verdict(None, (refused, *notes))
+    if reason is not None:
+        return Refused(author_of(draft), reason)
+    stripped = strip_faults(draft, source)
+    if texts_of(stripped.draft):
+        return stripped
+    return Refused(author_of(draft), "nothing_believed", stripped)
 
 
-def strip_unsupported(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Verdict:
+def strip_unsupported(draft: Draft, request: SummaryRequest, rules: Sequence[str] = ()) -> Stripped:
     """Our own draft without the lines at fault, never refused: it may quote what a tool planted."""
     return strip_faults(draft, Source(request, rules))

@@ -21,6 +21,7 @@ from mcp_compaction.core.text.numbers import (
     values_in,
 )
 from mcp_compaction.core.text.patterns import pattern_of, word_set
+from mcp_compaction.core.text.words import one_line
 
 _FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
 _STEM = 4  # letters by which a key is known in other words: "times out" for `timeout`
@@ -175,12 +176,12 @@ sixteen seventeen eighteen nineteen twenty
 
 
 def _fold_signs(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).translate(_FOLDS).split())
+    return one_line(unicodedata.normalize("NFKC", text).translate(_FOLDS))
 
 
 def _spaced_words(text: str) -> str:
     if text.isascii():  # many times faster than a pattern
-        return " ".join(text.translate(_SPACED).split())
+        return one_line(text.translate(_SPACED))
     return _NO_WORD.sub(" ", text).strip()
 
 

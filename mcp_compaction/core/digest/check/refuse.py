@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.text import render_item
@@ -31,29 +32,42 @@ def texts_of(draft: Draft) -> list[str]:
     return [item.text for _, items in draft.sections for item in items if item.text.strip()]
 
 
+class TooLong(NamedTuple):
+    """How long a draft is that is too long for its span."""
+
+    tokens: int
+    span_tokens: int
+
+
+RefusedFor = (
+    TooLong
+    | Literal["empty", "says_little", "error_message", "echo", "other_language", "nothing_believed"]
+)
+
+
 def refusal_reason(
     draft: Draft, request: SummaryRequest, source: Source, count: CountTokens
-) -> str | None:
+) -> RefusedFor | None:
     """Why a draft is no digest of its span; None where it may be one."""
     texts = texts_of(draft)
     letters = sum(sign.isalnum() for text in texts for sign in text)
     span = sum(message.tokens for message in request.messages)
     if not letters:
-        return "it is empty"
+        return "empty"
     if draft.author != "agent" and letters < _FEWEST_LETTERS and span > _SPAN_WORTH_WORDS:
-        return "it says next to nothing"
+        return "says_little"
     if _is_error(texts, source):
-        return "it is an error message or a refusal, not a digest"
+        return "error_message"
     tokens = count("\n".join(render_item(item) for _, items in draft.sections for item in items))
     # The agent's digest tells of the whole session, of which this span may be a small part.
     if (tokens > span and draft.author != "agent") or (
         tokens > _TIMES_TOO_LONG * request.max_tokens
     ):
-        return f"at {tokens} tokens it is too long for a span of {span}"
+        return TooLong(tokens, span)
     if _is_echo(texts, source.everything):
-        return "it repeats the span"
+        return "echo"
     if _is_in_another_script(" ".join(texts), source.everything):
-        return "it is not in a language of the span"
+        return "other_language"
     return None
 
 

@@ -1,10 +1,9 @@
-"""Strips a draft of the lines that its source does not support, and says how many and why."""
+"""Strips a draft of the lines that its source does not support, and counts them by fault."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.opposites import lifts_rules
@@ -20,31 +19,19 @@ from mcp_compaction.model import (
     SummaryRequest,
 )
 
-_Fault = Literal[
+Fault = Literal[
     "unreadable", "unsaid", "forged", "order", "negated", "unquoted", "invented", "undecided"
 ]
 
-_FAULTS: dict[_Fault, str] = {  # in the order of their weight on a receipt
-    "negated": "said the opposite of a rule: left out",
-    "invented": "named numbers or names that stand nowhere in the span: left out",
-    "undecided": "named a decision that no message states: left out",
-    "order": "gave an order no user gave: left out",
-    "forged": "posed as another part of the window: left out",
-    "unsaid": "quoted what nobody said: left out",
-    "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
-    "unreadable": "held signs that cannot be shown: taken out",
-}
-_MOST_NOTES = 4
-_MOST_NAMES = 3
-_BARE_NAME = pattern_of(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
 _LEAST_QUOTE = 4
 
 
-class Verdict(NamedTuple):
-    """A draft that may be used, or none; with what the receipt has to say about it."""
+class Stripped(NamedTuple):
+    """A draft without its lines at fault: how many they were, and the names that they invented."""
 
-    draft: Draft | None
-    notes: tuple[str, ...]
+    draft: Draft
+    faults: tuple[tuple[Fault, int], ...] = ()
+    invented: tuple[str, ...] = ()
 
 
 _QUOTES = pattern_of(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
@@ -56,10 +43,10 @@ _OF_THE_USER = pattern_of(
 _REF = pattern_of(r"[mdp]\d{1,9}")
 
 
-def strip_faults(draft: Draft, source: Source) -> Verdict:
+def strip_faults(draft: Draft, source: Source) -> Stripped:
     """The draft without the lines at fault; rules and tasks nobody stated become uncertain."""
     kept: dict[SectionName, list[Item]] = {}
-    faults: Counter[_Fault] = Counter()
+    faults: Counter[Fault] = Counter()
     invented: list[str] = []
     is_ours = draft.author == "extractive"
     for name, items in draft.sections:
@@ -78,7 +65,7 @@ def strip_faults(draft: Draft, source: Source) -> Verdict:
             elif fault is None:
                 kept.setdefault(name, []).append(readable)
     clean = draft.model_copy(update={"author": author_of(draft), "sections": as_sections(kept)})
-    return Verdict(clean, _notes_of(faults, invented))
+    return Stripped(clean, tuple((+faults).items()), tuple(dict.fromkeys(invented)))
 
 
 def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
@@ -90,7 +77,7 @@ def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
     return item.model_copy(update=changed if is_ours else {**changed, "must_stay": False})
 
 
-def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Fault | None:
+def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> Fault | None:
     if is_forged(item.text):
         return "forged"
     if is_order(item.text) and not source.is_users(item.text):
@@ -110,7 +97,7 @@ def _negates(section: SectionName, text: str, source: Source) -> bool:
     return lifts_rules(text) or source.rules.are_opposed_by(section, OUR_PREFIX.sub("", text))
 
 
-def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> _Fault | None:
+def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> Fault | None:
     missing = source.evidence.missing(item.text)
     if missing:
         return "unsaid" if missing[0].startswith('"') else "invented"
@@ -145,22 +132,6 @@ def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
 
 def _strip_marks(text: str) -> str:
     return text.strip(" .!。！\"'“”…")
-
-
-def _notes_of(faults: Counter[_Fault], invented: Sequence[str]) -> tuple[str, ...]:
-    found = [
-        f"{number} line{'s' if number > 1 else ''} of the draft {what}"
-        + (_list_names(invented) if fault == "invented" else "")
-        for fault, what in _FAULTS.items()
-        if (number := faults[fault])
-    ]
-    return tuple(found[:_MOST_NOTES])
-
-
-def _list_names(invented: Sequence[str]) -> str:
-    """A few of the invented names; a reader could take more than a bare word for an order."""
-    bare = [name for name in dict.fromkeys(invented) if _BARE_NAME.fullmatch(name)]
-    return f" ({', '.join(bare[:_MOST_NAMES])})" if bare else ""
 
 
 def author_of(draft: Draft) -> str:

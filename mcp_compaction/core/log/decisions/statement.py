@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from mcp_compaction.core.text.patterns import any_of, pattern_of, word_set
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.words import one_line
 
 
 def find_decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
@@ -26,7 +27,7 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
         following = sentences[place + 1] if place + 1 < len(sentences) else None
         if following is not None and _completes(text, sentence, following):
             taken = place + 1
-        found.append(" ".join(text[sentence.start : sentences[taken].end].split()))
+        found.append(one_line(text[sentence.start : sentences[taken].end]))
     return tuple(found)
 
 

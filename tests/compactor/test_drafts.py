@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import SummarizerError
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -26,6 +28,8 @@ from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
 
 CALL = ModelCall(model="model-x", seconds=1.0, input_tokens=2_000, output_tokens=300, cost=0.01)
 
@@ -46,41 +50,36 @@ class Counting:
         return extract(request).model_copy(update={"author": "model-x", "calls": (CALL,)})
 
 
-Story = Callable[[Compactor, SessionInfo], Awaitable[None]]
+@asynccontextmanager
+async def compressed_session(
+    folder: Path, summarizer: Summarizer
+) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+    """A session that was compressed once and has gone on since."""
+    collaborators = Collaborators(
+        store=await open_store(folder / "store.db"),
+        summarizer=summarizer,
+        counter=EstimateCounter(),
+        clock=SystemClock(),
+        policy=Policy(window_tokens=20_000),
+    )
+    compactor = Compactor(collaborators)
+    try:
+        key, traits = SessionKey(project="/p", name="work"), Traits(owns_window=True)
+        info, _ = await compactor.open(key, traits)
+        steps = coding_session(50, 400)
+        await compactor.record(info, read_incoming(steps[:50]))
+        without = compactor.with_summarizer(lambda _: Counting())
+        first = await without.compress(info, Ask(reason="first", force=True))
+        assert isinstance(first, Compaction)
+        await compactor.record(info, read_incoming(steps[50:]))
+        yield compactor, info
+    finally:
+        await compactor.close()
 
 
-def play(folder: Path, summarizer: Summarizer, story: Story) -> None:
-    """A story in which a session was compressed once and has gone on since."""
-
-    async def played() -> None:
-        collaborators = Collaborators(
-            store=await open_store(folder / "store.db"),
-            summarizer=summarizer,
-            counter=EstimateCounter(),
-            clock=SystemClock(),
-            policy=Policy(window_tokens=20_000),
-        )
-        compactor = Compactor(collaborators)
-        try:
-            key, traits = SessionKey(project="/p", name="work"), Traits(owns_window=True)
-            info, _ = await compactor.open(key, traits)
-            steps = coding_session(50, 400)
-            await compactor.record(info, incoming(steps[:50]))
-            without = compactor.with_summarizer(lambda _: Counting())
-            first = await without.compress(info, Ask(reason="first", force=True))
-            assert isinstance(first, Compaction)
-            await compactor.record(info, incoming(steps[50:]))
-            await story(compactor, info)
-        finally:
-            await compactor.close()
-
-    asyncio.run(played())
-
-
-def test_a_view_that_changed_meanwhile_costs_no_second_call(tmp_path: Path) -> None:
+async def test_a_view_that_changed_meanwhile_costs_no_second_call(tmp_path: Path) -> None:
     model = Counting()
-
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+    async with compressed_session(tmp_path, model) as (compactor, info):
         gone = iter(("m3", "m5"))
 
         async def change_view(doing: str) -> None:
@@ -92,15 +91,12 @@ def test_a_view_that_changed_meanwhile_costs_no_second_call(tmp_path: Path) -> N
         assert next(gone, None) is None
         stats = await compactor.stats(info)
         assert stats.system.calls == 2  # one for each compaction
-
-    play(tmp_path, model, story)
     assert len(model.spans) == 1
 
 
-def test_a_span_that_changed_meanwhile_is_asked_for_anew(tmp_path: Path) -> None:
+async def test_a_span_that_changed_meanwhile_is_asked_for_anew(tmp_path: Path) -> None:
     model = Counting()
-
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+    async with compressed_session(tmp_path, model) as (compactor, info):
         undone = iter(("c1",))
 
         async def go_back(doing: str) -> None:
@@ -109,15 +105,12 @@ def test_a_span_that_changed_meanwhile_is_asked_for_anew(tmp_path: Path) -> None
 
         outcome = await compactor.compress(info, Ask(reason="again", force=True), go_back)
         assert isinstance(outcome, Compaction)
-
-    play(tmp_path, model, story)
     assert len(model.spans) == len(set(model.spans)) > 1
 
 
-def test_a_model_that_failed_is_not_asked_again_for_the_same_span(tmp_path: Path) -> None:
+async def test_a_model_that_failed_is_not_asked_again_for_the_same_span(tmp_path: Path) -> None:
     model = Counting(SummarizerError("the endpoint refused the key", (CALL,)))
-
-    async def story(compactor: Compactor, info: SessionInfo) -> None:
+    async with compressed_session(tmp_path, model) as (compactor, info):
         gone = iter(("m3", "m5", "m7"))
 
         async def change_view(doing: str) -> None:
@@ -127,6 +120,4 @@ def test_a_model_that_failed_is_not_asked_again_for_the_same_span(tmp_path: Path
         outcome = await compactor.compress(info, Ask(reason="again", force=True), change_view)
         assert isinstance(outcome, Failed)
         assert dict((await compactor.stats(info)).events)[FALLBACK] == 1
-
-    play(tmp_path, model, story)
     assert len(model.spans) == 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import PinRefused
-from mcp_compaction.formats import incoming
+from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
 
 POLICY = Policy(window_tokens=6_000)
 
@@ -41,23 +43,17 @@ def compactor_on(store: Store) -> Compactor:
     )
 
 
-Story = Callable[[SqliteStore, Compactor, SessionInfo], Awaitable[None]]
-
-
-def run(story: Story) -> None:
-    """Play a story on a store of its own."""
-
-    async def play(folder: Path) -> None:
-        store = await open_store(folder / "store.db")
+@asynccontextmanager
+async def open_session() -> AsyncGenerator[tuple[SqliteStore, Compactor, SessionInfo]]:
+    """A session in a store of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = await open_store(Path(folder) / "store.db")
         try:
             compactor = compactor_on(store)
             info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-            await story(store, compactor, await compactor.own_window(info))
+            yield store, compactor, await compactor.own_window(info)
         finally:
             await store.close()
-
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(play(Path(folder)))
 
 
 async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
@@ -71,13 +67,13 @@ async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
 
 async def say(compactor: Compactor, info: SessionInfo, number: int) -> None:
     said = list(coding_session(1 + number % 12, 400, seed=number))
-    await compactor.record(info, incoming(said), after=await newest(compactor, info))
+    await compactor.record(info, read_incoming(said), after=await newest(compactor, info))
 
 
 async def send_body(compactor: Compactor, info: SessionInfo, number: int) -> None:
     body = await compactor.context(info)
     body["system"] = "You are careful. " * number
-    await compactor.record(info, incoming(body))
+    await compactor.record(info, read_incoming(body))
 
 
 async def compress(compactor: Compactor, info: SessionInfo, number: int) -> None:
@@ -136,10 +132,10 @@ changes = st.lists(
 
 @settings(max_examples=25, deadline=None)
 @given(changes)
-def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(
+async def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(
     made: list[tuple[Any, int, bool]],
 ) -> None:
-    async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+    async with open_session() as (store, compactor, info):
         other = compactor_on(store)
         await say(compactor, info, 30)
         await compress(compactor, info, 20)
@@ -147,12 +143,10 @@ def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it
             await change(other if is_by_other else compactor, info, number)
             assert await compactor.fill(info) == await full_measure(compactor, info)
 
-    run(story)
 
-
-def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
-    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming(list(coding_session(40, 300))))
+async def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
+    async with open_session() as (_, compactor, info):
+        await compactor.record(info, read_incoming(list(coding_session(40, 300))))
         await compactor.compress(info, Ask(reason="done", force=True))
         wide = dict((await compactor.fill(info)).parts)["index"]
         narrow = info.traits.model_copy(update={"window_tokens": 600})
@@ -161,20 +155,16 @@ def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
         assert dict(fill.parts)["index"] < wide
         assert fill == await full_measure(compactor, info)
 
-    run(story)
 
-
-def test_a_window_without_messages_has_no_fill_to_show() -> None:
-    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
+async def test_a_window_without_messages_has_no_fill_to_show() -> None:
+    async with open_session() as (_, compactor, info):
         assert await compactor.fill_shown(info) is None
-        await compactor.record(info, incoming([{"role": "user", "content": "Hello."}]))
+        await compactor.record(info, read_incoming([{"role": "user", "content": "Hello."}]))
         assert await compactor.fill_shown(info) == await full_measure(compactor, info)
-
-    run(story)
 
 
 async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
-    came = incoming([{"role": "assistant", "content": "Done."}])
+    came = read_incoming([{"role": "assistant", "content": "Done."}])
     await compactor.record(info, came.model_copy(update={"reported": 900}))
 
 
@@ -191,18 +181,16 @@ async def look(compactor: Compactor, info: SessionInfo) -> None:
 
 
 @pytest.mark.parametrize("call", [calibrate, relieve, pin_one, look])
-def test_no_call_loads_the_session_for_what_it_says_of_the_window(
+async def test_no_call_loads_the_session_for_what_it_says_of_the_window(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
         raise AssertionError("the whole session was loaded")
 
-    async def story(store: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming(list(coding_session(10, 100))))
+    async with open_session() as (store, compactor, info):
+        await compactor.record(info, read_incoming(list(coding_session(10, 100))))
         monkeypatch.setattr(store, "load", refuse)
         await call(compactor, info)
-
-    run(story)
 
 
 words = st.sampled_from(
@@ -233,13 +221,14 @@ def requests_and_part(draw: st.DrawFn) -> tuple[list[str], str]:
 
 @settings(max_examples=60, deadline=None)
 @given(requests_and_part())
-def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
+async def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
     drawn: tuple[list[str], str],
 ) -> None:
     requests, text = drawn
-
-    async def story(_: SqliteStore, compactor: Compactor, info: SessionInfo) -> None:
-        await compactor.record(info, incoming([{"role": "user", "content": r} for r in requests]))
+    async with open_session() as (_, compactor, info):
+        await compactor.record(
+            info, read_incoming([{"role": "user", "content": r} for r in requests])
+        )
         read = saying_of(text, (await compactor.load(info)).messages)
         try:
             pinned = await compactor.pin(info, text, by="agent", kind="note")
@@ -248,5 +237,3 @@ def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
         is_said = read is not None and read.how == "said"
         assert (pinned.pin.author == "user") is is_said
         assert (pinned.pin.source is None) is (read is None)
-
-    run(story)

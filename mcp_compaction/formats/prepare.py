@@ -1,4 +1,4 @@
-"""Makes what came ready for the log: secrets masked, parts read, tokens counted, passages cut."""
+"""Prepares messages for the log: secrets masked, parts read, tokens counted, passages cut."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mcp_compaction.model import NewMessage, Sections
 from mcp_compaction.ports import Recorded
 
 
-def newcomer(message: IncomingMessage, count: CountTokens, mask: bool) -> NewMessage:
-    """One message ready to be appended; its raw text is what will be kept, byte for byte."""
+def prepare_message(message: IncomingMessage, count: CountTokens, mask: bool) -> NewMessage:
+    """A message ready to be appended; its raw text is kept byte for byte."""
     kept = redact(message.raw) if mask else Redacted(text=message.raw, counts={})
     raw = kept.text
     original = parse_object(raw, "the message")
@@ -39,7 +39,7 @@ def newcomer(message: IncomingMessage, count: CountTokens, mask: bool) -> NewMes
     )
 
 
-def masked_in_new(messages: Iterable[NewMessage], done: Recorded) -> Counter[str]:
+def count_masked_in_new(messages: Iterable[NewMessage], done: Recorded) -> Counter[str]:
     """The secrets by kind that were taken out of those messages of a batch that are new."""
     # The store numbers new messages after all known ones.
     new = sorted(set(done.seqs))[len(set(done.seqs)) - done.new :]
@@ -47,12 +47,12 @@ def masked_in_new(messages: Iterable[NewMessage], done: Recorded) -> Counter[str
     return sum((Counter(by_seq[seq].masked) for seq in new), Counter[str]())
 
 
-def masked_sections(sections: Sections) -> Sections:
+def mask_sections(sections: Sections) -> Sections:
     """The fixed sections without the secrets in them."""
     return Sections.model_validate(json.loads(redact(sections.model_dump_json()).text))
 
 
-def section_tokens(sections: Sections, policy: Policy, count: CountTokens) -> tuple[int, int]:
+def count_sections(sections: Sections, policy: Policy, count: CountTokens) -> tuple[int, int]:
     """The tokens of system, tools and task together, and of the memory."""
     system = sections.system
     words = system if isinstance(system, str) else compact_json(system) if system else ""

@@ -1,0 +1,101 @@
+"""The notes on a receipt: what became of drafts, and why a view is not as one might expect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from mcp_compaction.core.digest.check.draft import Refused
+from mcp_compaction.core.digest.check.refuse import RefusedFor, TooLong
+from mcp_compaction.core.digest.check.strip import Fault, Stripped
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.wording import plural
+
+NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
+
+_REFUSED_FOR = {
+    "empty": "it is empty",
+    "says_little": "it says next to nothing",
+    "error_message": "it is an error message or a refusal, not a digest",
+    "echo": "it repeats the span",
+    "other_language": "it is not in a language of the span",
+    "nothing_believed": "nothing in it could be believed",
+}
+_FAULTS: dict[Fault, str] = {  # in the order of their weight
+    "negated": "said the opposite of a rule: left out",
+    "invented": "named numbers or names that stand nowhere in the span: left out",
+    "undecided": "named a decision that no message states: left out",
+    "order": "gave an order no user gave: left out",
+    "forged": "posed as another part of the window: left out",
+    "unsaid": "quoted what nobody said: left out",
+    "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
+    "unreadable": "held signs that cannot be shown: taken out",
+}
+_MOST_FAULTS = 4
+_MOST_NAMES = 3
+_BARE_NAME = pattern_of(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
+
+
+def notes_of_check(checked: Stripped | Refused) -> tuple[str, ...]:
+    """The notes on a draft that was refused, or that had lines at fault."""
+    if isinstance(checked, Stripped):
+        return _notes_of_faults(checked)
+    if checked.author == "extractive":  # a short span is its own best digest: no fault of anyone's
+        return ()
+    reason = _describe_refusal(checked.reason)
+    refused = f"the draft of {checked.author} was refused: {reason}; extracted instead"
+    return (refused, *(_notes_of_faults(checked.stripped) if checked.stripped else ()))
+
+
+def _describe_refusal(reason: RefusedFor) -> str:
+    if isinstance(reason, TooLong):
+        return f"at {reason.tokens} tokens it is too long for a span of {reason.span_tokens}"
+    return _REFUSED_FOR[reason]
+
+
+def _notes_of_faults(stripped: Stripped) -> tuple[str, ...]:
+    lines = dict(stripped.faults)
+    found = [
+        f"{lines[fault]} line{'s' if lines[fault] > 1 else ''} of the draft {what}"
+        + (_list_names(stripped.invented) if fault == "invented" else "")
+        for fault, what in _FAULTS.items()
+        if fault in lines
+    ]
+    return tuple(found[:_MOST_FAULTS])
+
+
+def _list_names(invented: Iterable[str]) -> str:
+    """A few of the invented names; a reader could take more than a bare word for an order."""
+    bare = [name for name in invented if _BARE_NAME.fullmatch(name)]
+    return f" ({', '.join(bare[:_MOST_NAMES])})" if bare else ""
+
+
+def note_of_limit(reason: str) -> str:
+    """The note on a limit that lets no model be asked."""
+    return f"no model was asked: {reason}; extracted instead"
+
+
+def note_of_summarizer_error(name: str, error: str) -> str:
+    """The note on a summarizer that says why it failed."""
+    return f"{name} failed: {error}; extracted instead"
+
+
+def note_of_unforeseen_error(name: str, error: str) -> str:
+    """The note on a summarizer that failed by an error of this class."""
+    return f"{name} failed ({error}); extracted instead"
+
+
+def note_of_additions(rules: int, tasks: int) -> tuple[str, ...]:
+    """The note on lines that an agent's own digest left out; none where it left out none."""
+    added = [plural(n, noun) for n, noun in ((rules, "rule"), (tasks, "open task")) if n]
+    return (f"your digest did not name {' and '.join(added)}: added",) if added else ()
+
+
+def note_of_restore(undone: str) -> str:
+    """The note on a step back to an earlier view."""
+    return f"undone: {undone}"
+
+
+def note_of_paging(refs: str) -> str:
+    """The note on messages that the window shows again."""
+    return f"shown whole again: {refs}"

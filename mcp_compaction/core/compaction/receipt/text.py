@@ -1,0 +1,152 @@
+"""The receipt of a compaction, and what else a caller is told of its outcome."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.ladder import shown_as
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.model import (
+    NO_DIGEST,
+    OWN_AUTHORS,
+    Candidate,
+    Mode,
+    Offer,
+    Outcome,
+    Projection,
+    Receipt,
+    Spent,
+    Tally,
+)
+
+_MOST_QUOTED = 120
+_NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
+_VERBS = {"restore": "restored", "page_in": "paged in"}
+
+
+def outcome_text(outcome: Outcome, mode: Mode = "own", session: str = "") -> str:
+    """What a caller is told; `session`: the name by which a fresh chat goes on."""
+    match outcome.kind:
+        case "compaction":
+            return receipt_text(outcome.receipt, mode, session)
+        case "projection":
+            return projection_text(outcome)
+        case _:
+            return outcome.text
+
+
+def would_not_pay(outcome: Outcome) -> str:
+    """Why compressing now frees nothing, to one who only asked how things stand."""
+    reason = outcome_text(outcome).removeprefix("not compressed: ").removeprefix("nothing to do: ")
+    return f"compressing now would not pay: {reason}"
+
+
+def receipt_text(receipt: Receipt, mode: Mode = "own", session: str = "") -> str:
+    """A receipt in short lines."""
+    if receipt.kind == "digest":
+        return _own_digest_text(receipt, session)
+    spans = ", ".join(f"m{r.first}..m{r.last} is now d{r.digest}" for r in receipt.replaced)
+    verb = _VERBS.get(receipt.kind, "done")
+    size = f"{kilo(receipt.before)} -> {kilo(receipt.after)} of {kilo(receipt.window)} tokens"
+    lines = [
+        f"{receipt.ref} {verb}: {size} ({receipt.precision}).{' ' + spans + '.' if spans else ''}"
+    ]
+    if receipt.freed:
+        lines.append("freed: " + _freed_text(receipt.freed))
+    models = [name for name in receipt.author.split(", ") if name not in _NO_MODEL]
+    if models:
+        lines.append(f"prose by {defuse(', '.join(models))}, laid onto what was extracted")
+    lines += _checked_lines(receipt.tallies)
+    if receipt.shortfall:
+        lines.append(f"shortfall: {receipt.shortfall}")
+    lines += [f"note: {defuse(note)}" for note in receipt.notes]
+    lines += offer_lines(receipt.offer)
+    lines.append(_window_line(receipt, mode, session))
+    return "\n".join(lines)
+
+
+def offer_lines(offer: Offer) -> list[str]:
+    """Rules a user stated and nobody has pinned, and how to; none where there are none."""
+    if not offer.candidates:
+        return []
+    more = f"; {offer.more} more after these" if offer.more else ""
+    return [
+        *(f"rule not pinned? {_quotation_of(candidate)}" for candidate in offer.candidates),
+        f"to keep one in sight: pin_constraint with its exact words{more}",
+    ]
+
+
+def spent_line(spent: Spent) -> str:
+    """What summarizers took for a session, apart from what the agent itself takes: `system`."""
+    calls = plural(spent.calls, "model call")
+    failed = f" ({spent.failed:,} failed)" if spent.failed else ""
+    cached = f" ({kilo(spent.cached_tokens)} cached)" if spent.cached_tokens else ""
+    tokens = f"{kilo(spent.input_tokens)} tokens in{cached}, {kilo(spent.output_tokens)} out"
+    cost = f", ${spent.cost:.4f}" if spent.cost else ""
+    return f"system: {calls}{failed}, {tokens}{cost}, {spent.seconds:.1f} s"
+
+
+def projection_text(projection: Projection) -> str:
+    """What a dry run found."""
+    spans = ", ".join(f"m{first}..m{last}" for first, last in projection.spans)
+    lines = [
+        f"dry run: {kilo(projection.before)} -> at most {kilo(projection.after)} of "
+        f"{kilo(projection.window)} tokens ({projection.precision}). Nothing was changed."
+    ]
+    if projection.freed:
+        lines.append("would free: " + _freed_text(projection.freed))
+    if spans:
+        lines.append(f"would become a digest: {spans}")
+    if projection.shortfall:
+        lines.append(f"shortfall: {projection.shortfall}")
+    return "\n".join(lines)
+
+
+def _quotation_of(candidate: Candidate) -> str:
+    ref, text = candidate.ref, defuse(candidate.text)
+    who = f"{ref} user, as the agent told it" if candidate.is_told else f"{ref} user"
+    if len(text) > _MOST_QUOTED:
+        text = f"{text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]} …"
+    shown = f'{who}: "{text}"'
+    return shown if text == candidate.text else f"{shown}; pin it word for word from {ref}"
+
+
+def _freed_text(freed: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{shown_as(rung)} {kilo(tokens)}" for rung, tokens in freed if tokens > 0)
+
+
+def _checked_lines(tallies: tuple[Tally, ...]) -> list[str]:
+    if not tallies:
+        return []
+    lines = [t for t in tallies if t.kind in ("rules", "open tasks")]
+    things = [t for t in tallies if t not in lines]
+    found = [f"{t.kind} {t.retained}/{t.total} in view" for t in lines]
+    found += [f"{t.kind} {t.retained} in view, {t.recoverable} by recall" for t in things]
+    return [f"checked: {'; '.join(found)}; lost {sum(t.lost for t in tallies)}"]
+
+
+def _window_line(receipt: Receipt, mode: Mode, session: str) -> str:
+    undo = f"undo: restore_context {receipt.ref}"
+    if mode != "own":
+        what = "as it was" if receipt.kind == "restore" else "smaller"
+        return (
+            f"window: the host's, and unchanged; {what} is the view that a fresh chat starts from."
+            f"{_fresh_chat_text(session)}\n{undo}"
+        )
+    if receipt.kind == "restore":
+        return f"window: as it was, with everything said since.\nnext: go on. {undo}"
+    size = "larger" if receipt.kind == "page_in" else "smaller"
+    return f"window: {size} from your next step. {undo}"
+
+
+def _own_digest_text(receipt: Receipt, session: str) -> str:
+    name = f' as "{session}"' if session else ""
+    return (
+        f"{receipt.ref} saved{name}: your digest is kept as d{receipt.replaced[0].digest}. It "
+        f"stands for nothing that was recorded, so it is unchecked.{_fresh_chat_text(session)}"
+    )
+
+
+def _fresh_chat_text(session: str) -> str:
+    if not session:
+        return ""
+    return f' Tell the user: "For a fresh window open a new chat and write: continue {session}"'

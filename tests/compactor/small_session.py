@@ -1,0 +1,84 @@
+"""A session in a small window on a real store, and what is said in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.ports import SessionKey, Summarizer
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.sessions import NOW
+from tests.strategies import coding_session
+
+SMALL = Policy(window_tokens=6_000)
+
+
+class StepClock:
+    """A clock that moves a second at each look."""
+
+    def __init__(self) -> None:
+        self.moment = NOW
+
+    def now(self) -> datetime:
+        self.moment += timedelta(seconds=1)
+        return self.moment
+
+
+@asynccontextmanager
+async def open_session(
+    folder: Path,
+    *,
+    policy: Policy = SMALL,
+    summarizer: Summarizer | None = None,
+    name: str = "work",
+) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+    """A session in the store of that folder, and the compactor that has it."""
+    store = await open_store(folder / "store.db")
+    collaborators = Collaborators(
+        store=store,
+        summarizer=summarizer or ExtractiveSummarizer(),
+        counter=EstimateCounter(),
+        clock=StepClock(),
+        policy=policy,
+    )
+    compactor = Compactor(collaborators)
+    try:
+        info, _ = await compactor.open(SessionKey(project="/p", name=name))
+        yield compactor, info
+    finally:
+        await compactor.close()
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+async def record_long(compactor: Compactor, info: SessionInfo, steps: int = 40) -> int:
+    done = await compactor.record(info, read_incoming(list(coding_session(steps, 300))))
+    return len(done.seqs)
+
+
+async def record_long_with(compactor: Compactor, info: SessionInfo, text: str) -> None:
+    """A long session in which the agent says something early on, in m4."""
+    first, *rest = coding_session(40, 300)
+    await compactor.record(info, read_incoming([first, *rest[:2], assistant(text), *rest[2:]]))
+
+
+def called(call: str, result: str) -> list[dict[str, Any]]:
+    """A tool call with its result."""
+    use = {"type": "tool_use", "id": call, "name": "Read", "input": {"path": "a.py"}}
+    answer = {"type": "tool_result", "tool_use_id": call, "content": result}
+    return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]

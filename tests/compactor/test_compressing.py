@@ -1,0 +1,396 @@
+"""Compressing on a real store: what comes of a compaction, done, failed or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.compactor import COMPLETED, FAILED, Compactor
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.errors import (
+    InputError,
+    NothingRecorded,
+    PinRefused,
+    SummarizerError,
+    UnknownRef,
+    UnknownSession,
+)
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Draft,
+    Failed,
+    NothingToDo,
+    Projection,
+    Refusal,
+    SessionInfo,
+    SummaryRequest,
+    Traits,
+)
+from mcp_compaction.ports import Scope
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from tests.compactor.small_session import SMALL, assistant, open_session, record_long, user
+from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched:
+    """An extractive summarizer that remembers what it was shown."""
+
+    name = "watched"
+
+    def __init__(self) -> None:
+        self.requests: list[SummaryRequest] = []
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        self.requests.append(request)
+        return await ExtractiveSummarizer().summarize(request)
+
+
+class Broken:
+    """A summarizer that fails as it was told to."""
+
+    name = "broken"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        raise self.error
+
+
+async def test_fixed_sections_that_are_too_large_are_named_with_their_numbers(
+    tmp_path: Path,
+) -> None:
+    body: dict[str, Any] = {
+        "system": "one two three " * 3_000,
+        "messages": [user("hi"), *(assistant("x " * 90) for _ in range(12))],
+    }
+    watched = Watched()
+    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
+        await compactor.record(info, read_incoming(body))
+        outcome = await compactor.compress(info, Ask(reason="full"))
+        assert isinstance(outcome, NothingToDo)
+        fixed = dict((await compactor.fill(info)).parts)["system and tools"]
+        assert f"The fixed sections alone take {fixed / 1000:.1f}k of 6.0k" in outcome.text
+        assert watched.requests == []
+
+
+async def test_memory_is_folded_into_the_first_digest_and_not_shown_twice(tmp_path: Path) -> None:
+    memory = "The customer number is 4711-XY."
+    body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming(body))
+        assert json.dumps(await compactor.context(info)).count("4711-XY") == 1
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=40))
+        assert isinstance(outcome, Compaction)
+        assert json.dumps(await compactor.context(info)).count("4711-XY") == 1
+        assert outcome.view.memory_in == outcome.digests[0].number
+
+
+@pytest.mark.parametrize(
+    "error", [SummarizerError("quota exceeded"), TimeoutError(), ValueError("no JSON")]
+)
+async def test_a_failing_summarizer_costs_the_prose_and_nothing_else(
+    tmp_path: Path, error: Exception
+) -> None:
+    async with open_session(tmp_path, summarizer=Broken(error)) as (compactor, info):
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        assert outcome.receipt.author == "extractive"
+        assert "broken failed" in outcome.receipt.notes[0]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError(), KeyboardInterrupt()])
+async def test_what_must_not_be_swallowed_is_raised_and_changes_nothing(
+    tmp_path: Path, error: BaseException
+) -> None:
+    async with open_session(tmp_path, summarizer=Broken(error)) as (compactor, info):
+        await record_long(compactor, info)
+        before = json.dumps(await compactor.context(info))
+        with pytest.raises(type(error)):
+            await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert json.dumps(await compactor.context(info)) == before
+
+
+async def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("mcp_compaction.compactor.driving.flow", burst)
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test"))
+        assert isinstance(outcome, Failed)
+        assert "ZeroDivisionError" in outcome.text
+        assert (outcome.reason, outcome.error) == ("error", "ZeroDivisionError")
+        monkeypatch.undo()
+        assert dict((await compactor.stats(info)).events) == {FAILED: 1}
+
+
+async def test_a_refusal_makes_no_summarizer_call(tmp_path: Path) -> None:
+    watched = Watched()
+    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
+        await compactor.record(info, read_incoming([user("hi"), assistant("hello")] * 3))
+        assert isinstance(await compactor.compress(info, Ask(reason="early")), Refusal)
+        dry = await compactor.compress(info, Ask(reason="x", dry_run=True, force=True))
+        assert not isinstance(dry, Compaction)
+        assert watched.requests == []
+
+
+async def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(tmp_path: Path) -> None:
+    watched = Watched()
+    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
+        await record_long(compactor, info)
+        before = json.dumps(await compactor.context(info))
+        outcome = await compactor.compress(info, Ask(reason="x", dry_run=True, target_percent=20))
+        assert isinstance(outcome, Projection)
+        assert outcome.after < outcome.before
+        assert json.dumps(await compactor.context(info)) == before
+        assert watched.requests == []
+        assert await compactor.receipts(info) == ()
+
+
+async def test_the_summarizer_sees_the_old_steps_and_none_that_stay(tmp_path: Path) -> None:
+    watched = Watched()
+    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=30))
+        assert isinstance(outcome, Compaction)
+        shown = {e.seq for e in outcome.view.body if e.kind != "digested"}
+        asked = {m.seq for request in watched.requests for m in request.messages}
+        assert asked
+        assert not asked & shown
+
+
+async def test_messages_said_while_a_compaction_runs_join_the_tail(tmp_path: Path) -> None:
+    class Talking(Watched):
+        async def summarize(self, request: SummaryRequest) -> Draft:
+            await asyncio.shield(self.talk())
+            return await super().summarize(request)
+
+        async def talk(self) -> None:
+            await self.compactor.record(
+                self.info, read_incoming([user(f"one more, {len(self.requests)}")])
+            )
+
+        compactor: Compactor
+        info: SessionInfo
+
+    talking = Talking()
+    async with open_session(tmp_path, summarizer=talking) as (compactor, info):
+        talking.compactor, talking.info = compactor, info
+        known = await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        session = await compactor.load(info)
+        assert session.messages[-1].seq == known + 1
+        assert session.messages[-1].text == "one more, 0"
+
+
+async def test_two_compactions_at_once_leave_one_view_and_no_message_in_neither(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        known = await record_long(compactor, info)
+        both = await asyncio.gather(
+            *(compactor.compress(info, Ask(reason=r, target_percent=25)) for r in ("a", "b"))
+        )
+        assert sum(isinstance(outcome, Compaction) for outcome in both) >= 1
+        session = await compactor.load(info)
+        whole = {m.seq for m in session.messages}
+        spans = [(d.first, d.last) for d in session.digests]
+        for seq in range(1, known + 1):
+            covered = [span for span in spans if span[0] <= seq <= span[1]]
+            assert (seq in whole) + len(covered) == 1
+
+
+async def test_a_mistyped_request_is_no_failed_compaction(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        for ask in (Ask(reason="x", span=(1, 9_999)), Ask(reason=" ")):
+            with pytest.raises(InputError):
+                await compactor.compress(info, ask)
+        assert (await compactor.stats(info)).events == ()
+
+
+def bad_calls() -> dict[
+    str, tuple[type[Exception], Callable[[Compactor, SessionInfo], Awaitable[Any]]]
+]:
+    """Requests that cannot be carried out, by what is wrong with them."""
+
+    def ask(**fields: Any) -> Ask:
+        known: dict[str, Any] = {"reason": "test", "target_percent": 20.0}
+        return Ask(**{**known, **fields})
+
+    return {
+        "blank reason": (InputError, lambda c, i: c.compress(i, ask(reason=" "))),
+        "target over 100": (InputError, lambda c, i: c.compress(i, ask(target_percent=120.0))),
+        "blank digest": (InputError, lambda c, i: c.compress(i, ask(digest="  "))),
+        "span beyond the end": (UnknownRef, lambda c, i: c.compress(i, ask(span=(1, 9_999)))),
+        "unknown compaction": (UnknownRef, lambda c, i: c.restore(i, "c9")),
+        "no compaction at all": (InputError, lambda c, i: c.restore(i, "nine")),
+        "unknown pin": (UnknownRef, lambda c, i: c.unpin(i, "p99", by="user")),
+        "blank pin": (PinRefused, lambda c, i: c.pin(i, " \n", by="user")),
+        "pin with NUL": (PinRefused, lambda c, i: c.pin(i, "a\x00b", by="user")),
+        "pin with half a sign": (PinRefused, lambda c, i: c.pin(i, "a\ud83d", by="user")),
+        "pin over budget": (PinRefused, lambda c, i: c.pin(i, "word " * 9_000, by="user")),
+        "unknown message": (UnknownRef, lambda c, i: c.originals(i, "m9999")),
+        "no ref": (InputError, lambda c, i: c.originals(i, "hello")),
+        "query without a word": (InputError, lambda c, i: c.recall(i, '"" * ( )')),
+        "unknown role": (InputError, lambda c, i: c.recall(i, "role:king hello")),
+        "no date": (InputError, lambda c, i: c.recall(i, "since:whenever hello")),
+        "unknown session": (UnknownSession, lambda c, i: c.find("/p", "nobody")),
+        "foreign project": (UnknownSession, lambda c, i: c.find("/q", "work")),
+        "recorded after nothing": (
+            UnknownRef,
+            lambda c, i: c.record(i, read_incoming([user("x")]), after="m9999"),
+        ),
+        "forget nothing": (
+            UnknownRef,
+            lambda c, i: c.forget(Scope(project="/p", session=i.id), "m9999"),
+        ),
+    }
+
+
+@pytest.mark.parametrize("fault", bad_calls())
+async def test_bad_input_gets_a_next_step_and_changes_nothing(tmp_path: Path, fault: str) -> None:
+    expected, call = bad_calls()[fault]
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        before = [line async for line in compactor.export(info)]
+        with pytest.raises(expected) as raised:
+            await call(compactor, info)
+        text = str(raised.value)
+        assert any(mark in text for mark in (";", ":", ".")), text
+        assert len(text) > 20
+        after = [line async for line in compactor.export(info)]
+        assert after[1:] == before[1:]
+        assert json.loads(after[0])["view"] == json.loads(before[0])["view"]
+        assert json.loads(after[0])["pins"] == json.loads(before[0])["pins"]
+
+
+async def test_compressing_an_empty_session_asks_for_a_digest_and_then_keeps_it(
+    tmp_path: Path,
+) -> None:
+    digest = "DECISIONS\n- use Postgres\nOPEN\n- write the migration"
+    async with open_session(tmp_path) as (compactor, info):
+        with pytest.raises(NothingRecorded, match="digest"):
+            await compactor.compress(info, Ask(reason="done"))
+        outcome = await compactor.compress(info, Ask(reason="done", digest=digest))
+        assert isinstance(outcome, Compaction)
+        assert not outcome.receipt.checked
+        assert "use Postgres" in json.dumps(await compactor.context(info))
+
+
+async def test_the_agents_own_digest_is_completed_with_what_it_forgot(tmp_path: Path) -> None:
+    rule = "Never drop the users table."
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user("Start."), assistant("ok"), user(rule)]))
+        await record_long(compactor, info)
+        ask = Ask(reason="x", target_percent=20, digest="PROGRESS\n- the limiter is fixed")
+        outcome = await compactor.compress(info, ask)
+        assert isinstance(outcome, Compaction)
+        shown = json.dumps(await compactor.context(info))
+        assert "the limiter is fixed" in shown
+        assert rule in shown
+
+
+async def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agent(
+    tmp_path: Path,
+) -> None:
+    system = PRESETS["ladder"].model_copy(update={"window_tokens": 6_000})
+    for name, policy in (("system", system), ("agent", SMALL)):
+        async with open_session(tmp_path / name, policy=policy) as (compactor, info):
+            await compactor.record(info, read_incoming([user("hi"), assistant("hello")] * 3))
+            assert await compactor.relieve(info) is None
+            await record_long(compactor, info)
+            outcome = await compactor.relieve(info)
+            assert isinstance(outcome, Compaction)
+            assert dict((await compactor.stats(info)).events)[COMPLETED] == 1
+
+
+async def test_a_window_that_is_not_ours_is_never_shrunk_unasked(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.set_traits(info, Traits(owns_window=False))
+        await record_long(compactor, info)
+        assert await compactor.relieve(info) is None
+        assert await compactor.receipts(info) == ()
+
+
+async def test_compressing_twice_in_a_row_does_nothing_the_second_time(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        assert isinstance(await compactor.compress(info, Ask(reason="a", force=True)), Compaction)
+        again = await compactor.compress(info, Ask(reason="b", force=True))
+        assert isinstance(again, NothingToDo)
+
+
+async def test_a_rule_deep_in_a_long_first_request_stays_in_sight(tmp_path: Path) -> None:
+    rule = "Never drop the users table."
+    filler = "The shop sells things to people in many towns and has done so for years. " * 200
+    first = f"{filler}\n{rule}\n{filler}"
+    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (compactor, info):
+        await compactor.record(info, read_incoming([user(first)]))
+        await record_long(compactor, info)
+        outcome = await compactor.compress(info, Ask(reason="x", target_percent=40))
+        assert isinstance(outcome, Compaction)
+        shown = json.dumps(await compactor.context(info))
+        assert "the whole: recall_archived refs m1" in shown
+        assert rule in shown
+        assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
+
+
+async def test_a_memory_too_large_to_fold_stays_where_it_is(tmp_path: Path) -> None:
+    memory = "\n".join(f"Fact number {n} is worth keeping." for n in range(300))
+    body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
+    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (compactor, info):
+        await compactor.record(info, read_incoming(body))
+        await compactor.compress(info, Ask(reason="x", force=True))
+        shown = json.dumps(await compactor.context(info))
+        assert all(f"Fact number {n} is" in shown for n in range(300))
+
+
+async def test_the_agents_digest_is_used_even_where_a_gentler_rung_would_do(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        ask = Ask(reason="x", digest="DECISIONS\n- the limiter stays in Redis, full stop")
+        assert isinstance(await compactor.compress(info, ask), Compaction)
+        assert "the limiter stays in Redis, full stop" in json.dumps(await compactor.context(info))
+
+
+class Down:
+    """A summarizer whose model is down: it gives what is extracted, and says why."""
+
+    name = "down"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        self.asked += 1
+        draft = await ExtractiveSummarizer().summarize(request)
+        return draft.model_copy(update={"note": "down: extracted instead"})
+
+
+async def test_a_model_that_has_failed_is_not_asked_again_in_the_same_compaction(
+    tmp_path: Path,
+) -> None:
+    watched, down = Watched(), Down()
+    for model in (watched, down):
+        async with open_session(tmp_path / model.name, summarizer=model) as (compactor, info):
+            await compactor.record(info, read_incoming([*coding_session(40, 300)]))
+            outcome = await compactor.compress(info, Ask(reason="x", target_percent=10))
+            assert isinstance(outcome, Compaction)
+    assert len(watched.requests) == 2
+    assert down.asked == 1

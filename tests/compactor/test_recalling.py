@@ -1,0 +1,145 @@
+"""Recalling on a real store: what left the window is found by words and by refs, and is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.compactor import REGRET, Regret
+from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import Ask, Compaction, Shape
+from mcp_compaction.ports import SessionKey
+from tests.compactor.small_session import (
+    assistant,
+    called,
+    open_session,
+    record_long,
+    record_long_with,
+    user,
+)
+from tests.strategies import coding_session
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_recall_finds_what_left_the_window(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(
+            info, read_incoming([user("The staging token id is QX-88123, keep it.")])
+        )
+        await record_long(compactor, info)
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        found = await compactor.recall(info, "what was the staging token id?")
+        assert found.hits[0].ref == "m1"
+        assert "QX-88123" in found.hits[0].text
+        other, _ = await compactor.open(SessionKey(project="/q", name="spy"))
+        assert (await compactor.recall(other, "staging token", scope="project")).hits == ()
+
+
+async def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long_with(compactor, info, "The staging token id is QX-88123.")
+        await compactor.recall(info, "QX-88123")
+        await compactor.recall_refs(info, "m4..m5")
+        assert (await compactor.stats(info)).regret == Regret()
+
+        outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
+        assert isinstance(outcome, Compaction)
+        session = await compactor.load(info)
+        shown = {message.seq for message in session.messages}
+        dropped = session.info.messages - len(shown)
+        assert {1, 4, 5} - shown == {4, 5}
+        # Verification searched the archive for all that left the window: that is no recall.
+        assert (await compactor.stats(info)).regret == Regret(dropped=dropped)
+
+        found = await compactor.recall(info, "QX-88123 staging token id")
+        assert "m4" in [hit.ref for hit in found.hits]
+        refs = {int(hit.ref[1:]) for hit in found.hits if hit.ref.startswith("m")}
+        recalled = len(refs - shown)
+        stats = await compactor.stats(info)
+        assert stats.regret == Regret(recalls=1, recalled=recalled, dropped=dropped)
+        assert REGRET not in dict(stats.events)
+
+        await compactor.recall_refs(info, "m1, m4")  # m1 is in the window, m4 is known
+        regret = (await compactor.stats(info)).regret
+        assert (regret.recalls, regret.recalled) == (2, recalled)
+        await compactor.recall_refs(info, "m1")
+        await compactor.originals(info, "m5")  # looked up, not recalled
+        await compactor.recall(info, "QX-88123 staging token id", scope="all")
+        assert (await compactor.stats(info)).regret == regret
+        await compactor.restore(info, "c1", force=True)
+        assert (await compactor.stats(info)).regret == Regret(recalls=2)
+
+
+async def test_regret_is_each_sessions_own(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        other, _ = await compactor.open(SessionKey(project="/p", name="other"))
+        for session, text in ((info, "a zebra crossing"), (other, "a quiet street")):
+            await record_long_with(compactor, session, text)
+            await compactor.compress(session, Ask(reason="x", target_percent=20))
+        found = await compactor.recall(other, "zebra crossing", scope="project")
+        assert {hit.session for hit in found.hits} == {"work"}
+        assert (await compactor.stats(info)).regret.recalls == 0  # it was not this one that asked
+        assert (await compactor.stats(other)).regret.recalls == 0
+        await compactor.recall(other, "quiet street", scope="project")
+        assert (await compactor.stats(other)).regret.recalls == 1
+
+
+async def test_refs_of_every_kind_give_what_they_name(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        first, *rest = coding_session(40, 300)
+        said = [*called("toolu_01A", "the port is 8443"), assistant('"toolu_01A" was right')]
+        await compactor.record(info, read_incoming([first, *said, *rest]))
+        await compactor.pin(info, "Never push to main.", by="user")
+        await compactor.pin(info, "old", by="user")
+        await compactor.unpin(info, "p2", by="user")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+
+        found = await compactor.recall_refs(info, "p2, toolu_01A d1 p1, m1")
+        assert [quote.ref for quote in found] == ["m1", "m2", "m3", "d1", "p1", "p2"]
+        texts = {quote.ref: quote.text for quote in found}
+        assert texts["m3"] == "the port is 8443"
+        assert texts["d1"].startswith("[digest d1 of m2..")
+        assert texts["p1"] == "Never push to main."
+        kinds = {quote.ref: quote.of for quote in found}
+        assert kinds["p1"] == "constraint, project, by user"
+        assert kinds["p2"] == "constraint, project, by user, no longer in force"
+        assert (await compactor.stats(info)).regret.recalled == 2
+
+
+@pytest.mark.parametrize("shape", ["openai", "responses"])
+async def test_every_providers_call_id_finds_call_and_result(tmp_path: Path, shape: Shape) -> None:
+    if shape == "openai":
+        function = {"name": "Read", "arguments": "{}"}
+        use = [{"id": "call_abc", "type": "function", "function": function}]
+        said: list[dict[str, Any]] = [
+            {"role": "assistant", "content": None, "tool_calls": use},
+            {"role": "tool", "tool_call_id": "call_abc", "content": "eight"},
+        ]
+    else:
+        call = {"type": "function_call", "call_id": "call_abc", "name": "Read", "arguments": "{}"}
+        said = [call, {"type": "function_call_output", "call_id": "call_abc", "output": "eight"}]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user("Start."), *said, user("call_abc?")]))
+        found = await compactor.originals(info, "call_abc")
+        assert [original.message.ref for original in found] == ["m2", "m3"]
+
+
+async def test_no_ref_reaches_into_another_session(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        theirs, _ = await compactor.open(SessionKey(project="/p", name="theirs"))
+        for said in (called("toolu_theirs", "zebra"), coding_session(40, 300)):
+            await compactor.record(theirs, read_incoming([user("Start."), *said]))
+        await compactor.pin(theirs, "zebra", by="agent")
+        await compactor.compress(theirs, Ask(reason="x", target_percent=20))
+        await compactor.record(info, read_incoming([user("Start.")]))
+        before = await compactor.stats(info)
+        for ref in ("toolu_theirs", "d1", "p1", "m2", "m1, d1", "p1 m1"):
+            with pytest.raises(UnknownRef, match=r"[.;:] ?.+\.$"):
+                await compactor.recall_refs(info, ref)
+        assert await compactor.stats(info) == before
+        with pytest.raises(InputError, match="more than messages"):
+            await compactor.originals(theirs, "m1, d1")

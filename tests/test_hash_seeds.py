@@ -1,0 +1,54 @@
+"""What is shown of a session depends on its words alone, not on the seed of Python's hashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.evals.baselines import BASELINES
+from mcp_compaction.evals.runner import tokens_of
+from mcp_compaction.evals.scenarios import make_sessions
+from mcp_compaction.model import Compaction
+from tests.sessions import after, compress, session_of, view_messages
+
+CASE = make_sessions(seed=1, number=1, tokens=12_000)[0]
+
+
+def compress_twice() -> str:
+    """Two compactions of one session, and the view they end in."""
+    session = session_of([json.loads(message.raw) for message in CASE.came.messages])
+    policy = Policy(window_tokens=sum(message.tokens for message in session.messages))
+    found: list[str] = []
+    for percent in (50, 25):
+        outcome = compress(session, policy, target_percent=percent, force=True)
+        assert isinstance(outcome, Compaction)
+        found.append(outcome.model_dump_json())
+        session = after(session, outcome)
+    return "\n".join([*found, json.dumps(view_messages(session, policy, "anthropic"))])
+
+
+def choose_by_baselines() -> str:
+    """What each way to compare with keeps of one session."""
+    budget = tokens_of(CASE.lines, estimate) / 2
+    return repr({name: keep(CASE.lines, budget, estimate) for name, keep in BASELINES.items()})
+
+
+@pytest.mark.parametrize("name", [compress_twice.__name__, choose_by_baselines.__name__])
+def test_two_seeds_of_hashes_give_the_same_bytes(name: str) -> None:
+    code = f"from tests.test_hash_seeds import {name}\nprint(ascii({name}()))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(found) == 1
