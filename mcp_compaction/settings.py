@@ -156,7 +156,6 @@ _PLAIN = tuple(name for name in Settings.model_fields if name not in _TABLES)
 _POLICY = tuple(Policy.model_fields)
 NAMES: tuple[str, ...] = (*_PLAIN, *_POLICY)
 """The names of all settings: as a flag, as a variable after MCP_COMPACTION_, and in TOML."""
-_WITHOUT_EFFECT = ("offload_over_tokens",)  # earlier versions took it and did nothing with it
 
 
 def load_settings(
@@ -300,13 +299,12 @@ def _read_prices(tables: object, path: Path) -> dict[str, Price]:
 
 
 def _check_names(given: dict[str, _Given]) -> dict[str, _Given]:
-    known = {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
-    for name, (_, source) in known.items():
+    for name, (_, source) in given.items():
         if name not in NAMES:
             near = get_close_matches(name, NAMES, n=1)
             step = f"did you mean {_spell_like(source, near[0])}?" if near else "remove it."
             raise SettingsError(f"{source} is no setting: {step}")
-    return known
+    return given
 
 
 def _spell_like(source: str, name: str) -> str:

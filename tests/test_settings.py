@@ -33,12 +33,6 @@ def test_nothing_set_gives_the_defaults(tmp_path: Path):
     assert (settings.summarizer, settings.preset, settings.project) == ("auto", "default", None)
 
 
-def test_a_setting_that_never_had_an_effect_may_still_stand_in_a_file(tmp_path: Path):
-    settings = _load(tmp_path, "offload_over_tokens = 9000", OFFLOAD_OVER_TOKENS="8000")
-    assert settings.policy == Policy()
-    assert "offload_over_tokens" not in NAMES
-
-
 def test_a_flag_beats_a_variable_beats_the_file(tmp_path: Path):
     toml = "window_tokens = 1000\nrelease_percent = 50\ndigest_max_tokens = 100"
     settings = _load(

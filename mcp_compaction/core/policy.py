@@ -106,6 +106,9 @@ class Policy(Value):
     shrink_over_chars: Positive | None = Field(
         default=None, description="When set, the same limit in characters instead of tokens."
     )
+    offload_over_tokens: Positive = Field(
+        default=5_000, description="Size over which a tool result is offloaded on arrival."
+    )
     digest_max_tokens: Positive = Field(default=600, description="Largest digest of one span.")
     digest_max_percent: Percent = Field(
         default=30, description="Largest share of the window for one digest."

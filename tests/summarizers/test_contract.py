@@ -128,7 +128,7 @@ def summarizer(api: Api, url: str, folder: Path, terms: Terms, pauses: Pauses) -
     base = url if api == "anthropic" else f"{url}/v1"
     where = Endpoint(base, "model-x", environment_key=lambda: None, key_file=key_file)
     module = {"anthropic": anthropic_api, "openai": openai_api}[api]
-    backend = module.backend(where)
+    backend = module.make_backend(where)
     return Chain([(api, lambda: CallingSummarizer(backend, terms, COUNTER.count, pauses.time))])
 
 
