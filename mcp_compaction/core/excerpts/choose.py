@@ -19,6 +19,7 @@ from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import marker_groups
+from mcp_compaction.core.text.signs import shows_sign
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
@@ -26,11 +27,6 @@ from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 _NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
 _NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-_TURN_WORDS = (
-    *("decided", "because", "instead", "no longer", "must", "never", "always", "prefer"),
-    "deadline",
-)
-_TURN = pattern_of(rf"\b(?:{'|'.join(_TURN_WORDS)})\b")
 _SMALL_TALK = pattern_of(
     r"^(?:\w+: )?(?:hey|hi|hello|wow|thanks|thank you|awesome|great|cool|yeah|sounds|glad|bye"
     r"|take care|that's (?:great|awesome|so)|so (?:cool|nice|glad))\b",
@@ -302,7 +298,7 @@ def _weigh(piece: Piece) -> _Candidate:
         + 0.3 * min(2, len(_NUMBER.findall(text)))
         + 0.8 * min(2, names)
         + 0.6 * bool('"' in text and _QUOTE.search(text))
-        + 0.15 * bool(any(word in text for word in _TURN_WORDS) and _TURN.search(text))
+        + 0.15 * shows_sign("turn", text)
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH
