@@ -9,7 +9,7 @@ from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
 
-_OPENING = 200  # characters, by which the language of a yes is told
+_OPENING = 80  # characters, by which the language of a yes is told
 
 
 def find_decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
@@ -75,5 +75,9 @@ def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
 
 def is_acceptance(text: str) -> bool:
     """Whether a text only says yes to what was said before it."""
-    languages = languages_of(text[:_OPENING]) or (ENGLISH,)
-    return any(any(signs_of(code, "accepts").find(text)) for code in languages)
+    opening = text if len(text) <= _OPENING else text[:_OPENING].rpartition(" ")[0]
+    languages = languages_of(opening) or (ENGLISH,)
+    return all(  # a look at the opening spares most long texts the other
+        any(any(signs_of(code, "accepts").find(part)) for code in languages)
+        for part in (opening, text)
+    )
