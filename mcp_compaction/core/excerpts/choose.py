@@ -17,6 +17,7 @@ from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.language import languages_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import marker_groups
 from mcp_compaction.core.text.signs import shows_sign
@@ -41,6 +42,7 @@ _TITLES_TOKENS = 4  # about, of the parts' titles
 _LINE_SHARE = 40  # percent of what is left for lines of code and logs
 _GOOD_ENOUGH = 0.95
 _ROUGHLY = 0.8  # a piece whose guessed cost is this far over the room need not be counted
+_SAMPLE = 100  # pieces, by which the language of all is told
 _FULL = 0.99  # of the room: what is left is not worth looking for
 
 # Found on LoCoMo's first five chats and tau's first runs: `mcp-compaction eval` is the measure.
@@ -236,7 +238,8 @@ def _cost_of(piece: Piece, count: CountTokens) -> int:
 def _choose_by_cover(
     found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
 ) -> list[Piece]:
-    choices = [_weigh(piece) for piece in found]
+    languages = languages_of("\n".join(piece.text for piece in found[:_SAMPLE]))
+    choices = [_weigh(piece, languages) for piece in found]
     rarity = _rarity_of_words(choices)
     gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
 
@@ -289,7 +292,7 @@ def _worth_of(said_in: int, messages: int) -> float:
     return worth * _ONCE if said_in == 1 else worth
 
 
-def _weigh(piece: Piece) -> _Candidate:
+def _weigh(piece: Piece, languages: tuple[str, ...]) -> _Candidate:
     text = piece.text
     cost = len(text) / 4 + 1
     names = 0 if text.islower() else len(_NAME.findall(text))  # most lines name nobody
@@ -298,7 +301,7 @@ def _weigh(piece: Piece) -> _Candidate:
         + 0.3 * min(2, len(_NUMBER.findall(text)))
         + 0.8 * min(2, names)
         + 0.6 * bool('"' in text and _QUOTE.search(text))
-        + 0.15 * shows_sign("turn", text)
+        + 0.15 * shows_sign("turn", text, languages)
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH
