@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from math import log
+from typing import NamedTuple
 
 from mcp_compaction.core.digest.text import ASKED, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
@@ -17,10 +18,10 @@ from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
-from mcp_compaction.core.text.language import languages_of
+from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import marker_groups
-from mcp_compaction.core.text.signs import shows_sign
+from mcp_compaction.core.text.signs import shows_sign, signs_of
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
@@ -72,6 +73,17 @@ class _Candidate:
     features: tuple[str, ...]
     weight: float
     cost: float
+
+
+class _Turns(NamedTuple):
+    """Where talk takes a turn, in the languages of the pieces."""
+
+    languages: tuple[str, ...]
+    words: frozenset[str]
+
+    def are_in(self, text: str) -> bool:
+        # Most pieces have none of the words: a look at their letters is cheaper than reading them.
+        return any(word in text for word in self.words) and shows_sign("turn", text, self.languages)
 
 
 def choose_excerpts(
@@ -238,8 +250,11 @@ def _cost_of(piece: Piece, count: CountTokens) -> int:
 def _choose_by_cover(
     found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
 ) -> list[Piece]:
-    languages = languages_of("\n".join(piece.text for piece in found[:_SAMPLE]))
-    choices = [_weigh(piece, languages) for piece in found]
+    languages = languages_of("\n".join(piece.text for piece in found[:_SAMPLE])) or (ENGLISH,)
+    turns = _Turns(
+        languages, frozenset(w for one in languages for w in signs_of(one, "turn").words)
+    )
+    choices = [_weigh(piece, turns) for piece in found]
     rarity = _rarity_of_words(choices)
     gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
 
@@ -292,7 +307,7 @@ def _worth_of(said_in: int, messages: int) -> float:
     return worth * _ONCE if said_in == 1 else worth
 
 
-def _weigh(piece: Piece, languages: tuple[str, ...]) -> _Candidate:
+def _weigh(piece: Piece, turns: _Turns) -> _Candidate:
     text = piece.text
     cost = len(text) / 4 + 1
     names = 0 if text.islower() else len(_NAME.findall(text))  # most lines name nobody
@@ -301,7 +316,7 @@ def _weigh(piece: Piece, languages: tuple[str, ...]) -> _Candidate:
         + 0.3 * min(2, len(_NUMBER.findall(text)))
         + 0.8 * min(2, names)
         + 0.6 * bool('"' in text and _QUOTE.search(text))
-        + 0.15 * shows_sign("turn", text, languages)
+        + 0.15 * turns.are_in(text)
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH

@@ -61,6 +61,11 @@ class Signs:
         """Whether the language has any sign of the kind."""
         return bool(self._always or self._by_word)
 
+    @property
+    def words(self) -> frozenset[str]:
+        """The words that its signs need."""
+        return frozenset(self._by_word)
+
     def may_find(self, bare: str) -> bool:
         """Whether a sentence has a word that a sign needs: a cheap look before it is cut up."""
         return bool(self._always) or not self._by_word.keys().isdisjoint(words_of(bare))
