@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from math import log
+from typing import NamedTuple
 
 from mcp_compaction.core.digest.text import ASKED, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
@@ -17,8 +18,10 @@ from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import marker_groups
+from mcp_compaction.core.text.signs import shows_sign, signs_of
 from mcp_compaction.core.text.words import fold, telling_in_order, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
@@ -26,11 +29,6 @@ from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 _NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
 _NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-_TURN_WORDS = (
-    *("decided", "because", "instead", "no longer", "must", "never", "always", "prefer"),
-    "deadline",
-)
-_TURN = pattern_of(rf"\b(?:{'|'.join(_TURN_WORDS)})\b")
 _SMALL_TALK = pattern_of(
     r"^(?:\w+: )?(?:hey|hi|hello|wow|thanks|thank you|awesome|great|cool|yeah|sounds|glad|bye"
     r"|take care|that's (?:great|awesome|so)|so (?:cool|nice|glad))\b",
@@ -45,6 +43,7 @@ _TITLES_TOKENS = 4  # about, of the parts' titles
 _LINE_SHARE = 40  # percent of what is left for lines of code and logs
 _GOOD_ENOUGH = 0.95
 _ROUGHLY = 0.8  # a piece whose guessed cost is this far over the room need not be counted
+_SAMPLE = 100  # pieces, by which the language of all is told
 _FULL = 0.99  # of the room: what is left is not worth looking for
 
 # Found on LoCoMo's first five chats and tau's first runs: `mcp-compaction eval` is the measure.
@@ -74,6 +73,17 @@ class _Candidate:
     features: tuple[str, ...]
     weight: float
     cost: float
+
+
+class _Turns(NamedTuple):
+    """Where talk takes a turn, in the languages of the pieces."""
+
+    languages: tuple[str, ...]
+    words: frozenset[str]
+
+    def are_in(self, text: str) -> bool:
+        # Most pieces have none of the words: a look at their letters is cheaper than reading them.
+        return any(word in text for word in self.words) and shows_sign("turn", text, self.languages)
 
 
 def choose_excerpts(
@@ -240,7 +250,11 @@ def _cost_of(piece: Piece, count: CountTokens) -> int:
 def _choose_by_cover(
     found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
 ) -> list[Piece]:
-    choices = [_weigh(piece) for piece in found]
+    languages = languages_of("\n".join(piece.text for piece in found[:_SAMPLE])) or (ENGLISH,)
+    turns = _Turns(
+        languages, frozenset(w for one in languages for w in signs_of(one, "turn").words)
+    )
+    choices = [_weigh(piece, turns) for piece in found]
     rarity = _rarity_of_words(choices)
     gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
 
@@ -293,7 +307,7 @@ def _worth_of(said_in: int, messages: int) -> float:
     return worth * _ONCE if said_in == 1 else worth
 
 
-def _weigh(piece: Piece) -> _Candidate:
+def _weigh(piece: Piece, turns: _Turns) -> _Candidate:
     text = piece.text
     cost = len(text) / 4 + 1
     names = 0 if text.islower() else len(_NAME.findall(text))  # most lines name nobody
@@ -302,7 +316,7 @@ def _weigh(piece: Piece) -> _Candidate:
         + 0.3 * min(2, len(_NUMBER.findall(text)))
         + 0.8 * min(2, names)
         + 0.6 * bool('"' in text and _QUOTE.search(text))
-        + 0.15 * bool(any(word in text for word in _TURN_WORDS) and _TURN.search(text))
+        + 0.15 * turns.are_in(text)
     )
     small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH

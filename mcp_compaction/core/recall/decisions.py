@@ -16,40 +16,22 @@ from mcp_compaction.core.log.decisions.supersede import (
     subject_words,
     superseded_by,
 )
-from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.language import languages_of
 from mcp_compaction.core.text.sentences import spoken_sentences
+from mcp_compaction.core.text.signs import captures_of, find_sign, shows_sign
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.model import Hit
-
-_DECIDE = (
-    r"(?:decid\w*|choose|chose\w*|pick(?:ed)?(?! up)|agree\w*|settl\w*|opt(?:ed)?|land(?:ed)? on"
-    r"|conclud\w*|select(?:ed)?|standardi[sz]\w*)\b"
-)
-_ASKS = any_of(
-    rf"\b(?:what|which|who|where|when|why|how)\b.{{0,60}}\b(?:did|have|had|was|were|has)\b"
-    rf".{{0,30}}?\b(?:we|I|you|us)\b(?: \w+)? {_DECIDE}",
-    rf"\b(?:did|have|had) (?:we|I|you) (?:\w+ )?(?:{_DECIDE}|go(?:ne)? with|stick|stay with)",
-    r"\b(?:what|which|why)\b.{0,60}\b(?:did|do|are) (?:we|I|you) (?:\w+ )?"
-    r"(?:go(?:ing)? (?:with|for)|stick(?:ing)? (?:with|to)|end(?:ed)? up|rule[sd]? out|reject|drop"
-    r"|switch|replace)\b",
-    rf"\bwhat (?:we|I|you) (?:\w+ )?{_DECIDE}",
-    r"\b(?:our|the|my|any|your|final|last|latest|which|what) (?:\w+ )?(?:decisions?|verdict)\b"
-    r"(?! (?:tree|table|boundar|maker|engine|function|node))",
-    r"^\W*decisions?\b(?! (?:tree|table|boundar|maker|engine|function|node))",
-    r"\b(?:was|were|is|has)\b.{0,40}\b(?:decided|agreed|settled)(?: (?:on|upon|about|for))?\W*$",
-    r"\bwhat (?:was|is|were|has been|got) (?:decided|agreed|settled|chosen)\b",
-)
 
 
 def asks_for_decision(query: str) -> bool:
     """Whether a query wants to know what was settled, rather than all that was said."""
-    return bool(_ASKS.search(query.replace("’", "'")))
+    return shows_sign("asks-decision", query.replace("’", "'"))
 
 
 def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...]:
     """Decisions on a subject before the other hits: what stands, the newest on top, then what a
     later one took back or replaced, with a note that says which."""
-    wanted = _words_of(" ".join(about))
+    wanted = " ".join(about)
     said = _without_overreach(list(_decisions_of_hits(hits)), wanted)
     overtaken = _find_superseded(said, wanted)
     covers = _measure_coverage(said, overtaken, wanted, hits)
@@ -97,32 +79,6 @@ class _Statement(NamedTuple):
     choice: Decision
 
 
-# Until somebody else says yes, this is no decision, whoever says it.
-_SUGGESTS = any_of(
-    r"\b(?:I|we|I'd|I would|we'd)(?: would| strongly)? (?:suggest|propose|recommend|advise)\b",
-    r"\b(?:my|one|a) (?:suggestion|recommendation|proposal|advice)\b|\b(?:how|what) about\b",
-)
-# The same in an assistant's mouth only.
-_OFFERS = any_of(
-    r"\b(?:I'd|I would|we should|we could|you (?:could|might|should|may want)|you'd)\b",
-    r"\bif you(?:'re| are| like| agree| want| prefer)?\b|\blet me know\b|^\W*option \w\b",
-)
-# What an assistant means to do; it does not undo what the user chose.
-_MEANS = pattern_of(r"\b(?:let's|I'll|I will|I'm going|I am going)\b", re.I)
-# Settled in the words of plans for a trip or an evening, or as the assistant reports it.
-_PLANS = any_of(
-    r"\b(?:let's|we'll|we will) (?:go to|fly|book|visit|take|spend|meet|travel|rent|have|cancel)\b",
-    r"\b(?:we|I)(?:'ve| have)? (?:booked|reserved|cancell?ed)\b",
-    r"\b(?:we|I)(?:'re| are|'m| am) (?:flying|staying|travell?ing|cancell?ing)\b",
-    r"\b(?:we|I)(?:'ve| have)? (?:finally |now |just )?(?:decided|agreed|chosen)\b",
-    r"^\W*(?:ok(?:ay)?,? |please |actually,? )*cancel (?:the|our|my)\b",
-)
-_REPORTS = pattern_of(
-    r"\b(?:you|the user)(?:'ve| have)? (?:\w+ )?(?:decided|chose|chosen|picked|agreed|opted"
-    r"|settled)\b",
-    re.I,
-)
-_OPEN = pattern_of(r"\?\W*$|\b(?:maybe|perhaps|might|could|should|if|whether|not sure|yet)\b", re.I)
 _MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many, of so many hits
 _NEAR = 6  # messages; "scrap that" means what was just said
 
@@ -199,44 +155,38 @@ def _decisions_and_proposals(text: str, by_user: bool) -> list[str]:
     """Decisions and proposals, in the order they were said."""
     found = list(find_decisions(text, by_user))
     for sentence in spoken_sentences(text):
-        bare = sentence.bare
-        is_plan = (_PLANS if by_user else _REPORTS).search(bare) and not _OPEN.search(bare)
-        if (is_plan or _is_proposal(bare, by_user)) and not any(sentence.text in f for f in found):
+        is_plan = find_sign("plans" if by_user else "reports", sentence)
+        if (is_plan or _is_proposal(sentence.bare, by_user)) and not any(
+            sentence.text in f for f in found
+        ):
             found.append(sentence.text)
     whole = one_line(text)
     return sorted(found, key=whole.find)
 
 
 def _is_proposal(text: str, by_user: bool) -> bool:
+    """Whether a text is no decision until somebody else says yes; advice is one in an assistant's
+    mouth only."""
     said = text.replace("’", "'")
-    return bool(_SUGGESTS.search(said) or (not by_user and _OFFERS.search(said)))
+    return shows_sign("suggests", said) or (not by_user and shows_sign("offers", said))
 
 
 # What a later one overtakes
 
 
-_ADDS = pattern_of(r"\b(?:also|as well|too|in addition|additionally|plus|both)\b", re.I)
-_CHANGES = any_of(
-    r"\b(?:actually|instead|switch\w*|mov(?:e|ed|ing) to|migrat\w+|rather|make it|after all"
-    r"|on second thoughts?|no longer|revert\w*|scrap)\b",
-    r"^\W*no\b",
-)
-_MANY = pattern_of(r"\b\w+[^\Ws]s\b")
-
-
-def _without_overreach(said: list[_Statement], about: frozenset[str]) -> list[_Statement]:
-    """The decisions without those an assistant only meant to make against the user's choice."""
+def _without_overreach(said: list[_Statement], about: str) -> list[_Statement]:
+    """The decisions without those an assistant only means to make against the user's choice."""
     overtaken = _find_superseded(said, about)
     beyond = {
         newer
         for older, newer in overtaken.items()
         if (said[older].by, said[newer].by) == ("user", "assistant")
-        and _MEANS.search(said[newer].text.replace("’", "'"))
+        and shows_sign("intends", said[newer].text.replace("’", "'"))
     }
     return [one for number, one in enumerate(said) if number not in beyond]
 
 
-def _find_superseded(said: Sequence[_Statement], about: frozenset[str]) -> dict[int, int]:
+def _find_superseded(said: Sequence[_Statement], about: str) -> dict[int, int]:
     """The number of each superseded decision, with that of the one that supersedes it."""
     # When the decisions of a digest were made is not known, only that it was before its writing:
     # none of them overtakes a message, but a later message may overtake them.
@@ -262,7 +212,7 @@ def _find_repeated(one: _Statement, said: Sequence[_Statement]) -> int | None:
 
 
 def _find_superseded_among(
-    said: Sequence[_Statement], numbers: Sequence[int], about: frozenset[str]
+    said: Sequence[_Statement], numbers: Sequence[int], about: str
 ) -> dict[int, int]:
     found = superseded_by([said[number].text for number in numbers])
     overtaken = {
@@ -284,7 +234,7 @@ def _find_superseded_among(
 
 def _stands_beside(newer: _Statement, older: _Statement) -> bool:
     choice = newer.choice
-    adds = _ADDS.search(newer.text) and not choice.turns_back and not choice.refused
+    adds = shows_sign("adds", newer.text) and not choice.turns_back and not choice.refused
     return bool(adds) or _agrees(choice, older.choice)
 
 
@@ -314,17 +264,21 @@ def _is_rival(newer: _Statement, older: _Statement) -> bool:
         new.about and new.about == old.about and new.is_choice and old.is_choice
     ):
         return False
-    many = subject_words(" ".join(_MANY.findall(newer.text.lower())))
-    has_room = _ADDS.search(newer.text) or not new.about.isdisjoint(many)
+    languages = languages_of(newer.text)
+    many = subject_words("\n".join(captures_of("many", newer.text, languages)), languages)
+    has_room = shows_sign("adds", newer.text) or not new.about.isdisjoint(many)
     return not has_room and bool(new.chosen and old.chosen) and new.chosen.isdisjoint(old.chosen)
 
 
-def _is_change(newer: _Statement, older: _Statement, about: frozenset[str]) -> bool:
+def _is_change(newer: _Statement, older: _Statement, about: str) -> bool:
     """Whether one sounds like a change, and both speak of the very thing that was asked for."""
     new, old = newer.choice, older.choice
-    if not _CHANGES.search(newer.text) or _ADDS.search(newer.text):
+    if not shows_sign("changes", newer.text) or shows_sign("adds", newer.text):
         return False
-    if not about or not about <= _words_of(newer.text) & _words_of(older.text):
+    languages = languages_of(newer.text)
+    wanted = subject_words(about, languages)
+    told = subject_words(newer.text, languages) & subject_words(older.text, languages)
+    if not wanted or not wanted <= told:
         return False
     is_elsewhere = new.about and old.about and new.about != old.about
     return not (is_elsewhere or _means_another(new, old) or _agrees(new, old))
@@ -338,14 +292,10 @@ def _means_another(newer: Decision, older: Decision) -> bool:
 # What of it is on the subject
 
 
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(word.rstrip("e") for word in subject_words(text))  # "date" as "dates"
-
-
 def _measure_coverage(
     said: Sequence[_Statement],
     overtaken: Mapping[int, int],
-    about: frozenset[str],
+    about: str,
     hits: Sequence[Hit],
 ) -> list[float]:
     """How much of the subject each decision speaks of; 0 for what is beside it."""
@@ -359,13 +309,15 @@ def _measure_coverage(
     return [cover if cover >= enough else 0 for cover in covers]
 
 
-def _coverage_of(one: _Statement, about: frozenset[str], hits: Sequence[Hit]) -> float:
-    named = len(about & _words_of(one.text))
-    if named or not about:
+def _coverage_of(one: _Statement, about: str, hits: Sequence[Hit]) -> float:
+    languages = languages_of(one.text)  # the stems of the subject are those of the decision
+    wanted = subject_words(about, languages)
+    named = len(wanted & subject_words(one.text, languages))
+    if named or not wanted:
         return named or 1
     if one.by == "digest" or one.choice.about:  # "for the cache" is not about the store
         return 0
-    return 0.5 if about & _words_of(_context_of(hits[one.hit], hits)) else 0
+    return 0.5 if wanted & subject_words(_context_of(hits[one.hit], hits), languages) else 0
 
 
 def _context_of(hit: Hit, hits: Sequence[Hit]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.languages import Head, read_heads
@@ -12,13 +12,20 @@ from mcp_compaction.lexicon.languages import Head, read_heads
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
+_LONGEST = 600  # characters of a sentence; the words of longer texts are asked for once
 
 Votes = Counter[str]
 
 
 def words_of(text: str) -> frozenset[str]:
     """The different words of a text in lower case, as the signs of a lexicon name them."""
-    return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
+    return _read_words(text) if len(text) <= _LONGEST else _read_words.__wrapped__(text)
+
+
+@lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences
+def _read_words(text: str) -> frozenset[str]:
+    plain = text if text.isascii() else text.translate(_ODD_CASES)
+    return frozenset(_WORD.findall(plain.lower()))
 
 
 def languages_of(text: str) -> tuple[str, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from mcp_compaction.core.text.language import ENGLISH, words_of
+from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, read_lexicon
@@ -57,11 +57,22 @@ class Signs:
             for word in sign.needs:
                 self._by_word.setdefault(word, []).append(look)
 
+    def __bool__(self) -> bool:
+        """Whether the language has any sign of the kind."""
+        return bool(self._always or self._by_word)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words that its signs need."""
+        return frozenset(self._by_word)
+
+    def may_find(self, bare: str) -> bool:
+        """Whether a sentence has a word that a sign needs: a cheap look before it is cut up."""
+        return bool(self._always) or not self._by_word.keys().isdisjoint(words_of(bare))
+
     def find(self, bare: str, by_user: bool = True) -> Iterator[Shown]:
         """The signs that a sentence shows, its code and quotations blanked out."""
-        said = sorted(words_of(bare) & self._by_word.keys()) if self._by_word else ()
-        likely = chain(chain.from_iterable(self._by_word[word] for word in said), self._always)
-        for look in {id(look): look for look in likely}.values():
+        for look in self._likely(bare):
             if not by_user and look.sign.by == "user":
                 continue
             match = look.pattern.search(bare)
@@ -71,6 +82,22 @@ class Signs:
                 and all(guard.search(bare) for guard in look.beside)
             ):
                 yield Shown(look.sign, match)
+
+    def find_all(self, bare: str) -> Iterator[re.Match[str]]:
+        """Every place where a sentence shows a sign, for signs without guards."""
+        for look in self._likely(bare):
+            yield from look.pattern.finditer(bare)
+
+    def _likely(self, bare: str) -> Iterable[_Look]:
+        said = sorted(words_of(bare) & self._by_word.keys()) if self._by_word else ()
+        likely = chain(chain.from_iterable(self._by_word[word] for word in said), self._always)
+        return {id(look): look for look in likely}.values()
+
+
+@cache
+def part_of(language: str, name: str) -> re.Pattern[str]:
+    """A part of a language's patterns, as a pattern of its own."""
+    return any_of(read_lexicon(language).fill(f"{{{name}}}"))
 
 
 @cache
@@ -82,6 +109,29 @@ def signs_of(language: str, kind: Kind) -> Signs:
 def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | None:
     """The first sign of a kind that a sentence shows, in the languages that it may be in."""
     return _find_sign(kind, sentence.bare, sentence.languages or (ENGLISH,), by_user)
+
+
+def shows_sign(
+    kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
+) -> bool:
+    """Whether a text as it stands shows a sign of a kind, in its languages or in those named."""
+    known = languages_of(text) if languages is None else languages
+    return _find_sign(kind, text, known or (ENGLISH,), by_user) is not None
+
+
+def captures_of(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[str]:
+    """What the signs of a kind point at in a text: the stretches that their patterns capture."""
+    return (match[match.lastindex or 0] for match in _find_all(kind, text, languages))
+
+
+def places_of(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """Where a text shows signs of a kind."""
+    return (match.span() for match in _find_all(kind, text, languages))
+
+
+def _find_all(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[re.Match[str]]:
+    codes = languages or (ENGLISH,)
+    return chain.from_iterable(signs_of(code, kind).find_all(text) for code in codes)
 
 
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often

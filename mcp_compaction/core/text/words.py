@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import cast
 
 from mcp_compaction.core.text.language import ENGLISH, languages_of
@@ -11,6 +13,7 @@ from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
 WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
+_WITHOUT_SPACES = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
 
 def fold(text: str) -> str:
@@ -73,3 +76,12 @@ def stem(word: str, language: str = ENGLISH) -> str:
     from snowballstemmer import stemmer  # pyright: ignore
 
     return cast("str", stemmer(name).stemWord(word))  # pyright: ignore
+
+
+def space_pairs(text: str) -> str:
+    """A text whose scripts without spaces are written as pairs of signs, which stand for words."""
+    return text if text.isascii() else _WITHOUT_SPACES.sub(_pairs_in, text)
+
+
+def _pairs_in(match: re.Match[str]) -> str:
+    return " ".join(["", *map("".join, pairwise(match[0])), ""])

@@ -229,3 +229,38 @@ def test_what_is_taken_back_by_name_is_overtaken(older: str, newer: str) -> None
 )
 def test_a_decision_made_anew_is_one(sentence: str) -> None:
     assert states_decision(sentence)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Wir nehmen Postgres.", "Doch lieber SQLite statt Postgres."),
+        ("Wir nehmen Postgres für den Speicher.", "Wir nehmen doch SQLite für den Speicher."),
+        ("Wir verwenden Kafka für die Events.", "Kafka ist vom Tisch."),
+        ("Wir bleiben bei REST.", "Vergiss das."),
+        ("Wir stellen auf Vite um.", "Wir machen die Umstellung auf Vite wieder rückgängig."),
+        ("On prend Postgres.", "Finalement, on prend SQLite au lieu de Postgres."),
+        ("Usaremos Postgres.", "Al final usamos SQLite en vez de Postgres."),
+    ],
+)
+def test_in_other_languages_a_later_decision_overtakes_too(older: str, newer: str) -> None:
+    assert states_decision(older)
+    assert states_decision(newer)
+    assert settled(older, newer) == [True, False]
+
+
+@pytest.mark.parametrize(
+    "both",
+    [
+        ("Wir nehmen Redis für den Cache.", "Wir nehmen Postgres für die Queue."),
+        ("Wir nehmen NATS statt Kafka.", "Kafka ist vom Tisch."),
+        ("Wir verwenden pytest für die Tests.", "Wir verzichten auf parallele Tests."),
+    ],
+)
+def test_in_german_decisions_that_agree_both_stand(both: tuple[str, str]) -> None:
+    assert settled(*both) == [False, False]
+
+
+def test_a_german_decision_keeps_its_why() -> None:
+    text = "Wir nehmen Redis. Weil es Neustarts übersteht.\nEs ist spät."
+    assert find_decisions(text) == ("Wir nehmen Redis. Weil es Neustarts übersteht.",)

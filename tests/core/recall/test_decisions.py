@@ -326,6 +326,20 @@ def test_without_a_decision_the_order_stays() -> None:
     assert decisions_first((), ["store"]) == ()
 
 
+def test_in_german_the_newer_decision_stands_on_top_and_a_yes_accepts() -> None:
+    assert asks_for_decision("Was haben wir zum Speicher entschieden?")
+    assert order(
+        "Speicher",
+        agent(2, "Der Speicher ist langsam."),
+        user(3, "Nimm Postgres für den Speicher."),
+        user(40, "Doch lieber SQLite statt Postgres für den Speicher."),
+    ) == ["m40", "m3 superseded by m40", "m2"]
+    proposal = agent(4, "Ich schlage vor, wir nehmen Kafka für den Event-Bus.")
+    question = user(3, "Was soll der Event-Bus sein?")
+    assert order("Event-Bus", question, proposal) == ["m3", "m4"]
+    assert order("Event-Bus", question, proposal, user(5, "Ja, mach das.")) == ["m4", "m3", "m5"]
+
+
 SENTENCES = st.sampled_from(
     [
         "Use Postgres for the store.",

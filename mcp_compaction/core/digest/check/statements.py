@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import subject_words
-from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.language import ENGLISH
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_doubt, spoken_sentences
+from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
+from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import Item, Message
 
 _ENOUGH = 0.5  # of a decision's words, those that are said where it was stated
 _AT_LEAST = 0.3  # and those of them that the stating sentence itself says
 _FEW_WORDS, _MOST_OF_FEW = 3, 0.6  # a decision this short is said in one sentence
 _STEM = 5  # letters: "config" and "configuration" are one word
+_QUESTION = pattern_of(r"[?？]\W*$")
 
 
 @dataclass(frozen=True)
@@ -91,82 +94,32 @@ def _settling_texts(message: Message) -> Iterable[str]:
         yield from _settling_clauses(sentence, message.text, by_user)
 
 
-# A user settles something by asking for it, an assistant by saying that it does it.
-_ASKED_FOR = any_of(
-    r"^(?:(?:please|ok(?:ay)?|so|then|now|and|yes|no|right|also|just|let's)[,:]? )*(?:use|keep|drop"
-    r"|make|take|pick|go|add|remove|delete|switch|move|put|set|do|don't|write|store|call|name"
-    r"|rename|replace|leave|skip|start|stop|run|return|treat|split|merge|implement|build|deploy"
-    r"|ship|test|log|cache|limit|change|fix|update|create|show|send|cancel|book)\b",
-    r"\b(?:I|we)(?:'d| would)? (?:want|need|prefer|like)\b",
-    r"\b(?:should|must|instead|please)\b",
-)
-_DONE = """
-added adopted agreed applied approved archived booked built cached cancell?ed capped changed chose
-cleaned closed configured converted copied created decided deferred defined deleted deployed
-disabled dropped enabled enforced excluded exchanged extended extracted fixed generated implemented
-included increased inserted installed introduced kept left limited locked lowered made marked merged
-migrated modified moved named opted ordered picked pinned placed ported preferred pushed put raised
-reduced refactored refunded rejected released removed renamed reordered replaced reserved restored
-restructured returned reverted rewrote scheduled selected sent separated set settled shipped
-simplified skipped split started stopped stored switched turned updated upgraded used went wrapped
-wrote
-"""
-# To look into something settles nothing.
-_TO_LOOK = (
-    r"(?:(?:now|just|also|first|then|quickly|try to|have to|need to|go and|go) )*(?:look|check|tell"
-    r"|explain|see|read|find|search|investigate|review|inspect|examine|analy[sz]e|describe|list"
-    r"|help|remind|think|consider|ask|wonder|try|let me know|let you know|have a look|take a look"
-    r"|figure|explore|compare|verify|confirm|know|understand)\b"
-)
-_DONE_SO = any_of(
-    r"(?:\b(?:I|we)(?:'ll| will|'m going to|'re going to| am going to| are going to)|\blet's) "
-    rf"(?!{_TO_LOOK})",
-    rf"\b(?:I|we)(?:'ve| have)? (?:now |just |also )?(?:{'|'.join(_DONE.split())})\b",
-)
-_ASKS_TO_LOOK = any_of(
-    r"^\W*(?:(?:please|ok(?:ay)?|so|then|and|can you|could you|would you|I'd like you to"
-    rf"|I (?:want|need) (?:you )?to)[,:]? )*{_TO_LOOK}"
-)
-# Where a sentence begins to speak of something else, or to ask.
-_CLAUSE = pattern_of(
-    r"[;:—–] |,? (?:but|although|because|since|while)\b|,? and (?=\w+ (?:me|us)\b)"
-    r"| (?=(?:why|how|whether|what|who|where)\b)",
-    re.I,
-)
-_OPEN = any_of(r"[?？]\W*$", r"\b(?:should|could|would|shall|might) (?:I|we)\b|\bif you\b")
-_ENGLISH = pattern_of(r"\b(?:the|is|are|to|of|and|you|it|this|that|for|we|with|I)\b", re.I)
-_FOREIGN = pattern_of(
-    r"[^\x00-\x7f‘’“”–—…]|\b(?:der|die|das|den|und|nicht|wir|ich|ist|le|les|des|et|pas|nous|el|los"
-    r"|las|que|por|para|il|non|che|per|os|um|uma|de)\b",
-    re.I,
-)
-
-
 def _settling_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[str]:
-    """The clauses of a sentence of a text that settle something by themselves."""
-    if _OPEN.search(sentence.bare) or is_doubt(sentence):
+    """The clauses of a sentence of a text that settle something by themselves: a user settles it
+    by asking for it, an assistant by saying that it does it."""
+    if _QUESTION.search(sentence.bare) or find_sign("leaves-open", sentence) or is_doubt(sentence):
         return
-    # No table says how other languages settle something.
-    if _FOREIGN.search(sentence.bare) and not _ENGLISH.search(sentence.bare):
+    kind: Kind = "asks-for" if by_user else "says-done"
+    language = next((code for code in _languages_of(sentence) if signs_of(code, kind)), None)
+    # No sign says how this language settles something.
+    if language is None:
         yield sentence.text
         return
-    settles = _ASKED_FOR if by_user else _DONE_SO
-    ends = [0, *(n for cut in _CLAUSE.finditer(sentence.bare) for n in cut.span())]
+    cuts = part_of(language, "settling_clause").finditer(sentence.bare)
+    ends = [0, *(n for cut in cuts for n in cut.span())]
     for begin, end in zip(ends[::2], [*ends[1::2], len(sentence.bare)], strict=True):
-        clause = sentence.bare[begin:end]
-        if settles.search(clause) and not _ASKS_TO_LOOK.search(clause):
+        if shows_sign(kind, sentence.bare[begin:end], (language,)):
             yield text[sentence.start + begin : sentence.start + end]
 
 
-# Words
-
-_EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
+def _languages_of(sentence: Sentence) -> tuple[str, ...]:
+    is_strange = any(sign.isalpha() and not sign.isascii() for sign in sentence.bare)
+    return sentence.languages or (() if is_strange else (ENGLISH,))
 
 
 def _stems_of(text: str) -> frozenset[str]:
-    pairs = (run[n : n + 2] for run in _EAST_ASIAN.findall(text) for n in range(len(run) - 1))
-    words = subject_words(_EAST_ASIAN.sub(" ", text.replace("_", " ")))
-    return frozenset(word[:_STEM] if word.isalpha() else word for word in words).union(pairs)
+    words = subject_words(text.replace("_", " "))
+    return frozenset(word[:_STEM] if word.isalpha() else word for word in words)
 
 
 def _share_of(wanted: frozenset[str], said: frozenset[str]) -> float:

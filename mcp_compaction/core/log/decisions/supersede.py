@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from mcp_compaction.core.log.decisions.statement import BARE_REVERSAL, turns_back
-from mcp_compaction.core.text.patterns import pattern_of, word_set
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.signs import captures_of, places_of, shows_sign
+from mcp_compaction.core.text.words import fold, space_pairs, stem, stop_words
+from mcp_compaction.lexicon.languages import Kind, read_lexicon
 from mcp_compaction.model import Item
 
 
@@ -74,136 +75,65 @@ class Decision(NamedTuple):
         return self.taken | self.refused
 
 
-_REASON = pattern_of(
-    r"\b(?:because|since|so that|the reason|as (?:it|we|this|the|that))\b|\. ", re.I
-)
-
-
-_REFUSED = pattern_of(
-    r"\b(?:rather than|instead of|ruled? out|ruling out|reject(?:ed|ing)?|drop(?:ped|ping)?"
-    r"|abandon(?:ed|ing)?|cancel(?:l?ed|l?ing)?|tak(?:e|ing) back"
-    r"|turn(?:ed|ing) down|scrap(?:ped|ping)?|forget(?: about)?|undo|no longer"
-    r"|not(?: (?:use|using|go with|going with))?|over|replac(?:e|ed|ing)"
-    r"|(?:switch|mov|migrat)(?:e|ed|ing)? (?:over )?(?:away )?from|off(?! the table)"
-    r"|against|never|overrul(?:e|ed))\b(.*?)"
-    r"(?=\b(?:to|with|by|but|because|in favou?r of|for|now|after all|we|let's|use|and|as)\b"
-    r"|[,;:.]|$)",
-    re.I,
-)
-
-
-_REFUSED_BEFORE = pattern_of(
-    r"^\W*(?:the )?(.{2,60}?) (?:is|are|was|were) (?:now )?(?:out\b|ruled out|rejected|dropped"
-    r"|overruled|off the table|scrapped|abandoned|turned down|superseded|replaced)",
-    re.I,
-)
-
-
-_CHOOSES = pattern_of(
-    r"\b(?:us(?:e|es|ing)|go(?:ing)? (?:with|for|back)|went with|chose|choose|chosen"
-    r"|pick(?:ed|ing)?|settled? (?:on|for)|opt(?:ed|ing)? (?:for|to)|switch(?:ed|ing)?"
-    r"|mov(?:e|ed|ing) (?:to|off)|adopt(?:ed)?|keep(?:ing)?|stay(?:s|ing)?|stick(?:ing)?"
-    r"|landed on|it is|wins|decid\w+ (?:on|for|to)|decision|verdict|final|standardi[sz]\w+"
-    r"|make it|revert\w*|replac\w+|prefer|migrat\w+|agreed|approach)\b",
-    re.I,
-)
-
-
-_ABOUT = pattern_of(
-    r"\b(?:for|about|regarding|concerning) (?:the |our |my |this |that )?([^,;:.()]{2,60}?)"
-    r"(?= (?:because|since|as|so|to|instead|rather|over|after|now|we|I|is|are|was|let's|use)\b"
-    r"|[,;:.()]|$)",
-    re.I,
-)
-
-
-_CHOSEN = pattern_of(
-    r"\b(?:us(?:e|es|ing)|(?:go|going|went|stick|sticking|stay|stays|staying) (?:with|for)|chose"
-    r"|choose|pick(?:ed|ing)?|settled? (?:on|for)|opt(?:ed|ing)? for|adopt(?:ed)?|landed on|prefer"
-    r"|standardi[sz]\w+ on|decided (?:on|for)|(?:back|switch\w*|mov\w+|migrat\w+|revert\w*)"
-    r"(?: over)?(?: from .{1,60}?)? to|make it)\b(.*?)"
-    r"(?=\b(?:for|in|on|at|as|behind|with|rather|instead|over|because|to|and|now)\b|[,;:()]|$)",
-    re.I,
-)
-
-
 _MEASURE = pattern_of(r"^\d[\d.]*(?=-?[a-z]+$)")  # the 30 of "30-day"
-
-
-# "keep the API in Go" chooses Go.
-_PUT = pattern_of(r".*\b(?:in|on|at|with|via|behind|to|as|by)\b(.+)$", re.I)
-
-
 _WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
-
-
-_ENDING = pattern_of(r"(?:ing|ed|es|s|e)$")
-
-
-_EMPTY = word_set(
-    """
-the a an to of in on at for and or be is are was were been it its this that these those you we i
-they he she me us our my your with by as from into over under than then now not no never so but if
-do does did done have has had will shall would should can could may might must let lets all any
-some each every one two both only also just still already again after before back there here when
-what which who how why because since rather instead out off up down about more most less very
-decide decided decision decisions verdict agreed agree settle settled opt opted choose chose chosen
-choice pick picked go going went gone with wins win call final finally rule ruled reject rejected
-turn turned drop dropped favor favour keep keeping kept stay stays staying land landed move moved
-moving plan plans record resolve resolved conclude concluded approach use used uses using prefer
-scrap scrapped change changed second thought thoughts revert reverted longer take taken undo
-overruled replace replaced replacing switch switched switching forget ok okay actually please
-sorry stick sticking new old make made get well really sure thing things way lets abandon adopt
-adopted migrate migrated migrating reason instead other whole cancel canceled cancelled
-"""
-)
 
 
 @lru_cache(maxsize=8_192)
 def read_decision(text: str) -> Decision:
     """The words of what a decision takes, turns down and is made for."""
     said = text.replace("’", "'").replace("`", "")
-    is_reversal = turns_back(said) or bool(BARE_REVERSAL.match(said))
-    alone = said.split(". ", 1) if ". " in said else [said]
+    languages = languages_of(said)
+    is_reversal = any(shows_sign(kind, said, languages) for kind in ("reversal", "bare-reversal"))
+    first, _, second = said.partition(". ")
     # "Scrap that. Use SQLite." speaks of SQLite only in its second sentence.
-    if len(alone) > 1 and BARE_REVERSAL.match(alone[0] + "."):
-        said = alone[1]
-    matter = _REASON.split(said, maxsplit=1)[0]
-    named = [match[1] for match in _REFUSED.finditer(matter)]
-    before = _REFUSED_BEFORE.match(matter)
-    refused = frozenset(
-        w for part in (*named, before[1] if before else "") for w in subject_words(part)
+    if second and shows_sign("bare-reversal", f"{first}.", languages):
+        first = second.partition(". ")[0]
+    matter = _without_reason(first, languages)
+
+    refused = _words_at("refused", matter, languages)
+    about = _words_at("about", matter, languages) - refused
+    taken = subject_words(matter, languages) - refused
+    chosen = _words_at("chosen", matter, languages) or _words_at(
+        "put", _without("about", matter, languages), languages
     )
-    about = (
-        frozenset(w for match in _ABOUT.finditer(matter) for w in subject_words(match[1])) - refused
-    )
-    taken = subject_words(matter) - refused
     return Decision(
         taken,
         refused,
         is_reversal,
-        is_choice=bool(_CHOOSES.search(matter)),
+        is_choice=shows_sign("chooses", matter, languages),
         about=about,
-        chosen=_chosen_words(matter) & taken - about or taken - about,
+        chosen=chosen & taken - about or taken - about,
         frame=tuple(_MEASURE.sub("", word) for word in _WORD.findall(matter.lower())[:-1]),
     )
 
 
-def _chosen_words(matter: str) -> frozenset[str]:
-    named = frozenset(
-        word for match in _CHOSEN.finditer(matter) for word in subject_words(match[1])
-    )
-    put = None if named else _PUT.match(_ABOUT.sub("", matter))
-    return subject_words(put[1]) if put else named
+def _words_at(kind: Kind, text: str, languages: tuple[str, ...]) -> frozenset[str]:
+    return subject_words("\n".join(captures_of(kind, text, languages)), languages)
 
 
-def subject_words(text: str) -> frozenset[str]:
-    """The words a text is about, without their endings and without those that only decide."""
-    return frozenset(
-        _ENDING.sub("", word) if len(word) > 4 else word
-        for word in (match.rstrip(".-") for match in _WORD.findall(text.lower()))
-        if len(word) > 1 and word not in _EMPTY
-    )
+def _without_reason(text: str, languages: tuple[str, ...]) -> str:
+    return text[: min((start for start, _ in places_of("reason", text, languages)), default=None)]
+
+
+def _without(kind: Kind, text: str, languages: tuple[str, ...]) -> str:
+    for start, end in sorted(places_of(kind, text, languages), reverse=True):
+        text = text[:start] + text[end:]
+    return text
+
+
+def subject_words(text: str, languages: tuple[str, ...] | None = None) -> frozenset[str]:
+    """The words a text is about, as stems and without those that only decide."""
+    known = (languages_of(text) if languages is None else languages) or (ENGLISH,)
+    empty = _empty_words(known)
+    words = (match.rstrip(".-") for match in _WORD.findall(space_pairs(text.lower())))
+    return frozenset(stem(word, known[0]) for word in words if len(word) > 1 and word not in empty)
+
+
+@cache
+def _empty_words(languages: tuple[str, ...]) -> frozenset[str]:
+    lists = ((stop_words(code), read_lexicon(code).words("deciding")) for code in languages)
+    return frozenset(word for pair in lists for words in pair for word in words)
 
 
 _COMMON = 50  # a word that so many decisions say tells none of them apart
