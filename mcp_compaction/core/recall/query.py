@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from mcp_compaction.core.text.dates import Stretch, named_days
+from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import stop_words
 from mcp_compaction.errors import InputError
+from mcp_compaction.lexicon.languages import read_lexicon
 from mcp_compaction.model import Value
 
 MOST_TERMS = 64  # of a query; more are not looked for
@@ -23,28 +26,6 @@ _WORD = pattern_of(
 )
 _SHORTENED = pattern_of(r"\b\w+n['’]t\b", re.I)  # "didn't" tells as little as "did not"
 _ROLES = ("user", "assistant", "tool", "system")
-
-# Words that stand in every second message and tell none apart.
-_STOP = frozenset(
-    re.findall(
-        r"\w+",
-        """a about above after again all am an and any are as at be because been before being
-        below between both but by can could d did do does doing down during each few for from
-        further had has have having he her here hers herself him himself his how i if in into is
-        it its itself just ll m me more most my myself no nor not of off on once only or
-        other ought our ours ourselves out over own re s same she should so some such t than that
-        the their theirs them themselves then there these they this those through to too under
-        until up ve very was we were what when where which while who whom why will with
-        would you your yours yourself yourselves""",
-    )
-)
-
-
-# What a question for a day is asked with, and no subject.
-_SAYING = frozenset(
-    re.findall(r"\w+", "said say talk talked discuss discussed happen happened tell told ask asked")
-)
-
 
 _NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # used where the time of asking is unknown
 
@@ -92,7 +73,8 @@ def question_of_words(text: str) -> Question:
     """The words of a text that is looked for as it stands: nothing in it narrows the search."""
     text = text[:_MOST_CHARS]
     terms = terms_of(text)
-    telling = (w for w in terms if w.lower() not in _STOP)
+    empty = _empty_words(text)
+    telling = (w for w in terms if w.lower() not in empty)
     named = tuple(dict.fromkeys(w.lower() for w in telling if w[0].isupper()))
     return Question(text=text, terms=terms[:MOST_TERMS], named=named)
 
@@ -102,8 +84,18 @@ def terms_of(text: str) -> tuple[str, ...]:
     found = _WORD.findall(_SHORTENED.sub(" ", text[:_MOST_CHARS]))
     words = [w.strip(".,:;")[:_MOST_LETTERS] for w in found]
     terms = [w for w in words if w and any(c.isalnum() for c in w)]
-    telling = [w for w in terms if w.lower() not in _STOP]
+    empty = _empty_words(text)
+    telling = [w for w in terms if w.lower() not in empty]
     return tuple(dict.fromkeys(telling or terms))
+
+
+def _empty_words(text: str) -> frozenset[str]:
+    """The words that stand in every second message of a text's language and tell none apart."""
+    return stop_words(_language_of(text))
+
+
+def _language_of(text: str) -> str:
+    return next(iter(languages_of(text)), ENGLISH)
 
 
 def shorten_query(text: str) -> str:
@@ -115,7 +107,8 @@ def _words_beside_days(plain: Question, days: Iterable[Stretch]) -> tuple[str, .
     """The words that do not name a day; none where only stop words are left beside one."""
     in_days = {word for day in days for word in question_of_words(day.words).terms}
     beside = tuple(term for term in plain.terms if term not in in_days)
-    only_days = all(term.lower() in _STOP or term.lower() in _SAYING for term in beside)
+    words = read_lexicon(_language_of(plain.text)).words("saying") | _empty_words(plain.text)
+    only_days = all(term.lower() in words for term in beside)
     return () if days and only_days else beside
 
 
