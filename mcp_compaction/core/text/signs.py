@@ -11,7 +11,15 @@ from typing import NamedTuple
 from mcp_compaction.core.text.language import ENGLISH, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, read_lexicon
+from mcp_compaction.lexicon.languages import (
+    Kind,
+    Lexicon,
+    Sign,
+    fill_in_all,
+    read_lexicon,
+    read_lexicons,
+    whole_words,
+)
 
 
 class Shown(NamedTuple):
@@ -37,7 +45,7 @@ class Signs:
     def __init__(self, lexicon: Lexicon, kind: Kind) -> None:
         """Take the signs of that kind, with the guards that they name."""
         guards = {
-            sign.name: any_of(*map(lexicon.fill, sign.pattern))
+            sign.name: any_of(*lexicon.patterns_of(sign))
             for sign in lexicon.sign
             if sign.kind == "guard"
         }
@@ -48,7 +56,7 @@ class Signs:
                 continue
             look = _Look(
                 sign,
-                any_of(*map(lexicon.fill, sign.pattern)),
+                any_of(*lexicon.patterns_of(sign)),
                 tuple(guards[name] for name in lexicon.guards_of(sign)),
                 tuple(guards[name] for name in sign.beside),
             )
@@ -59,7 +67,7 @@ class Signs:
 
     def find(self, bare: str, by_user: bool = True) -> Iterator[Shown]:
         """The signs that a sentence shows, its code and quotations blanked out."""
-        said = sorted(words_of(bare) & self._by_word.keys()) if self._by_word else ()
+        said = sorted(_words_of(bare) & self._by_word.keys()) if self._by_word else ()
         likely = chain(chain.from_iterable(self._by_word[word] for word in said), self._always)
         for look in {id(look): look for look in likely}.values():
             if not by_user and look.sign.by == "user":
@@ -71,6 +79,9 @@ class Signs:
                 and all(guard.search(bare) for guard in look.beside)
             ):
                 yield Shown(look.sign, match)
+
+
+_words_of = lru_cache(maxsize=8_192)(words_of)  # one sentence is asked for many kinds
 
 
 @cache
@@ -88,6 +99,49 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
 def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
     return next(found, None)
+
+
+@cache
+def patterns_by_name(kind: Kind) -> dict[str, re.Pattern[str]]:
+    """The patterns of each sign of a kind in all languages, for texts whose language does not
+    matter; guards are left aside."""
+    found: dict[str, list[str]] = {}
+    for lexicon, sign in _signs_in_all(kind):
+        found.setdefault(sign.name, []).extend(lexicon.patterns_of(sign))
+    return {name: any_of(*patterns) for name, patterns in found.items()}
+
+
+@cache
+def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
+    """One pattern for all signs of a kind in all languages; guards are left aside."""
+    found = tuple(_signs_in_all(kind))
+    # Looking for a word's edge once, not for each language, makes it twice as fast.
+    words = [p for lexicon, one in found if one.as_words for p in map(lexicon.fill, one.pattern)]
+    others = [p for lexicon, one in found if not one.as_words for p in lexicon.patterns_of(one)]
+    return any_of(*([whole_words(*words)] if words else ()), *others)
+
+
+def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
+    return ((one, sign) for one in read_lexicons() for sign in one.sign if sign.kind == kind)
+
+
+@cache
+def needs_of_kind(kind: Kind) -> tuple[str, ...]:
+    """The words of which a text in ASCII has one, in whatever language, where it shows a sign of
+    a kind: its signs in Latin letters have to name them."""
+    return tuple(dict.fromkeys(word for _, sign in _signs_in_all(kind) for word in sign.needs))
+
+
+@cache
+def part_of(name: str, language: str = ENGLISH) -> re.Pattern[str]:
+    """A part or list of one language as a pattern."""
+    return any_of(read_lexicon(language).fill(f"{{{name}}}"))
+
+
+@cache
+def part_in_all(name: str) -> re.Pattern[str]:
+    """The parts or lists of that name in all languages as one pattern."""
+    return any_of(fill_in_all(name))
 
 
 def check_sign(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
