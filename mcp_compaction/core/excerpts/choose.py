@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from math import log
@@ -18,24 +19,16 @@ from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.sentences import marker_groups
+from mcp_compaction.core.text.remarks import marker_groups
+from mcp_compaction.core.text.signs import pattern_of_kind
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
 _NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
 _NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-_TURN_WORDS = (
-    *("decided", "because", "instead", "no longer", "must", "never", "always", "prefer"),
-    "deadline",
-)
-_TURN = pattern_of(rf"\b(?:{'|'.join(_TURN_WORDS)})\b")
-_SMALL_TALK = pattern_of(
-    r"^(?:\w+: )?(?:hey|hi|hello|wow|thanks|thank you|awesome|great|cool|yeah|sounds|glad|bye"
-    r"|take care|that's (?:great|awesome|so)|so (?:cool|nice|glad))\b",
-    re.I,
-)
 _USER_SHARE = 60  # percent of the room for what the user said, where that is little
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
@@ -302,11 +295,22 @@ def _weigh(piece: Piece) -> _Candidate:
         + 0.3 * min(2, len(_NUMBER.findall(text)))
         + 0.8 * min(2, names)
         + 0.6 * bool('"' in text and _QUOTE.search(text))
-        + 0.15 * bool(any(word in text for word in _TURN_WORDS) and _TURN.search(text))
+        + 0.15 * _says_why(text)
     )
-    small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
+    small_talk = 0.4 if text.endswith("?") or pattern_of_kind("small-talk").match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH
     return _Candidate(piece, _features_of(piece), weight, cost)
+
+
+def _says_why(text: str) -> bool:
+    """Whether a text says why, or what holds from now on."""
+    words = words_in_all("turning_words")
+    return any(word in text for word in words) and bool(_turning_words().search(text))
+
+
+@cache
+def _turning_words() -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{fill_in_all('turning_words')})\b")
 
 
 def _features_of(piece: Piece) -> tuple[str, ...]:

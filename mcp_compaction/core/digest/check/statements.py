@@ -10,8 +10,9 @@ from functools import cached_property
 from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import subject_words
 from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.remarks import is_doubt
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence, is_doubt, spoken_sentences
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.model import Item, Message
 
 _ENOUGH = 0.5  # of a decision's words, those that are said where it was stated

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,9 +16,12 @@ from mcp_compaction.core.log.tool_calls import (
     task_change_of,
     tasks_of,
 )
-from mcp_compaction.core.text.patterns import pattern_of, word_set
+from mcp_compaction.core.text.language import ENGLISH
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import spoken_sentences
+from mcp_compaction.core.text.signs import part_of
+from mcp_compaction.lexicon.languages import read_lexicon, words_in_all
 from mcp_compaction.model import Item, Message
 
 
@@ -43,96 +46,44 @@ def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:
     return {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
 
 
-_NOT_DONE = pattern_of(
-    r"\b(?:not|never|no|cannot|still|yet to|to be|will|once|when|if|whether|until|before|unless"
-    r"|need|needs|must|should|shall|going to|remain\w*|left to|let me|next|later|todo|almost|partly"
-    r"|partially|about to|would|could|want)\b|n't\b|'ll\b|\?\W*$",
-    re.I,
-)
 _WORD = pattern_of(r"[^\W_][\w-]*[^\W_]")
-_ENDING = pattern_of(r"(?:ing|ed|es|s|e|ten)$")
-_EMPTY = word_set(
-    """
-the a an to of in on at for and or be is are was were been it its this that these those you we i
-they me us our my your with by as from into than then now not no so but if do does did done have
-has had will shall would should can could may might must let all any some only also just still
-already again after before back there here when once later remember remind forget don don't todo
-end afterwards eventually need needs pending outstanding open left remaining please soon first
-monday tuesday wednesday thursday friday saturday sunday tonight today hasn haven isn aren
-next week tomorrow point some finished fixed complete completed yet make sure get that's it's
-"""
-)
+_SPOKEN = pattern_of(r"\w+|[✓✔✅]")
+_CHECKED = frozenset("✓✔✅")
 _MISSABLE = 5  # one word in so many; a task shown too long costs less than one lost
-_DEEDS = word_set(
-    """
-add announce archive ask backport book build bump buy call cancel change check clean close commit
-complete configure confirm copy create delete deploy disable document drop email enable file finish
-fix implement inform install mail measure merge message migrate move notify open order pay ping port
-post prepare print publish push put rebase record refactor regenerate release remove rename renew
-reopen replace report rerun reset restart restore revert review rotate run schedule send set share
-ship squash start submit switch tag tell test tidy turn update upgrade upload verify wire write
-"""
-)
-_DOUBLED = word_set("drop ship tag submit commit")
-_UNLIKE = {
-    "buy": ("bought",),
-    "build": ("built",),
-    "cancel": ("canceled", "cancelled"),
-    "pay": ("paid",),
-    "put": ("put",),
-    "rerun": ("reran",),
-    "reset": ("reset",),
-    "run": ("ran", "run"),
-    "send": ("sent",),
-    "set": ("set",),
-    "tell": ("told",),
-    "write": ("wrote", "written"),
-}
-
-
-def _past_forms(verb: str) -> tuple[str, ...]:
-    if verb in _UNLIKE:
-        return _UNLIKE[verb]
-    if verb in _DOUBLED:
-        return (f"{verb}{verb[-1]}ed",)
-    if verb.endswith("y") and not verb.endswith("oy"):
-        return (f"{verb[:-1]}ied",)
-    return (verb + ("d" if verb.endswith("e") else "ed"),)
-
-
-def _alternatives(words: Iterable[str]) -> str:
-    return "|".join(sorted(words))
-
-
-_PAST = {past: deed for deed in sorted(_DEEDS) for past in _past_forms(deed)}
-_GENERIC = frozenset(("done", "finished", "complete", "completed", "fixed", "closed", "resolved"))
-_DONE = pattern_of(rf"\b(?:{_alternatives(_PAST.keys() | _GENERIC)})\b|[✓✔✅]", re.I)
-_HOW = r"\s*(?:\b(?:now|just|also|already|then|finally|all|both|successfully)\s+)*$"
-_BEGIN = r"^\W*(?:(?:ok(?:ay)?|so|great|good|right|well|and|also|now|update)\b\W*)*"
-_BY_US = pattern_of(rf"\b(?:I|we)(?:'ve| have)?\s{_HOW}", re.I)
-_UNSAID = pattern_of(rf"(?:{_BEGIN}|[:—–]|\s-\s){_HOW}", re.I)
-_WE_ARE = pattern_of(rf"\b(?:I|we)(?:'m|'re| am| are)\s{_HOW}", re.I)
-_GOES_ON = pattern_of(rf"(?:,|\band\b|\bthen\b){_HOW}", re.I)
-_WE_BEGIN = pattern_of(rf"{_BEGIN}(?:(?:I|we)\b|(?:{_alternatives(_PAST)})\b)", re.I)
-_WAS = pattern_of(rf"(?:\b(?:is|are|was|were|been|got)\s|\w's\s){_HOW}", re.I)
-_CLAUSE = pattern_of(
-    r"[,;:—–()]|\s-\s|\b(?:so|because|since|but|which|who|while|after|where|that)\b", re.I
-)
-_PASSIVE_CLAUSE = pattern_of(rf"{_CLAUSE.pattern}|\band\b", re.I)
+_ENDING = pattern_of(r"(?:ing|ed|es|s|e|ten)$")
 _TWICE = pattern_of(r"([bdgmnpt])\1$")
-_ASIDE = word_set(
-    """
-myself ourselves yourself yesterday too everywhere via using without through per during about
-"""
-)
-_TO_DO = pattern_of(
-    r"(?:\b(?:to|to-?do|please|must|should|will|can|and|then|also|just)\s|^\W*|[:,;—–]\s|\s-\s)\s*"
-    rf"({_alternatives(_DEEDS)})\b|\b(?:be|been) ({_alternatives(_PAST)})\b",
-    re.I,
-)
-_LABELS = pattern_of(
-    r"^#\S+ | \[\w+\]$|^\W*(?:and )?(?:once|as soon as|when|after|before)\b[^,]*, ", re.I
-)
+
+
+@cache
+def _done_forms() -> dict[str, str]:
+    """The verbs of doing, by the forms in which they say that something is done."""
+    return read_lexicon(ENGLISH).tables["done_forms"]
+
+
+@cache
+def _deeds() -> frozenset[str]:
+    return frozenset(_done_forms().values())
+
+
+@cache
+def _done_words() -> frozenset[str]:
+    return read_lexicon(ENGLISH).words("done_words")
+
+
+@cache
+def _marks_of_done() -> frozenset[str]:
+    return _done_words() | _done_forms().keys() | _CHECKED
+
+
+@cache
+def _empty_words() -> frozenset[str]:
+    return read_lexicon(ENGLISH).words("tell_nothing")
+
+
+def _find_marks(text: str) -> Iterator[re.Match[str]]:
+    """Each word or sign of a text that may say that something is done."""
+    marks = _marks_of_done()
+    return (match for match in _SPOKEN.finditer(text) if match[0].lower() in marks)
 
 
 class _OpenTask(NamedTuple):
@@ -215,7 +166,7 @@ def _done_things(message: Message) -> Iterable[_DoneThing]:
 
 @read_once
 def _done_in_text(text: str) -> tuple[_DoneThing, ...]:
-    if not _DONE.search(text):
+    if not any(_find_marks(text)):
         return ()
     return tuple(
         t
@@ -225,10 +176,10 @@ def _done_in_text(text: str) -> tuple[_DoneThing, ...]:
 
 
 def _done_in_sentence(text: str, bare: str) -> tuple[_DoneThing, ...]:
-    if _NOT_DONE.search(bare):
+    if part_of("not_done").search(bare):
         return ()
     said = text if len(text) == len(bare) else bare  # else nothing tells where its code stood
-    marks = tuple(_DONE.finditer(bare))
+    marks = tuple(_find_marks(bare))
     found = [
         told
         for mark, following in pairwise((*marks, None))
@@ -246,35 +197,53 @@ def _done_by_verb(said: str, bare: str, mark: re.Match[str], end: int) -> Iterab
     """What one word of doing says is done: by us, by nobody named, or just done."""
     word, before = mark[0].lower(), bare[: mark.start()]
     is_ours = _is_ours(word, before, bare)
-    was = bool(_WAS.search(before))
-    subject = _words_in_order(_PASSIVE_CLAUSE.split(said[: mark.start()].rstrip(" :—–-,"))[-1])
-    if word in _PAST and (is_ours or was):
-        of = _words_in_order(_CLAUSE.split(said[mark.end() : end], maxsplit=1)[0])
+    clause = part_of("done_clause")
+    was = bool(part_of("was_done").search(before))
+    subject = _words_in_order(
+        part_of("passive_clause").split(said[: mark.start()].rstrip(" :—–-,"))[-1]
+    )
+    if word in _done_forms() and (is_ours or was):
+        of = _words_in_order(clause.split(said[mark.end() : end], maxsplit=1)[0])
         if not is_ours:  # "I was told the customer left" tells of nothing done to it
             of = (*subject, "", *of) if any(subject) else ()
         yield _DoneThing(frozenset((_stem_of(word),)), of)
-    if word in _GENERIC or word not in _PAST:
-        of = _words_in_order(_CLAUSE.split(said[mark.end() :].lstrip(" :—–-"), maxsplit=1)[0])
+    if word in _done_words() or word in _CHECKED:
+        of = _words_in_order(clause.split(said[mark.end() :].lstrip(" :—–-"), maxsplit=1)[0])
         if was or not any(of):
-            of = subject if was or _UNSAID.search(before) or word not in _GENERIC else ()
-        elif not is_ours and not _WE_ARE.search(before) and word in _GENERIC:
+            of = (
+                subject
+                if was or part_of("done_by_nobody_named").search(before) or word in _CHECKED
+                else ()
+            )
+        elif not is_ours and not part_of("we_are_done").search(before) and word not in _CHECKED:
             of = ()
         yield _DoneThing(frozenset(), of)
 
 
 def _is_ours(word: str, before: str, bare: str) -> bool:
-    if _BY_US.search(before):
+    if part_of("done_by_us").search(before):
         return True
-    if word in _DEEDS:  # "put it there" is an order
+    if word in _deeds():  # "put it there" is an order
         return False
-    return bool(_UNSAID.search(before) or (_GOES_ON.search(before) and _WE_BEGIN.match(bare)))
+    return bool(
+        part_of("done_by_nobody_named").search(before)
+        or (part_of("done_goes_on").search(before) and part_of("we_begin").match(bare))
+    )
 
 
 @lru_cache(maxsize=8_192)
 def _read_task(text: str) -> _OpenTask:
-    bare = _LABELS.sub("", text.replace("’", "'"))
-    verbs = frozenset(_stem_of((m[1] or m[2]).lower()) for m in _TO_DO.finditer(bare))
+    bare = part_of("task_labels").sub("", text.replace("’", "'"))
+    named = part_of("before_a_verb_to_do").finditer(bare)
+    verbs = frozenset(verb for match in named for verb in _verbs_in(match))
     return _OpenTask(frozenset(_words_in_order(bare)) - {""}, verbs)
+
+
+def _verbs_in(match: re.Match[str]) -> Iterator[str]:
+    """The verb of doing that stands where a task names one, if it is one."""
+    verb, done = (match[group] or "" for group in ("verb", "done"))
+    if verb.lower() in _deeds() or done.lower() in _done_forms():
+        yield _stem_of((verb or done).lower())
 
 
 def _words_in_order(text: str) -> tuple[str, ...]:
@@ -283,12 +252,12 @@ def _words_in_order(text: str) -> tuple[str, ...]:
 
 
 def _is_empty(word: str) -> bool:
-    return word in _EMPTY or word in _ASIDE or word.endswith("ly")
+    return word in _empty_words() or word.endswith(tuple(words_in_all("endings_of_manner")))
 
 
 def _stem_of(word: str) -> str:
-    word = _PAST.get(word, word)
-    if word.endswith("ion") and f"{word[:-3]}e" in _DEEDS:
+    word = _done_forms().get(word, word)
+    if word.endswith("ion") and f"{word[:-3]}e" in _deeds():
         return word[:-3]
     stem = _ENDING.sub("", word) if len(word) > 4 else word
     return _TWICE.sub(r"\1", stem)
