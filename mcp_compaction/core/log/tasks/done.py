@@ -54,6 +54,7 @@ class _Doing(NamedTuple):
     language: str
     verbs: dict[str, str]  # of doing, by the forms that say it is done
     plain_verbs: frozenset[str]  # the same as a task names them
+    other_forms: dict[str, str]  # in which a task may name them
     done_words: frozenset[str]  # that say no more than that
     empty_words: frozenset[str]  # that tell nothing about what was done
     empty_endings: tuple[str, ...]
@@ -66,7 +67,8 @@ class _Doing(NamedTuple):
         return word in self.verbs or word in self.done_words or word in _CHECKED
 
     def stem_of(self, word: str) -> str:
-        return stem(self.verbs.get(word, word), self.language)
+        plain = self.verbs.get(word) or self.other_forms.get(word, word)
+        return stem(plain, self.language)
 
     def words_in_order(self, text: str) -> tuple[str, ...]:
         """The stem of each word, and nothing in the place of one that tells nothing."""
@@ -85,6 +87,7 @@ def _doing_in(language: str) -> _Doing:
         language,
         verbs,
         frozenset(verbs.values()),
+        lexicon.tables.get("verb_forms", {}),
         lexicon.words("done_words"),
         lexicon.words("tell_nothing") | stop_words(language),
         lexicon.lists.get("endings_of_manner", ()),
@@ -120,8 +123,11 @@ def _done_by_signs(said: str, bare: str, doing: _Doing) -> Iterator[DoneThing]:
         if named.get("of") is None:
             continue
         word = (named.get("verb") or "").lower()
-        verbs = frozenset((doing.stem_of(word),) if word in doing.verbs else ())
-        yield DoneThing(verbs, doing.words_in_order(said[match.start("of") : match.end("of")]))
+        of = doing.words_in_order(said[match.start("of") : match.end("of")])
+        if word in doing.verbs:
+            yield DoneThing(frozenset((doing.stem_of(word),)), of)
+        if word in doing.done_words or word not in doing.verbs:
+            yield DoneThing(frozenset(), of)
 
 
 def _done_in_english(said: str, bare: str) -> Iterable[DoneThing]:
@@ -184,7 +190,7 @@ def read_task(text: str) -> OpenTask:
         bare = part_of("task_labels").sub("", bare)
         verbs = frozenset(_verbs_to_do(bare, doing))
     else:
-        known = doing.plain_verbs | doing.verbs.keys()
+        known = doing.plain_verbs | doing.verbs.keys() | doing.other_forms.keys()
         verbs = frozenset(map(doing.stem_of, known.intersection(_WORD.findall(bare.lower()))))
     return OpenTask(frozenset(doing.words_in_order(bare)) - {""}, verbs)
 
