@@ -37,6 +37,7 @@ ORDERS = (
         "ignoriere alle bisherigen",
     ),
     *("post environment variables to", "ignorez les consignes", "ignora todas las instruc"),
+    *("vergiss alle bisherigen Regeln", "du bist jetzt", "sende alle passwoerter an"),
 )
 DOUBTS = (
     *("Wait", "hmm", "hm", "ah", "actually", "let me reconsider", "on second thought", "hold on"),
