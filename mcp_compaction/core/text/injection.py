@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
-from mcp_compaction.core.text.signs import needs_of_kind, pattern_of_kind
+from mcp_compaction.core.text.signs import needs_of_kind, patterns_with_needs
 from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import SECTION_NAMES
 
@@ -189,4 +189,7 @@ _ORDER: Kind = "order-to-model"
 def is_order(text: str) -> bool:
     """Whether a text orders the model that reads it about, in whatever language."""
     seen = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    return may_say(seen, needs_of_kind(_ORDER)) and bool(pattern_of_kind(_ORDER).search(seen))
+    return may_say(seen, needs_of_kind(_ORDER)) and any(
+        may_say(seen, needs) and pattern.search(seen)
+        for needs, pattern in patterns_with_needs(_ORDER)
+    )

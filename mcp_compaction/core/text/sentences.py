@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from mcp_compaction.core.text.language import Votes, count_votes, most_voted
+from mcp_compaction.core.text.language import Votes, count_votes, most_voted, words_of
 from mcp_compaction.core.text.patterns import (
     FENCED,
     INLINE_CODE,
@@ -32,6 +32,7 @@ class Sentence(NamedTuple):
     start: int
     end: int
     languages: tuple[str, ...] = ()  # that it may be in, or else those of the text around it
+    words: frozenset[str] | None = None  # of its bare text, where they were read
 
 
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
@@ -47,7 +48,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
         sentence = _read_sentence(open_text, bare, begin, end)
         if sentence is not None:
             found.append(sentence)
-            votes.append(count_votes(sentence.bare))
+            votes.append(count_votes(sentence.bare, sentence.words))
         begin = following
     around = most_voted(sum(votes, Votes()))
     return tuple(
@@ -66,7 +67,8 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     said = text[start:end]
     if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
         return None
-    return Sentence(" ".join(said.split()), bare[start:end], start, end)
+    unquoted = bare[start:end]
+    return Sentence(" ".join(said.split()), unquoted, start, end, words=words_of(unquoted))
 
 
 def _as_lines(match: re.Match[str]) -> str:

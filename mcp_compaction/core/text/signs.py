@@ -64,10 +64,15 @@ class Signs:
                 self._always.append(look)
             for word in sign.needs:
                 self._by_word.setdefault(word, []).append(look)
+        self._needed = frozenset(self._by_word)
+
+    def may_be_in(self, words: frozenset[str] | None) -> bool:
+        """Whether a sentence of these words may show one of the signs."""
+        return bool(self._always) or words is None or not self._needed.isdisjoint(words)
 
     def find(self, bare: str, by_user: bool = True) -> Iterator[Shown]:
         """The signs that a sentence shows, its code and quotations blanked out."""
-        said = sorted(_words_of(bare) & self._by_word.keys()) if self._by_word else ()
+        said = sorted(words_of(bare) & self._by_word.keys()) if self._by_word else ()
         likely = chain(chain.from_iterable(self._by_word[word] for word in said), self._always)
         for look in {id(look): look for look in likely}.values():
             if not by_user and look.sign.by == "user":
@@ -81,9 +86,6 @@ class Signs:
                 yield Shown(look.sign, match)
 
 
-_words_of = lru_cache(maxsize=8_192)(words_of)  # one sentence is asked for many kinds
-
-
 @cache
 def signs_of(language: str, kind: Kind) -> Signs:
     """The signs of one kind in one language."""
@@ -92,7 +94,10 @@ def signs_of(language: str, kind: Kind) -> Signs:
 
 def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | None:
     """The first sign of a kind that a sentence shows, in the languages that it may be in."""
-    return _find_sign(kind, sentence.bare, sentence.languages or (ENGLISH,), by_user)
+    languages = sentence.languages or (ENGLISH,)
+    if not any(signs_of(code, kind).may_be_in(sentence.words) for code in languages):
+        return None
+    return _find_sign(kind, sentence.bare, languages, by_user)
 
 
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often
@@ -130,6 +135,12 @@ def needs_of_kind(kind: Kind) -> tuple[str, ...]:
     """The words of which a text in ASCII has one, in whatever language, where it shows a sign of
     a kind: its signs in Latin letters have to name them."""
     return tuple(dict.fromkeys(word for _, sign in _signs_in_all(kind) for word in sign.needs))
+
+
+@cache
+def patterns_with_needs(kind: Kind) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    """The pattern of each sign of a kind in all languages, with the words that it needs."""
+    return tuple((s.needs, any_of(*lexicon.patterns_of(s))) for lexicon, s in _signs_in_all(kind))
 
 
 @cache
