@@ -132,9 +132,10 @@ def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
 
 @cache
 def needs_of_kind(kind: Kind) -> tuple[str, ...]:
-    """The words of which a text in ASCII has one, in whatever language, where it shows a sign of
-    a kind: its signs in Latin letters have to name them."""
-    return tuple(dict.fromkeys(word for _, sign in _signs_in_all(kind) for word in sign.needs))
+    """The words of which a text in ASCII holds one, in whatever language, where it shows a sign
+    of a kind: its signs in Latin letters have to name them."""
+    needs = {w for _, sign in _signs_in_all(kind) for w in sign.needs if w.isascii()}
+    return tuple(sorted(w for w in needs if not any(o in w for o in needs - {w})))
 
 
 @cache
