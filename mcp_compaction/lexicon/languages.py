@@ -9,7 +9,7 @@ import re
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -27,6 +27,16 @@ Kind = Literal[
     "asks-decision",
     "order-to-model",
     "negation",
+    "demand",
+    "permission",
+    "needless",
+    "lifting",
+    "lifts-rules",
+    "marker",
+    "pleasantry",
+    "small-talk",
+    "intent",
+    "excuse",
     "date",
     "guard",
     # what else is read in a decision, and beside it
@@ -63,8 +73,18 @@ def _list_one(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _split_pairs(value: object) -> object:
+    """A table may be written as words, each with what it stands for: "ran=run wrote=write"."""
+    if isinstance(value, str):
+        return dict(pair.split("=", 1) for pair in value.split())
+    if isinstance(value, dict):
+        return {key: str(meaning) for key, meaning in cast("dict[str, object]", value).items()}
+    return value
+
+
 Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_list_one)]
+Table = Annotated[dict[str, str], BeforeValidator(_split_pairs)]
 
 
 class Head(Value):
@@ -88,6 +108,7 @@ class Sign(Value):
     strength: Literal["firm", "weak"] = "firm"
     needs: Words = ()  # words of which a sentence must have one; without any it is always tried
     pattern: Texts = Field(min_length=1)  # any of them, in whatever case
+    as_words: bool = False  # the patterns are of whole words
     unless: Texts | None = None  # guards that must not be found beside it
     beside: Texts = ()  # guards that must be found beside it
     reads: str = ""  # of a date: what reads the match
@@ -99,13 +120,14 @@ class Sign(Value):
 class Lexicon(Value):
     """The words and signs of one language.
 
-    In a pattern {name} stands for any word of that list or table, or any way of that part.
+    In a pattern {name} stands for any word of that list, any word that a table of that name
+    explains, or any of the ways of that part.
     """
 
     meta: Head
     lists: dict[str, Words] = Field(default_factory=dict)  # words that have something in common
     parts: dict[str, Texts] = Field(default_factory=dict)  # parts of patterns
-    tables: dict[str, dict[str, str | int]] = Field(default_factory=dict)  # what words stand for
+    tables: dict[str, Table] = Field(default_factory=dict)  # what words stand for
     unless: dict[str, Texts] = Field(default_factory=dict)  # guards of a kind, or kind.strength
     sign: tuple[Sign, ...] = ()
 
@@ -117,6 +139,11 @@ class Lexicon(Value):
         """A pattern with the lists and parts that it names put in."""
         return _NAMED.sub(self._written_out, pattern)
 
+    def patterns_of(self, sign: Sign) -> tuple[str, ...]:
+        """The patterns of a sign, written out."""
+        filled = tuple(map(self.fill, sign.pattern))
+        return (whole_words(*filled),) if sign.as_words else filled
+
     def guards_of(self, sign: Sign) -> tuple[str, ...]:
         """The guards that must not be found beside a sign."""
         if sign.unless is not None:
@@ -127,7 +154,7 @@ class Lexicon(Value):
         name = match[1]
         if name in self.parts:
             return f"(?:{'|'.join(map(self.fill, self.parts[name]))})"
-        words = self.lists.get(name, tuple(self.tables.get(name, ())))
+        words = self.lists.get(name) or self.tables.get(name)
         if not words:
             raise InputError(f"no list, table or part {name!r}; add it, or mend the name.")
         longest_first = sorted(words, key=lambda word: (-len(word), word))
@@ -136,6 +163,11 @@ class Lexicon(Value):
 
 def _escape(word: str) -> str:
     return re.escape(word).replace(r"\ ", " ")
+
+
+def whole_words(*patterns: str) -> str:
+    """A pattern for any of these where they are whole words."""
+    return rf"\b(?:{'|'.join(patterns)})\b"
 
 
 _NAMED = re.compile(r"\{([a-z_]+)\}")
@@ -158,6 +190,24 @@ def parse_lexicon(source: str) -> Lexicon:
 def read_lexicon(language: str) -> Lexicon:
     """The lexicon of a language that has one."""
     return parse_lexicon(_source_of(language))
+
+
+@cache
+def read_lexicons() -> tuple[Lexicon, ...]:
+    """The lexicons of all languages, English first."""
+    return tuple(read_lexicon(head.language) for head in read_heads())
+
+
+@cache
+def words_in_all(name: str) -> frozenset[str]:
+    """The words of the lists of that name, in all languages."""
+    return frozenset(word for lexicon in read_lexicons() for word in lexicon.words(name))
+
+
+def fill_in_all(name: str) -> str:
+    """A pattern for the lists and parts of that name, in all languages."""
+    known = (one for one in read_lexicons() if name in one.parts or name in one.lists)
+    return "|".join(lexicon.fill(f"{{{name}}}") for lexicon in known)
 
 
 @cache

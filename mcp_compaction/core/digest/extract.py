@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,10 +15,11 @@ from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
 from mcp_compaction.core.log.tool_calls import Task, action_of, answered_calls
-from mcp_compaction.core.text import sentences as markers
+from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence
+from mcp_compaction.core.text.sentences import Sentence, split_sentences, spoken_sentences
+from mcp_compaction.core.text.signs import pattern_of_kind
 from mcp_compaction.core.text.words import first_line, fold, shorten, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
@@ -78,7 +78,7 @@ def memory_lines(memory: str | None) -> DigestSections:
     """The lines of a memory, which is shown nowhere else once it is folded into a digest."""
     lines = [
         Item(text=line, provenance="verbatim", must_stay=True)
-        for line in markers.split_sentences(memory or "")
+        for line in split_sentences(memory or "")
     ]
     return as_sections({"FACTS": lines})
 
@@ -95,7 +95,7 @@ def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, none of them reworded."""
     messages = request.messages
     said = [
-        _Speech(message, text, markers.spoken_sentences(text))
+        _Speech(message, text, spoken_sentences(text))
         for message in messages
         if (text := message.text) and not message.results
     ]
@@ -112,9 +112,9 @@ def extract(request: SummaryRequest) -> Draft:
         "NEXT": [
             *running_jobs(messages),
             *_question_items(messages, said),
-            *reversed(list(_sentence_items(spoken, markers.is_next_step))),
+            *reversed(list(_sentence_items(spoken, remarks.is_next_step))),
         ],
-        "UNCERTAIN": list(_sentence_items(spoken, markers.is_doubt)),
+        "UNCERTAIN": list(_sentence_items(spoken, remarks.is_doubt)),
     }
     return Draft(author="extractive", sections=as_sections(_without_kept(found, request)))
 
@@ -149,7 +149,7 @@ def _progress_items(messages: Sequence[Message], said: Sequence[_Speech]) -> Ite
 
 def _main_sentence(text: str) -> str:
     """The first sentence of a request that says something; the whole of it where it is the only."""
-    sentences = [said for said in markers.split_sentences(text) if not markers.is_pleasantry(said)]
+    sentences = [said for said in split_sentences(text) if not remarks.is_pleasantry(said)]
     if len(sentences) == 1:
         return sentences[0]
     return next((said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING), "")
@@ -241,12 +241,6 @@ def _artifact_items(request: SummaryRequest) -> Iterable[Item]:
             yield Item(text=f"{item.text} {item.note}", refs=item.refs)
 
 
-_INTENT = pattern_of(
-    r"(?:(?:ok(?:ay)?|great|good|perfect|now|next|first|then|alright|so|and|right)[,.!:]? )*"
-    r"(?:let me|let's|I(?:'ll| will|'m going to| am going to|'m about to| need to| should)\b"
-    r"|looking at|checking|reading|running|searching)",
-    re.I,
-)
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
 
@@ -272,7 +266,7 @@ def _fact_items(
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:
     said = sentence.text
-    if len(said) <= 20 or said.endswith("?") or _INTENT.match(said):
+    if len(said) <= 20 or said.endswith("?") or pattern_of_kind("intent").match(said):
         return False
     if is_work and _NUMBER.search(said):
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +19,8 @@ from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.sentences import marker_groups
-from mcp_compaction.core.text.signs import shows_sign, signs_of
+from mcp_compaction.core.text.remarks import marker_groups
+from mcp_compaction.core.text.signs import pattern_of_kind, shows_sign, signs_of
 from mcp_compaction.core.text.words import fold, telling_in_order, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
@@ -29,11 +28,6 @@ from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 _NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
 _NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-_SMALL_TALK = pattern_of(
-    r"^(?:\w+: )?(?:hey|hi|hello|wow|thanks|thank you|awesome|great|cool|yeah|sounds|glad|bye"
-    r"|take care|that's (?:great|awesome|so)|so (?:cool|nice|glad))\b",
-    re.I,
-)
 _USER_SHARE = 60  # percent of the room for what the user said, where that is little
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
@@ -318,7 +312,7 @@ def _weigh(piece: Piece, turns: _Turns) -> _Candidate:
         + 0.6 * bool('"' in text and _QUOTE.search(text))
         + 0.15 * turns.are_in(text)
     )
-    small_talk = 0.4 if text.endswith("?") or _SMALL_TALK.match(text) else 1.0
+    small_talk = 0.4 if text.endswith("?") or pattern_of_kind("small-talk").match(text) else 1.0
     weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH
     return _Candidate(piece, _features_of(piece), weight, cost)
 

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.core.text.patterns import Cuts, pattern_of
-from mcp_compaction.core.text.sentences import is_pleasantry, marker_groups
+from mcp_compaction.core.text.patterns import Cuts
+from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
+from mcp_compaction.core.text.signs import part_in_all
 from mcp_compaction.core.text.words import WORD, one_line, telling_stem, telling_words
+from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
-_CLAUSE = Cuts(
-    _AFTER_STOP,
-    r"(?<=[,;:])\s+(?=(?:and|but|so|because|which|who|where|when|while|although|then|since|as)\b)"
-    r"|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=\w+ed\b|\w+ing\b)",
-)
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
-_NEGATION = pattern_of(
-    r"\b(?:no|not|never|none|nor|without|only|until|unless|cannot|hardly|rarely|barely|scarcely"
-    r"|nearly|seldom)\b|n['’]t\b",
-    re.I,
-)
 OF_USER: tuple[By, ...] = ("user", "reported")
 
 _FEWEST_WORDS = 4
@@ -166,10 +157,11 @@ def _tells_nothing(word: str, common: Collection[str]) -> bool:
 @lru_cache(maxsize=65_536)
 def _meanings_in(word: str) -> tuple[str, ...] | None:
     """What the parts of a joined word stand for where they say something; None: it negates."""
-    if _NEGATION.search(word):
+    if part_in_all("turns_the_meaning").search(word):
         return None
     parts = WORD.findall(word.lower())
-    return tuple(told for part in parts if not part.endswith("ly") and (told := telling_stem(part)))
+    manner = tuple(words_in_all("endings_of_manner"))
+    return tuple(told for p in parts if not p.endswith(manner) and (told := telling_stem(p)))
 
 
 def _texts_of(
@@ -205,7 +197,7 @@ def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]
 def _cut_speech(text: str, by: str, asked: _Requests | None) -> Iterator[tuple[By, str]]:
     """Clauses; but what a user says, and an agent decides or answers, in whole sentences."""
     if by == "talk":
-        for clause in _cut_clauses(text, _CLAUSE):
+        for clause in _cut_clauses(text, _clause_cuts()):
             yield "talk", clause
         return
     for sentence in _cut_clauses(text, _SENTENCE):
@@ -216,8 +208,17 @@ def _cut_speech(text: str, by: str, asked: _Requests | None) -> Iterator[tuple[B
         elif asked is not None and asked.is_answered_by(sentence):
             yield "answer", sentence
         else:
-            for clause in _cut_clauses(sentence, _CLAUSE):
+            for clause in _cut_clauses(sentence, _clause_cuts()):
                 yield "agent", clause
+
+
+@cache
+def _clause_cuts() -> Cuts:
+    begins, verbs = fill_in_all("clause_begins"), fill_in_all("verb_after_comma")
+    return Cuts(
+        _AFTER_STOP,
+        rf"(?<=[,;:])\s+(?=(?:{begins}))|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=(?:{verbs}))",
+    )
 
 
 def _cut_clauses(text: str, cut: Cuts) -> Iterator[str]:

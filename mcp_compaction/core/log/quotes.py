@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.signs import part_in_all
 from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import fill_in_all
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
@@ -19,21 +21,6 @@ _BULLET = pattern_of(r"(?:[-*•]|\d+[.)]) ")
 _IN_WORDS = pattern_of(r"\W?")
 _STOPS = tuple(".!?")
 _WIDE_STOPS = tuple("。！？")
-_ABBREVIATED = pattern_of(
-    r"(?:^|[\s(])(?:\w|e\.g|i\.e|etc|vs|cf|ca|approx|no|nr|dr|mrs?|ms|st|z\. ?b|d\. ?h|bzw|usw"
-    r"|p\. ?ej|art|fig|sec|vol)\.$",
-    re.I,
-)
-_HEADING = pattern_of(
-    r"\W*(?:[\w'’/-]+ ){0,4}(?:rules?|guidelines?|constraints?|requirements?|conventions?"
-    r"|preferences?|notes?|remember|regeln|règles|reglas|regole)\b(?: [\w'’/-]+){0,5} ?:",
-    re.I,
-)
-_TURNED_ROUND = pattern_of(
-    r"\b(?:never|not|no|nor|avoid|without|against|break|ignore|wrong|bad|old|outdated|nicht|nie"
-    r"|kein\w*|jamais|pas|nunca|non|mai)\b|n['’]t\b",
-    re.I,
-)
 
 
 class Saying(NamedTuple):
@@ -101,6 +88,17 @@ def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
     return standing
 
 
+@cache
+def _abbreviated() -> re.Pattern[str]:
+    return any_of(rf"(?:^|[\s(])(?:\w|{fill_in_all('abbreviations')})\.$")
+
+
+@cache
+def _heading() -> re.Pattern[str]:
+    about, word = fill_in_all("heading_of_rules"), r"[\w'’/-]+"
+    return any_of(rf"\W*(?:{word} ){{0,4}}(?:{about})\b(?: {word}){{0,5}} ?:")
+
+
 class _Flat(NamedTuple):
     """A text with its white space folded, and where its signs and whole lines were."""
 
@@ -131,7 +129,7 @@ class _Flat(NamedTuple):
         """Whether a sentence's stop ends there, and no name, number or abbreviation goes on."""
         if not self.text.endswith(_STOPS, 0, end) or self.text[end : end + 1] not in ("", " "):
             return False
-        return not _ABBREVIATED.search(self.text, max(0, end - 12), end)
+        return not _abbreviated().search(self.text, max(0, end - 12), end)
 
 
 class _SaidLine(NamedTuple):
@@ -194,7 +192,9 @@ def _is_barred(line: _SaidLine, before: _SaidLine | None, is_barred: bool) -> bo
     if before is None:
         return False
     if before.text.endswith(":"):
-        return not _HEADING.fullmatch(before.text) or bool(_TURNED_ROUND.search(before.text))
+        return not _heading().fullmatch(before.text) or bool(
+            part_in_all("turned_round").search(before.text)
+        )
     if line.bullet and before.bullet:
         return is_barred
     return is_barred and not line.is_after_blank

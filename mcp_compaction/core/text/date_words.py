@@ -21,11 +21,11 @@ class DateWords:
     def number_of(self, table: str, word: str | None) -> int | None:
         """What a word stands for in a table of numbers, if it stands there."""
         found = self._lexicon.tables.get(table, {}).get(_fold(word or ""))
-        return found if isinstance(found, int) else None
+        return None if found is None else int(found)
 
     def meaning_of(self, table: str, word: str | None) -> str:
         """The English word that a word stands for in a table."""
-        return str(self._lexicon.tables.get(table, {}).get(_fold(word or ""), ""))
+        return self._lexicon.tables.get(table, {}).get(_fold(word or ""), "")
 
     def is_in(self, name: str, word: str) -> bool:
         """Whether a word stands in a list."""

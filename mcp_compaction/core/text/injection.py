@@ -9,7 +9,9 @@ from functools import lru_cache
 from itertools import groupby
 
 from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
+from mcp_compaction.core.text.signs import needs_of_kind, patterns_with_needs
 from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
@@ -182,43 +184,13 @@ def is_planted(text: str) -> bool:
     return is_forged(text) or is_order(text)
 
 
-_ORDER = pattern_of(
-    r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.;]{0,30}\b(?:previous|prior"
-    r"|above|earlier"
-    r"|preceding|existing|system|safety|pinned|all|any|your|these"
-    r"|those)\b[^.;]{0,30}\b(?:instructions?"
-    r"|rules?|prompts?|messages?|constraints?|guidelines?|orders?|pins?|directives?"
-    r"|restrictions?)\b"
-    r"|\byou (?:must|shall|will|should|need to|have to) (?:now|immediately|instead|obey|comply"
-    r"|ignore"
-    r"|disregard|run|execute|delete|send|push|deploy|disable|reveal|upload)\b|\byou are now\b"
-    r"|\bfrom now on,? you\b|\bnew (?:system )?instructions?\s*:|\bdo anything now\b"
-    r"|\bdeveloper mode\b"
-    r"|\b(?:act as|pretend (?:to be|you are)|roleplay as) \w"
-    r"|\b(?:run|execute|type|enter|call)\b[^.]{0,30}(?:\brm -[rf]{1,2}|\bcurl\b[^"
-    r"|]{0,80}\| ?(?:ba)?sh)"
-    r"|^\W*(?:disregard|obey|comply)\b"
-    r"|\b(?:send|upload|post|email|e-mail|exfiltrate|leak|reveal|print out"
-    r"|forward)\b[^.;]{0,40}\b(?:"
-    r"passwords?|secrets?|api keys?|private keys?|credentials?|tokens?|system prompt"
-    r"|env(?:ironment)?"
-    r" variables?)\b[^.;]{0,20}\b(?:to|at)\b|\breveal (?:your|the) (?:system )?prompt"
-    r"|ignorier\w* (?:alle |bitte )?(?:vorherigen|bisherigen|obigen)|ignore[zr]? (?:toutes )?les "
-    r"(?:instructions|consignes)|ignor[ae]\w* (?:todas )?(?:las|as|le|tutte le) (?:instruc"
-    r"|istruz|instru[cç])"
-    r"|игнорируй|忽略[^。]{0,10}(?:指令|指示|说明|规则)|(?:以前|これまで|上記|前)の(?:指示"
-    r"|命令)[^。]{0,6}無視"
-    r"|(?:이전|위)[^.]{0,6}(?:지시|명령)[^.]{0,6}무시",
-    re.I,
-)
-_ORDER_WORDS = (  # each order in plain letters has one of these
-    *("ignor", "disregard", "forget", "override", "bypass", "overrule", "you", "instruction"),
-    *("anything now", "developer mode", "act as", "pretend", "roleplay", "rm -", "curl", "obey"),
-    *("comply", "password", "secret", "key", "credential", "token", "prompt", "variable"),
-)
+_ORDER: Kind = "order-to-model"
 
 
 def is_order(text: str) -> bool:
-    """Whether a text orders the model that reads it about."""
+    """Whether a text orders the model that reads it about, in whatever language."""
     seen = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    return may_say(seen, _ORDER_WORDS) and bool(_ORDER.search(seen))
+    return may_say(seen, needs_of_kind(_ORDER)) and any(
+        may_say(seen, needs) and pattern.search(seen)
+        for needs, pattern in patterns_with_needs(_ORDER)
+    )

@@ -33,10 +33,12 @@ def languages_of(text: str) -> tuple[str, ...]:
     return most_voted(count_votes(text))
 
 
-def count_votes(text: str) -> Votes:
-    """How many words and letters of a text speak for each language."""
+def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
+    """How many words and letters of a text speak for each language; its words, where known, are
+    not read again."""
     voters = _voters()
-    votes = Votes(code for word in words_of(text) for code in voters.get(word, ()))
+    said = words_of(text) if words is None else words
+    votes = Votes(code for word in said for code in voters.get(word, ()))
     if not text.isascii():
         for code, letters in _letters():
             votes[code] += len(letters.findall(text))

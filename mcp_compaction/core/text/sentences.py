@@ -1,4 +1,4 @@
-"""Reads the sentences of a text, and tells which are doubts, next steps or pleasantries."""
+"""Reads the sentences of a text."""
 
 from __future__ import annotations
 
@@ -6,31 +6,16 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from mcp_compaction.core.text.language import Votes, count_votes, most_voted
+from mcp_compaction.core.text.language import Votes, count_votes, most_voted, words_of
 from mcp_compaction.core.text.patterns import (
     FENCED,
     INLINE_CODE,
     QUOTED,
     Cuts,
-    may_say,
     pattern_of,
 )
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import read_heads
-
-MARKER_GROUPS: dict[str, re.Pattern[str]] = {
-    "interjection": pattern_of(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
-    "reversal": pattern_of(r"\b(?:let me reconsider|on second thought|I was wrong)\b", re.I),
-    "hedge": pattern_of(
-        r"\b(?:perhaps|alternatively|I'm not sure|I am not sure|uncertain)\b", re.I
-    ),
-    "check": pattern_of(r"\b(?:let me verify|double[- ]check|verify|check)\b(?![-(/_]|\.\w)", re.I),
-    "halt": pattern_of(r"\b(?:but wait|actually,? no|hold on)\b", re.I),
-}
-_MARKER_WORDS = (  # each marker has one of these
-    *("wait", "hm", "ah", "actually", "reconsider", "thought", "wrong", "perhaps"),
-    *("alternatively", "sure", "uncertain", "verify", "check", "hold"),
-)
 
 _LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _NOT_SPEECH = pattern_of(
@@ -38,25 +23,6 @@ _NOT_SPEECH = pattern_of(
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]*(?:Error|Exception)\b|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
 _FEWEST_CHARS, _LONGEST = 8, 600
-
-_NEXT = pattern_of(
-    r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|"
-    r"now I(?:'ll| will| need)|remaining|"
-    r"still (?:to do|need|have to|missing)|follow[- ]up|later we|afterwards)\b",
-    re.I,
-)
-_UNCERTAIN = pattern_of(
-    r"\b(?:not sure|unsure|uncertain|unclear|perhaps|maybe|might be|suspect|seems? (?:like|to)|"
-    r"possibly|unverified|haven't (?:checked|verified|tested)|don't know|open question)\b",
-    re.I,
-)
-_PLEASANTRY = pattern_of(
-    r"^(?:thanks?|thank you|great|perfect|awesome|ok(?:ay)?|sure|got it|sounds good|hello|hi|"
-    r"hey|you're (?:welcome|right)|good|nice|cool|yes|no|done|continue|go on|"
-    r"please continue|right|good catch|nice (?:catch|one|work)|fair enough|makes sense|exactly|"
-    r"looks good|lgtm|go ahead|carry on|thanks,? go on)\b[^a-z]*$",
-    re.I,
-)
 
 
 @cache
@@ -78,6 +44,7 @@ class Sentence(NamedTuple):
     start: int
     end: int
     languages: tuple[str, ...] = ()  # that it may be in, or else those of the text around it
+    words: frozenset[str] | None = None  # of its bare text, where they were read
 
 
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
@@ -93,7 +60,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
         sentence = _read_sentence(open_text, bare, begin, end)
         if sentence is not None:
             found.append(sentence)
-            votes.append(count_votes(sentence.bare))
+            votes.append(count_votes(sentence.bare, sentence.words))
         begin = following
     around = most_voted(sum(votes, Votes()))
     return tuple(
@@ -112,7 +79,8 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     said = text[start:end]
     if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
         return None
-    return Sentence(one_line(said), bare[start:end], start, end)
+    unquoted = bare[start:end]
+    return Sentence(one_line(said), unquoted, start, end, words=words_of(unquoted))
 
 
 def _as_lines(match: re.Match[str]) -> str:
@@ -128,36 +96,11 @@ def prose_of(text: str) -> str:
     return QUOTED.sub(" ", _without_code(FENCED.sub(" ", text)))
 
 
-def marker_groups(text: str) -> dict[str, str]:
-    """The groups of epistemic markers a text holds, each with its phrase; their number is the
-    text's score."""
-    if not may_say(text, _MARKER_WORDS):
-        return {}
-    found = prose_of(text)
-    matches = {name: pattern.search(found) for name, pattern in MARKER_GROUPS.items()}
-    return {name: match.group() for name, match in matches.items() if match is not None}
-
-
 def split_sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
     return tuple(
         part.strip() for part in _sentence_cuts().in_text(text).split(text) if part and part.strip()
     )
-
-
-def is_next_step(sentence: Sentence) -> bool:
-    """Whether a sentence says what comes next."""
-    return bool(_NEXT.search(sentence.bare))
-
-
-def is_doubt(sentence: Sentence) -> bool:
-    """Whether a sentence says that its speaker is not sure."""
-    return bool(_UNCERTAIN.search(sentence.bare))
-
-
-def is_pleasantry(sentence: str) -> bool:
-    """Whether a sentence only keeps the talk going."""
-    return bool(_PLEASANTRY.match(sentence))
 
 
 def _without_code(sentence: str) -> str:

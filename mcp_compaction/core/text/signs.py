@@ -11,7 +11,15 @@ from typing import NamedTuple
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence
-from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, read_lexicon
+from mcp_compaction.lexicon.languages import (
+    Kind,
+    Lexicon,
+    Sign,
+    fill_in_all,
+    read_lexicon,
+    read_lexicons,
+    whole_words,
+)
 
 
 class Shown(NamedTuple):
@@ -37,7 +45,7 @@ class Signs:
     def __init__(self, lexicon: Lexicon, kind: Kind) -> None:
         """Take the signs of that kind, with the guards that they name."""
         guards = {
-            sign.name: any_of(*map(lexicon.fill, sign.pattern))
+            sign.name: any_of(*lexicon.patterns_of(sign))
             for sign in lexicon.sign
             if sign.kind == "guard"
         }
@@ -48,7 +56,7 @@ class Signs:
                 continue
             look = _Look(
                 sign,
-                any_of(*map(lexicon.fill, sign.pattern)),
+                any_of(*lexicon.patterns_of(sign)),
                 tuple(guards[name] for name in lexicon.guards_of(sign)),
                 tuple(guards[name] for name in sign.beside),
             )
@@ -56,6 +64,11 @@ class Signs:
                 self._always.append(look)
             for word in sign.needs:
                 self._by_word.setdefault(word, []).append(look)
+        self._needed = frozenset(self._by_word)
+
+    def may_be_in(self, words: frozenset[str] | None) -> bool:
+        """Whether a sentence of these words may show one of the signs."""
+        return bool(self._always) or words is None or not self._needed.isdisjoint(words)
 
     def __bool__(self) -> bool:
         """Whether the language has any sign of the kind."""
@@ -95,12 +108,6 @@ class Signs:
 
 
 @cache
-def part_of(language: str, name: str) -> re.Pattern[str]:
-    """A part of a language's patterns, as a pattern of its own."""
-    return any_of(read_lexicon(language).fill(f"{{{name}}}"))
-
-
-@cache
 def signs_of(language: str, kind: Kind) -> Signs:
     """The signs of one kind in one language."""
     return Signs(read_lexicon(language), kind)
@@ -108,7 +115,10 @@ def signs_of(language: str, kind: Kind) -> Signs:
 
 def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | None:
     """The first sign of a kind that a sentence shows, in the languages that it may be in."""
-    return _find_sign(kind, sentence.bare, sentence.languages or (ENGLISH,), by_user)
+    languages = sentence.languages or (ENGLISH,)
+    if not any(signs_of(code, kind).may_be_in(sentence.words) for code in languages):
+        return None
+    return _find_sign(kind, sentence.bare, languages, by_user)
 
 
 def shows_sign(
@@ -138,3 +148,53 @@ def _find_all(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[re.
 def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
     return next(found, None)
+
+
+@cache
+def patterns_by_name(kind: Kind) -> dict[str, re.Pattern[str]]:
+    """The patterns of each sign of a kind in all languages, for texts whose language does not
+    matter; guards are left aside."""
+    found: dict[str, list[str]] = {}
+    for lexicon, sign in _signs_in_all(kind):
+        found.setdefault(sign.name, []).extend(lexicon.patterns_of(sign))
+    return {name: any_of(*patterns) for name, patterns in found.items()}
+
+
+@cache
+def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
+    """One pattern for all signs of a kind in all languages; guards are left aside."""
+    found = tuple(_signs_in_all(kind))
+    # Looking for a word's edge once, not for each language, makes it twice as fast.
+    words = [p for lexicon, one in found if one.as_words for p in map(lexicon.fill, one.pattern)]
+    others = [p for lexicon, one in found if not one.as_words for p in lexicon.patterns_of(one)]
+    return any_of(*([whole_words(*words)] if words else ()), *others)
+
+
+def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
+    return ((one, sign) for one in read_lexicons() for sign in one.sign if sign.kind == kind)
+
+
+@cache
+def needs_of_kind(kind: Kind) -> tuple[str, ...]:
+    """The words of which a text in ASCII holds one, in whatever language, where it shows a sign
+    of a kind: its signs in Latin letters have to name them."""
+    needs = {w for _, sign in _signs_in_all(kind) for w in sign.needs if w.isascii()}
+    return tuple(sorted(w for w in needs if not any(o in w for o in needs - {w})))
+
+
+@cache
+def patterns_with_needs(kind: Kind) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    """The pattern of each sign of a kind in all languages, with the words that it needs."""
+    return tuple((s.needs, any_of(*lexicon.patterns_of(s))) for lexicon, s in _signs_in_all(kind))
+
+
+@cache
+def part_of(name: str, language: str = ENGLISH) -> re.Pattern[str]:
+    """A part or list of one language as a pattern."""
+    return any_of(read_lexicon(language).fill(f"{{{name}}}"))
+
+
+@cache
+def part_in_all(name: str) -> re.Pattern[str]:
+    """The parts or lists of that name in all languages as one pattern."""
+    return any_of(fill_in_all(name))

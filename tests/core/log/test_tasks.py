@@ -241,6 +241,39 @@ def test_words_that_say_a_task_was_done_close_it(task: str, since: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("task", "since", "is_open"),
+    [
+        ("Die Doku muss noch aktualisiert werden.", "Die Doku ist aktualisiert.", False),
+        (
+            "Wir müssen noch die Migration abschließen.",
+            "Ich habe die Migration abgeschlossen.",
+            False,
+        ),
+        ("Später noch die alten Logs löschen.", "Die alten Logs habe ich gelöscht.", False),
+        ("Vergiss nicht, die Doku anzupassen.", "Die Doku wurde angepasst.", False),
+        ("Denk daran, den Branch zu mergen.", "hab den branch gemergt", False),
+        ("Die Doku muss noch aktualisiert werden.", "Die Doku ist noch nicht aktualisiert.", True),
+        ("Vergiss nicht, das Zertifikat zu erneuern.", "Ich habe das Passwort erneuert.", True),
+        ("Denk dran, die API-Doku zu aktualisieren.", "Die Doku ist aktualisiert.", True),
+        ("Pense à mettre à jour la doc.", "J'ai mis à jour la doc.", False),
+        ("Il reste à supprimer les vieux fichiers.", "Les vieux fichiers sont supprimés.", False),
+        ("Pense à mettre à jour la doc.", "La doc sera mise à jour demain.", True),
+        ("Il faut encore corriger le bug des accents.", "J'ai corrigé le bug de la page.", True),
+        ("Todavía falta migrar los datos.", "Hemos migrado los datos.", False),
+        ("Luego hay que borrar los logs viejos.", "Ya borré los logs viejos.", False),
+        ("No olvides renovar el certificado.", "El certificado no está renovado.", True),
+        ("Todavía falta migrar los datos.", "Hemos migrado los usuarios.", True),
+    ],
+)
+def test_a_task_of_another_language_is_open_until_that_language_says_it_is_done(
+    task: str, since: str, is_open: bool
+) -> None:
+    item = Item(text=task, refs=("m1",), provenance="verbatim")
+    assert [leaves_open(found) for found in spoken_sentences(task)] == [True]
+    assert unfinished_tasks([item], messages_of([assistant(since)])) == ((item,) if is_open else ())
+
+
+@pytest.mark.parametrize(
     ("entry", "is_open"),
     [
         ("Deploy to production", False),

@@ -6,15 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.text.sentences import (
+from mcp_compaction.core.text.remarks import (
     is_doubt,
     is_next_step,
     is_pleasantry,
     marker_groups,
-    prose_of,
-    split_sentences,
-    spoken_sentences,
 )
+from mcp_compaction.core.text.sentences import prose_of, split_sentences, spoken_sentences
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.text import render_item
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.signs import pattern_of_kind
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
@@ -24,7 +25,7 @@ _SPAN_WORTH_WORDS = 200
 
 def is_excuse(text: str) -> bool:
     """Whether a text begins as a model's refusal does."""
-    return bool(_EXCUSE.match(text))
+    return bool(pattern_of_kind("excuse").match(text))
 
 
 def texts_of(draft: Draft) -> list[str]:
@@ -71,16 +72,6 @@ def refusal_reason(
     return None
 
 
-_EXCUSE = pattern_of(
-    r"\W*(?:(?:I'?m|I am) (?:very |so )?(?:sorry|afraid|unable)\b|I (?:apologi[sz]e|can ?no?t|can't"
-    r"|won't|must decline)\b|sorry,? (?:but )?I\b|as an? (?:AI|artificial"
-    r"|(?:large )?language model)\b"
-    r"|I do(?:n't| not) have (?:access|the ability)|unfortunately,? I (?:can|am)|my apologies\b"
-    r"|es tut mir leid|je suis désolé|lo siento|mi dispiace|desculpe|抱歉|对不起|申し訳|извините)",
-    re.I,
-)
-
-
 _ERROR_FORM = pattern_of(
     r"\bquota\b|rate[ _-]?limit|overloaded|too many requests|insufficient[ _]|credit balance"
     r"|billing"
@@ -99,7 +90,7 @@ _ERROR_FORM = pattern_of(
 
 def _is_error(texts: Sequence[str], source: Source) -> bool:
     """Whether a draft is what a service says when it has no answer; a span may tell of errors."""
-    if _EXCUSE.match(texts[0]) and one_line(texts[0]) not in source.everything:
+    if is_excuse(texts[0]) and one_line(texts[0]) not in source.everything:
         return True
     wrong = [t for t in texts if _ERROR_FORM.search(t) and one_line(t) not in source.everything]
     return len(texts) <= 6 and 2 * len(wrong) >= len(texts)

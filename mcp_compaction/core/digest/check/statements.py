@@ -10,8 +10,9 @@ from mcp_compaction.core.log.decisions.statement import decisions_among, is_acce
 from mcp_compaction.core.log.decisions.supersede import subject_words
 from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.remarks import is_doubt
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence, is_doubt, spoken_sentences
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
 from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import Item, Message
@@ -105,7 +106,7 @@ def _settling_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[
     if language is None:
         yield sentence.text
         return
-    cuts = part_of(language, "settling_clause").finditer(sentence.bare)
+    cuts = part_of("settling_clause", language).finditer(sentence.bare)
     ends = [0, *(n for cut in cuts for n in cut.span())]
     for begin, end in zip(ends[::2], [*ends[1::2], len(sentence.bare)], strict=True):
         if shows_sign(kind, sentence.bare[begin:end], (language,)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Literal, NamedTuple
 
@@ -11,6 +10,7 @@ from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source
 from mcp_compaction.core.digest.text import as_sections
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.signs import part_in_all
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Draft,
@@ -35,11 +35,6 @@ class Stripped(NamedTuple):
 
 
 _QUOTES = pattern_of(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
-_OF_THE_USER = pattern_of(
-    r"\b(?:user|customer|client|owner|they|he|she)\b[^\"“«「„]{0,60}[\"“«「„]"
-    r"|[\"”»」][^\"]{0,20}\b(?:the user|user (?:said|asked|wrote|told))|^(?:asked|user)\b",
-    re.I,
-)
 _REF = pattern_of(r"[mdp]\d{1,9}")
 
 
@@ -115,7 +110,7 @@ def _is_unsaid(item: Item, source: Source) -> bool:
 
 
 def _quotes_of_user(text: str) -> list[str]:
-    if not _OF_THE_USER.search(text):
+    if not part_in_all("words_of_the_user").search(text):
         return []
     return [_strip_marks(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
 

@@ -61,7 +61,7 @@ def _settles_as(language: str, bare: str, by_user: bool) -> bool:
         may_decide
         and any(
             any(decision.find(clause.strip(), by_user))
-            for clause in part_of(language, "decision_clause").split(bare)
+            for clause in part_of("decision_clause", language).split(bare)
             if clause
         )
     )
