@@ -36,7 +36,7 @@ _NOT_SPEECH = pattern_of(
     r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]*(?:Error|Exception)\b|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
-_FEWEST_CHARS, _LONGEST = 8, 600
+_FEWEST_CHARS, _FEWEST_WIDE_CHARS, _LONGEST = 8, 4, 600  # five signs of Chinese say a lot
 
 _NEXT = pattern_of(
     r"\b(?:next,|to ?do:)|\b(?:next(?: step| up| I)|then I(?:'ll| will)|"
@@ -98,7 +98,8 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     sign = _LIST_SIGN.match(text, start, end) if text[start : start + 1] != ">" else None
     start = sign.end() if sign else start
     said = text[start:end]
-    if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
+    fewest = _FEWEST_CHARS if said.isascii() else _FEWEST_WIDE_CHARS
+    if not fewest <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
         return None
     return Sentence(" ".join(said.split()), bare[start:end], start, end)
 

@@ -134,7 +134,7 @@ def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
         "Never touch the production key.",
         "You must not push to main.",
         "Do not log the token anywhere.",
-        "- do not answer mails",
+        "do not answer mails",
         "Please do not call the customer.",
         "Don’t touch the production keys.",
         "Look around, but don't rename anything.",
@@ -169,6 +169,17 @@ def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> 
 )
 def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
     assert find_rules(text) == ()
+
+
+def test_the_sign_of_a_list_is_no_part_of_the_rule() -> None:
+    assert find_rules("- do not answer mails\n2. Never push.") == (
+        "do not answer mails",
+        "Never push.",
+    )
+
+
+def test_a_short_rule_in_a_script_of_syllables_is_read() -> None:
+    assert find_rules("不要删除。谢谢。") == ("不要删除。",)
 
 
 def test_a_wall_of_text_is_no_sentence() -> None:
