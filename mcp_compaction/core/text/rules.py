@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import one_line
 
 _MOST_CHARS = 400  # what is longer is a paste rather than a rule
+_MARKUP = pattern_of(r"\*+|^[^\w\s\"'(@/~.-]+ ")  # bold words, and pictures before a sentence
 
 
 @read_once
@@ -17,5 +19,5 @@ def find_rules(text: str) -> tuple[str, ...]:
         text[sentence.start : sentence.end]
         for sentence in spoken_sentences(text)
         if sentence.end - sentence.start <= _MOST_CHARS
-        and find_sign("rule", sentence._replace(bare=one_line(sentence.bare)))
+        and find_sign("rule", sentence._replace(bare=one_line(_MARKUP.sub("", sentence.bare))))
     )
