@@ -30,6 +30,7 @@ Kind = Literal[
     "date",
     "guard",
 ]
+Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 
 
 def _split_words(value: object) -> object:
@@ -60,7 +61,7 @@ class Sign(Value):
 
     kind: Kind
     name: str
-    strength: Literal["firm", "weak"] = "firm"
+    strength: Strength = "firm"
     needs: Words = ()  # words of which a sentence must have one; without any it is always tried
     pattern: Texts = Field(min_length=1)  # any of them, in whatever case
     unless: Texts | None = None  # guards that must not be found beside it

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import Strength
 
 _MOST_CHARS = 400  # what is longer is a paste rather than a rule
 _MARKUP = pattern_of(r"\*+|^[^\w\s\"'(@/~.-]+ ")  # bold words, and pictures before a sentence
 
 
-@read_once
+class Found(NamedTuple):
+    """A sentence that may state a rule, word for word, and how plainly it does."""
+
+    text: str
+    strength: Strength
+
+
 def find_rules(text: str) -> tuple[str, ...]:
     """The sentences of a text that state a constraint which outlasts the task, word for word."""
-    return tuple(
-        text[sentence.start : sentence.end]
-        for sentence in spoken_sentences(text)
-        if sentence.end - sentence.start <= _MOST_CHARS
-        and find_sign("rule", sentence._replace(bare=one_line(_MARKUP.sub("", sentence.bare))))
-    )
+    return tuple(found.text for found in find_likely_rules(text) if found.strength != "hint")
+
+
+@read_once
+def find_likely_rules(text: str) -> tuple[Found, ...]:
+    """The rules of a text, and the sentences that are too vague to count and may be offered."""
+    found: list[Found] = []
+    for sentence in spoken_sentences(text):
+        start, end = sentence.start, sentence.end
+        bare = one_line(_MARKUP.sub("", sentence.bare))
+        shown = find_sign("rule", sentence._replace(bare=bare)) if end - start <= _MOST_CHARS else None
+        if shown is not None:
+            found.append(Found(text[start:end], shown.sign.strength))
+    return tuple(found)

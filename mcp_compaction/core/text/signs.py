@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from mcp_compaction.core.text.language import ENGLISH, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, read_lexicon
+from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, Strength, read_lexicon
+
+
+_STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 
 
 class Shown(NamedTuple):
@@ -80,14 +83,15 @@ def signs_of(language: str, kind: Kind) -> Signs:
 
 
 def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | None:
-    """The first sign of a kind that a sentence shows, in the languages that it may be in."""
+    """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
+    first of several."""
     return _find_sign(kind, sentence.bare, sentence.languages or (ENGLISH,), by_user)
 
 
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often
 def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
-    return next(found, None)
+    return min(found, key=lambda one: _STRENGTHS.index(one.sign.strength), default=None)
 
 
 def check_sign(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
