@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.languages import read_heads
@@ -16,6 +16,7 @@ _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
 Votes = Counter[str]
 
 
+@lru_cache(maxsize=8_192)  # first for the votes of a sentence, then for its signs
 def words_of(text: str) -> frozenset[str]:
     """The different words of a text in lower case, as the signs of a lexicon name them."""
     return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))

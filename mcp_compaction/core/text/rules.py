@@ -33,8 +33,14 @@ def find_likely_rules(text: str) -> tuple[Found, ...]:
     found: list[Found] = []
     for sentence in spoken_sentences(text):
         start, end = sentence.start, sentence.end
-        bare = one_line(_MARKUP.sub("", sentence.bare))
-        shown = find_sign("rule", sentence._replace(bare=bare)) if end - start <= _MOST_CHARS else None
+        if end - start > _MOST_CHARS:
+            continue
+        shown = find_sign("rule", sentence._replace(bare=_without_markup(sentence.bare)))
         if shown is not None:
             found.append(Found(text[start:end], shown.sign.strength))
     return tuple(found)
+
+
+def _without_markup(bare: str) -> str:
+    line = one_line(bare)
+    return _MARKUP.sub("", line) if "*" in line or not line[:1].isalnum() else line

@@ -14,6 +14,7 @@ from mcp_compaction.core.text.patterns import (
     may_say,
     pattern_of,
 )
+from mcp_compaction.core.text.reading import read_once
 
 MARKER_GROUPS: dict[str, re.Pattern[str]] = {
     "interjection": pattern_of(r"\b(?:wait|hmm?|ah|actually)\b", re.I),
@@ -34,7 +35,8 @@ _SENTENCE = Cuts(rf"{_STOP}\s+|\n+")
 _LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _NOT_SPEECH = pattern_of(
     r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
-    r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:Error|Exception)\b(?! \w)|[^\n]*[{};]$|\w+(?:=|\()\S)"
+    r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:Error|Exception)\b(?! \w)"
+    r"|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
 _FEWEST_CHARS, _FEWEST_WIDE_CHARS, _LONGEST = 8, 4, 600  # five signs of Chinese say a lot
 
@@ -68,6 +70,7 @@ class Sentence(NamedTuple):
     languages: tuple[str, ...] = ()  # that it may be in, or else those of the text around it
 
 
+@read_once
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
     open_text = FENCED.sub(_as_lines, text)

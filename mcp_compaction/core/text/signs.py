@@ -13,7 +13,6 @@ from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, Strength, read_lexicon
 
-
 _STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 
 
