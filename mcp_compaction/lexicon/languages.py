@@ -9,7 +9,7 @@ import re
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -31,6 +31,7 @@ Kind = Literal[
     "guard",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
+STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 
 
 def _split_words(value: object) -> object:

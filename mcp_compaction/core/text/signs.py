@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import chain
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from mcp_compaction.core.text.language import ENGLISH, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.lexicon.languages import Kind, Lexicon, Sign, Strength, read_lexicon
-
-_STRENGTHS: tuple[Strength, ...] = get_args(Strength)
+from mcp_compaction.lexicon.languages import STRENGTHS, Kind, Lexicon, Sign, read_lexicon
 
 
 class Shown(NamedTuple):
@@ -90,7 +88,7 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often
 def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
-    return min(found, key=lambda one: _STRENGTHS.index(one.sign.strength), default=None)
+    return min(found, key=lambda one: STRENGTHS.index(one.sign.strength), default=None)
 
 
 def check_sign(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
