@@ -1027,6 +1027,25 @@ def test_a_rule_is_offered_again_when_only_an_agents_pin_of_it_is_over(tmp_path:
     run(tmp_path, story)
 
 
+def test_a_rule_on_three_receipts_that_nobody_pinned_is_not_offered_again(tmp_path: Path) -> None:
+    rule = "Never push to main."
+
+    async def story(compactor: Compactor, info: SessionInfo) -> None:
+        await compactor.record(info, incoming([user(rule), assistant("ok")]))
+        for part in range(3):
+            talk = (
+                user(f"Look at part {part}. " + "word " * 900),
+                assistant(f"Part {part} is read."),
+            )
+            await compactor.record(info, incoming([*talk * 8]))
+            assert rule in [one.text for one in (await compactor.stats(info)).offer.candidates]
+            outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
+            assert isinstance(outcome, Compaction)
+        assert rule not in [one.text for one in (await compactor.stats(info)).offer.candidates]
+
+    run(tmp_path, story)
+
+
 # Regret
 
 
