@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.text.language import Votes, count_votes, most_voted
@@ -86,7 +87,9 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
             found.append(sentence)
             votes.append(count_votes(sentence.bare))
         begin = following
-    around = most_voted(sum(votes, Votes()))
+    around: tuple[str, ...] = ()
+    if not all(votes):
+        around = most_voted(Votes(chain.from_iterable(own.elements() for own in votes)))
     return tuple(
         one._replace(languages=most_voted(own) or around)
         for one, own in zip(found, votes, strict=True)
