@@ -144,6 +144,7 @@ async def suggest(work: Workspace, session: Session, most: int) -> Offer:
     in_force = await work.store.pins(scope, now)
     ended = await work.store.pins(scope, now, released=True)
     known = [*in_force, *(pin for pin in ended if pin.author == "user")]
+    earlier = [receipt.offer for receipt, _ in await work.store.receipts(session.info.id)]
     return await work.threads.run(
-        rules.suggest_pins, session.messages, session.digests, known, most
+        rules.suggest_pins, session.messages, session.digests, known, most, earlier
     )

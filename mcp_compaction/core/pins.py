@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.log.quotes import Saying
-from mcp_compaction.core.log.spoken_rules import is_known, unpinned_rules
+from mcp_compaction.core.log.spoken_rules import LikelyRule, is_known, likely_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, has_label, is_forged
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.rules import find_likely_rules
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
+from mcp_compaction.lexicon.languages import STRENGTHS, Strength
 from mcp_compaction.model import (
     Author,
     Candidate,
@@ -232,20 +235,50 @@ def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: Coun
     return tokens
 
 
-def suggest_pins(
-    messages: Sequence[Message], digests: Iterable[Digest], pins: Sequence[Pin], most: int
-) -> Offer:
-    """The rules to offer for pinning, newest first; what only an agent recorded is marked as told.
+_OFFERS_UNTIL_DECLINED = 3
 
-    A rule whose message has left the window stands in a digest, and is needed all the more.
+
+def suggest_pins(
+    messages: Sequence[Message],
+    digests: Iterable[Digest],
+    pins: Sequence[Pin],
+    most: int,
+    earlier: Iterable[Offer] = (),
+) -> Offer:
+    """The rules to offer for pinning: the plainest first, of these the newest; what only an agent
+    recorded is marked as told. Hints fill the places that rules leave free.
+
+    A rule whose message has left the window stands in a digest, and is needed all the more. One
+    that stood on several earlier receipts, was not pinned and not said again counts as declined.
     """
     known = [fold(pin.text) for pin in pins]
     quoted = (
-        Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted")
+        LikelyRule(
+            Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted"),
+            _strength_of(item.text),
+        )
         for digest in digests
         for item in digest.items("CONSTRAINTS")
         if item.provenance != "summarized" and item.refs and not is_known(item.text, known)
     )
-    said = unpinned_rules(messages, pins)
-    found = tuple({fold(one.text): one for one in (*quoted, *said)}.values())
-    return Offer(candidates=found[::-1][:most], more=max(0, len(found) - most))
+    said = (*quoted, *likely_rules(messages, pins))
+    newest: dict[str, LikelyRule] = {}
+    for rule in reversed(said):
+        newest.setdefault(fold(rule.candidate.text), rule)
+    offered = Counter((fold(one.text), one.ref) for offer in earlier for one in offer.candidates)
+    wanted = sorted(
+        (
+            rule
+            for words, rule in newest.items()
+            if offered[words, rule.candidate.ref] < _OFFERS_UNTIL_DECLINED
+        ),
+        key=lambda rule: STRENGTHS.index(rule.strength),
+    )
+    rules = sum(rule.strength != "hint" for rule in wanted)
+    shown = tuple(rule.candidate for rule in wanted[:most])
+    return Offer(candidates=shown, more=max(0, rules - most))
+
+
+def _strength_of(rule: str) -> Strength:
+    strengths: list[Strength] = [found.strength for found in find_likely_rules(rule)]
+    return strengths[0] if strengths else "weak"

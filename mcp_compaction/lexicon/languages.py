@@ -9,7 +9,7 @@ import re
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -63,6 +63,8 @@ Kind = Literal[
     "leaves-open",
     "turn",
 ]
+Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
+STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 
 
 def _split_words(value: object) -> object:
@@ -105,7 +107,7 @@ class Sign(Value):
 
     kind: Kind
     name: str
-    strength: Literal["firm", "weak"] = "firm"
+    strength: Strength = "firm"
     needs: Words = ()  # words of which a sentence must have one; without any it is always tried
     pattern: Texts = Field(min_length=1)  # any of them, in whatever case
     as_words: bool = False  # the patterns are of whole words

@@ -51,7 +51,7 @@ class Candidate(Value):
 
 
 class Offer(Value):
-    """The newest candidates for a pin, and how many more there are."""
+    """Candidates for a pin, the plainest and newest first, and how many more rules there are."""
 
     candidates: tuple[Candidate, ...] = ()
     more: int = 0

@@ -272,3 +272,21 @@ async def test_a_pin_is_in_force_until_it_expires_and_not_a_second_longer(tmp_pa
             texts.append([pin.text for pin in (await compactor.load(info)).pins])
         assert texts[0] == ["no deploys today"]
         assert texts[-1] == []
+
+
+async def test_a_rule_on_three_receipts_that_nobody_pinned_is_not_offered_again(
+    tmp_path: Path,
+) -> None:
+    rule = "Never push to main."
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user(rule), assistant("ok")]))
+        for part in range(3):
+            talk = (
+                user(f"Look at part {part}. " + "word " * 900),
+                assistant(f"Part {part} is read."),
+            )
+            await compactor.record(info, read_incoming([*talk * 8]))
+            assert rule in [one.text for one in (await compactor.stats(info)).offer.candidates]
+            outcome = await compactor.compress(info, Ask(reason="x", target_percent=20))
+            assert isinstance(outcome, Compaction)
+        assert rule not in [one.text for one in (await compactor.stats(info)).offer.candidates]

@@ -36,17 +36,21 @@ def languages_of(text: str) -> tuple[str, ...]:
 def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
     """How many words and letters of a text speak for each language; its words, where known, are
     not read again."""
-    voters = _voters()
-    said = words_of(text) if words is None else words
-    votes = Votes(code for word in said for code in voters.get(word, ()))
+    votes, voters = Votes(), _voters()
+    for word in voters.keys() & (words_of(text) if words is None else words):
+        for code in voters[word]:
+            votes[code] += 1
     if not text.isascii():
         for code, letters in _letters():
-            votes[code] += len(letters.findall(text))
+            if found := letters.findall(text):
+                votes[code] += len(found)
     return votes
 
 
 def most_voted(votes: Votes) -> tuple[str, ...]:
     """The languages with the most votes: several, where they have the same number."""
+    if len(votes) == 1:
+        return tuple(votes)
     most = max(votes.values(), default=0)
     return tuple(h.language for h in read_heads() if votes[h.language] == most) if most else ()
 

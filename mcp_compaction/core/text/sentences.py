@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.text.language import Votes, count_votes, most_voted, words_of
@@ -14,15 +15,17 @@ from mcp_compaction.core.text.patterns import (
     Cuts,
     pattern_of,
 )
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import read_heads
 
 _LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _NOT_SPEECH = pattern_of(
     r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
-    r"|\d{4}-\d\d-\d\d[T ]|[\w.]*(?:Error|Exception)\b|[^\n]*[{};]$|\w+(?:=|\()\S)"
+    r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:Error|Exception)\b(?! \w)"
+    r"|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
-_FEWEST_CHARS, _LONGEST = 8, 600
+_FEWEST_CHARS, _FEWEST_WIDE_CHARS, _LONGEST = 8, 4, 600  # five signs of Chinese say a lot
 
 
 @cache
@@ -47,6 +50,7 @@ class Sentence(NamedTuple):
     words: frozenset[str] | None = None  # of its bare text, where they were read
 
 
+@read_once
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
     open_text = FENCED.sub(_as_lines, text)
@@ -62,7 +66,9 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
             found.append(sentence)
             votes.append(count_votes(sentence.bare, sentence.words))
         begin = following
-    around = most_voted(sum(votes, Votes()))
+    around: tuple[str, ...] = ()
+    if not all(votes):
+        around = most_voted(Votes(chain.from_iterable(own.elements() for own in votes)))
     return tuple(
         one._replace(languages=most_voted(own) or around)
         for one, own in zip(found, votes, strict=True)
@@ -77,7 +83,8 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     sign = _LIST_SIGN.match(text, start, end) if text[start : start + 1] != ">" else None
     start = sign.end() if sign else start
     said = text[start:end]
-    if not _FEWEST_CHARS <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
+    fewest = _FEWEST_CHARS if said.isascii() else _FEWEST_WIDE_CHARS
+    if not fewest <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
         return None
     unquoted = bare[start:end]
     return Sentence(one_line(said), unquoted, start, end, words=words_of(unquoted))

@@ -12,6 +12,7 @@ from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.lexicon.languages import (
+    STRENGTHS,
     Kind,
     Lexicon,
     Sign,
@@ -114,7 +115,8 @@ def signs_of(language: str, kind: Kind) -> Signs:
 
 
 def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | None:
-    """The first sign of a kind that a sentence shows, in the languages that it may be in."""
+    """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
+    first of several."""
     languages = sentence.languages or (ENGLISH,)
     if not any(signs_of(code, kind).may_be_in(sentence.words) for code in languages):
         return None
@@ -147,7 +149,13 @@ def _find_all(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[re.
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often
 def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
-    return next(found, None)
+    best: Shown | None = None
+    for one in found:
+        if one.sign.strength == STRENGTHS[0]:
+            return one
+        if best is None or STRENGTHS.index(one.sign.strength) < STRENGTHS.index(best.sign.strength):
+            best = one
+    return best
 
 
 @cache

@@ -91,6 +91,31 @@ def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
     assert suggest_pins(messages_of(said[:2]), (), (), most=3).more == 0
 
 
+def test_the_plainest_are_offered_first_and_hints_only_where_rules_leave_room() -> None:
+    said = [
+        user("Never touch table 1."),
+        user("Handle timeouts like other failures."),
+        user("Use tabs."),
+    ]
+
+    offered = suggest_pins(messages_of(said), (), (), most=3)
+
+    assert [candidate.ref for candidate in offered.candidates] == ["m1", "m3", "m2"]
+    assert suggest_pins(messages_of(said), (), (), most=1).more == 1
+    assert [one.ref for one in unpinned_rules(messages_of(said), ())] == ["m1", "m3"]
+
+
+def test_what_was_offered_three_times_in_vain_is_not_offered_until_it_is_said_again() -> None:
+    said = [user("Never push to main."), user("Thanks!")]
+    once = suggest_pins(messages_of(said), (), (), most=3)
+
+    assert suggest_pins(messages_of(said), (), (), most=3, earlier=[once] * 2) == once
+    assert suggest_pins(messages_of(said), (), (), most=3, earlier=[once] * 3).candidates == ()
+    said.append(user("never push to main"))
+    again = suggest_pins(messages_of(said), (), (), most=3, earlier=[once] * 3)
+    assert [candidate.ref for candidate in again.candidates] == ["m3"]
+
+
 def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
     (said,) = messages_of([user("Never push to main.")])
     told = said.model_copy(update={"via": "tool"})
@@ -134,7 +159,7 @@ def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
         "Never touch the production key.",
         "You must not push to main.",
         "Do not log the token anywhere.",
-        "- do not answer mails",
+        "do not answer mails",
         "Please do not call the customer.",
         "Don’t touch the production keys.",
         "Look around, but don't rename anything.",
@@ -171,6 +196,17 @@ def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
     assert find_rules(text) == ()
 
 
+def test_the_sign_of_a_list_is_no_part_of_the_rule() -> None:
+    assert find_rules("- do not answer mails\n2. Never push.") == (
+        "do not answer mails",
+        "Never push.",
+    )
+
+
+def test_a_short_rule_in_a_script_of_syllables_is_read() -> None:
+    assert find_rules("不要删除。谢谢。") == ("不要删除。",)
+
+
 def test_a_wall_of_text_is_no_sentence() -> None:
     assert find_rules("never push " * 60) == ()
 
@@ -186,3 +222,60 @@ def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -
     assert suggest_pins((), [digest], (), most=3).candidates == (of_the_agent, of_the_user)
     pinned = [pin(1, "Never push to main.")]
     assert suggest_pins((), [digest], pinned, most=3).candidates == (of_the_agent,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RULE: one topic per pull request",
+        "HARD CONSTRAINT: the total is capped at 300 euros.",
+        "POLICY (since May): two reviewers for billing code",
+        "**Logging:** use the shared logger",
+        "**Never commit** credentials",
+        "❌ Don't build a table by hand",
+        "Install with `uv` (not pip)",
+        "SQL lives in repositories, not in handlers",
+        "DON'T reformat files that you did not change",
+        "Releases are cut from main and MUST be signed",
+        "If the brief is unclear, ask instead of guessing.",
+        "I prefer small libraries, can you recommend one?",
+        "Target Python 3.11 or newer",
+        "When editing the schema, read the notes on migrations first.",
+        "Respect the naming of neighboring modules.",
+        "Public endpoints must have rate limits.",
+        "Error handling: wrap calls to the bank",
+        "Nunca hagas commits sin tests.",
+        "no subas claves al repositorio",
+        "Aendere nichts an der Datenbank",
+        "keine neuen pakete ohne absprache",
+        "n'utilise pas de variables globales",
+    ],
+)
+def test_a_rule_as_others_write_it_is_found(text: str) -> None:
+    assert find_rules(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TODO: the parser is slow",
+        "STATUS: four of nine are through",
+        "Please don't merge it yet.",
+        "Do not deploy for now.",
+        "For this commit leave the imports unsorted.",
+        "Always rooting for your team!",
+        "No regrets at all.",
+        "The import ran through with no errors.",
+        "You do NOT have to rename it.",
+        "When all tests are green, update the notes.",
+        "Use the second variant.",
+        "Works on my laptop, not sure about yours.",
+        "Push das bitte noch nicht.",
+        "Das geht immer noch nicht.",
+        "Ne pousse pas encore.",
+        "Nunca había oído hablar de eso.",
+        "No hagas push todavía.",
+    ],
+)
+def test_a_one_off_small_talk_or_a_report_is_no_rule(text: str) -> None:
+    assert find_rules(text) == ()
