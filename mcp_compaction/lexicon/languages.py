@@ -96,10 +96,11 @@ class Head(Value):
     name: str
     stemmer: str = ""  # its name in the snowballstemmer package
     letters: str = ""  # that few other languages write, as the inside of a pattern's class
-    function_words: Words
+    function_words: Words  # that every text of the language is full of, and that tell nothing
+    typical_words: Words = ()  # that give the language away as well, and tell something
     abbreviations: Words = ()  # that end in a stop and end no sentence
     before_ordinals: Words = ()  # words after which a number and a stop are an ordinal
-    stop_words: Words = ()  # that tell nothing about what a text is about
+    stop_words: Words = ()  # that tell nothing, where these are not the function words
 
 
 class Sign(Value):

@@ -65,7 +65,10 @@ def test_a_sentence_that_no_function_word_gives_away_is_named(tmp_path: Path, sh
 
     ran = shell.bare("lexicon", "check", written(tmp_path, source))
 
-    assert "is taken for no known language; add a function word: Gebruik nooit npm." in ran.out
+    assert (
+        "is taken for no known language; add a function or typical word: Gebruik nooit npm."
+        in ran.out
+    )
 
 
 def test_what_cannot_be_read_says_what_to_mend(tmp_path: Path, shell: Shell) -> None:

@@ -57,7 +57,7 @@ def most_voted(votes: Votes) -> tuple[str, ...]:
 
 def speaks_for(head: Head, text: str) -> int:
     """How many words and letters of a text speak for one language."""
-    words = len(words_of(text).intersection(head.function_words))
+    words = len(words_of(text) & {*head.function_words, *head.typical_words})
     letters = len(re.findall(f"[{head.letters}]", text, re.I)) if head.letters else 0
     return words + letters
 
@@ -67,7 +67,7 @@ def _voters() -> dict[str, tuple[str, ...]]:
     """The languages that each function word speaks for."""
     found: dict[str, tuple[str, ...]] = {}
     for head in read_heads():
-        for word in head.function_words:
+        for word in {*head.function_words, *head.typical_words}:
             found[word] = (*found.get(word, ()), head.language)
     return found
 
