@@ -144,9 +144,10 @@ async def compress_once(compactor: Compactor, info: SessionInfo, ask: Ask) -> fl
 
 
 def forget_what_was_read() -> None:
-    """Empty all caches: an earlier round must not make a later one of the same texts cheaper."""
+    """Empty the caches of texts: an earlier round must not make a later one of the same texts
+    cheaper. What a process reads once, as its lexicons, is in caches without a limit."""
     for found in gc.get_objects():
-        if isinstance(found, _CACHED):
+        if isinstance(found, _CACHED) and found.cache_info().maxsize:
             found.cache_clear()
 
 

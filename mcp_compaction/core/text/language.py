@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import cache, lru_cache
 
 from mcp_compaction.core.text.patterns import pattern_of
@@ -14,7 +13,7 @@ _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
 _LONGEST = 600  # characters of a sentence; the words of longer texts are asked for once
 
-Votes = Counter[str]
+Votes = dict[str, int]  # by the code of the language
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -36,23 +35,24 @@ def languages_of(text: str) -> tuple[str, ...]:
 def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
     """How many words and letters of a text speak for each language; its words, where known, are
     not read again."""
-    votes, voters = Votes(), _voters()
+    votes: Votes = {}
+    voters = _voters()
     for word in voters.keys() & (words_of(text) if words is None else words):
         for code in voters[word]:
-            votes[code] += 1
+            votes[code] = votes.get(code, 0) + 1
     if not text.isascii():
         for code, letters in _letters():
             if found := letters.findall(text):
-                votes[code] += len(found)
+                votes[code] = votes.get(code, 0) + len(found)
     return votes
 
 
 def most_voted(votes: Votes) -> tuple[str, ...]:
     """The languages with the most votes: several, where they have the same number."""
-    if len(votes) == 1:
+    if len(votes) < 2:
         return tuple(votes)
-    most = max(votes.values(), default=0)
-    return tuple(h.language for h in read_heads() if votes[h.language] == most) if most else ()
+    most = max(votes.values())
+    return tuple(h.language for h in read_heads() if votes.get(h.language) == most)
 
 
 def speaks_for(head: Head, text: str) -> int:

@@ -85,7 +85,7 @@ def _problems_of(head: Head, sign: Sign, sentences: tuple[CheckedSentence, ...])
         if one.is_yes and sign.name not in one.taken_by:
             yield f"it does not take its yes sentence: {one.text}"
         elif one.is_yes and sign.kind != "guard" and (other := _taken_for(head, one.text)):
-            yield f"this yes sentence is taken for {other}; add a function or typical word: {one.text}"
+            yield f"taken for {other}; add a function or typical word: {one.text}"
         # What one guard lets pass another may hold back.
         takers = one.taken_by if sign.kind != "guard" else {sign.name}.intersection(one.taken_by)
         if not one.is_yes and takers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
@@ -66,13 +67,18 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
             found.append(sentence)
             votes.append(count_votes(sentence.bare, sentence.words))
         begin = following
-    around: tuple[str, ...] = ()
-    if not all(votes):
-        around = most_voted(Votes(chain.from_iterable(own.elements() for own in votes)))
+    around = () if all(votes) else most_voted(_add_up(votes))
     return tuple(
         one._replace(languages=most_voted(own) or around)
         for one, own in zip(found, votes, strict=True)
     )
+
+
+def _add_up(votes: Iterable[Votes]) -> Votes:
+    total: Votes = {}
+    for code, number in chain.from_iterable(own.items() for own in votes):
+        total[code] = total.get(code, 0) + number
+    return total
 
 
 def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:

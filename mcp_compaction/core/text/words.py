@@ -7,11 +7,12 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import cast
 
-from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.language import ENGLISH, count_votes, most_voted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
+_SHORTEST_WITH_ENDING = 3  # letters
 WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
 _WITHOUT_SPACES = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
@@ -37,16 +38,17 @@ def first_line(text: str, most: int = 100) -> str:
     return shorten(text.strip().split("\n", 1)[0], most)
 
 
-@read_once
 def telling_words(text: str) -> tuple[str, ...]:
     """The stems of the words of a text that say something, in alphabetical order."""
     return tuple(sorted(set(telling_in_order(text)) - {""}))
 
 
+@read_once
 def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
-    language = next(iter(languages_of(text)), ENGLISH)
-    return tuple(telling_stem(word, language) for word in WORD.findall(text.lower()))
+    words = WORD.findall(text.lower())
+    language = next(iter(most_voted(count_votes(text, frozenset(words)))), ENGLISH)
+    return tuple(telling_stem(word, language) for word in words)
 
 
 @lru_cache(maxsize=65_536)
@@ -64,12 +66,17 @@ def stop_words(language: str = ENGLISH) -> frozenset[str]:
     return frozenset((head.stop_words or head.function_words) if head else ())
 
 
+@cache
+def _stemmers() -> dict[str, str]:
+    return {head.language: head.stemmer for head in read_heads()}
+
+
 @lru_cache(maxsize=65_536)
 def stem(word: str, language: str = ENGLISH) -> str:
     """A lowercase word without its endings, so that its forms are one; itself, where no stemmer
     knows the language."""
-    name = next((head.stemmer for head in read_heads() if head.language == language), "")
-    if not name:
+    name = _stemmers().get(language, "")
+    if not name or len(word) < _SHORTEST_WITH_ENDING or not word.isalpha():
         return word
     # Nobody who compacts nothing pays for the tables of all stemmers. One stemmer keeps the word
     # it works on, so that each thread needs its own; making one costs nothing.
