@@ -138,6 +138,10 @@ class Lexicon(Value):
         """The words of a list; none, where the language has no such list."""
         return frozenset(self.lists.get(name, ()))
 
+    def has(self, name: str) -> bool:
+        """Whether the language has a part, list or table of that name."""
+        return name in self.parts or name in self.lists or name in self.tables
+
     def fill(self, pattern: str) -> str:
         """A pattern with the lists and parts that it names put in."""
         return _NAMED.sub(self._written_out, pattern)
@@ -209,7 +213,7 @@ def words_in_all(name: str) -> frozenset[str]:
 
 def fill_in_all(name: str) -> str:
     """A pattern for the lists and parts of that name, in all languages."""
-    known = (one for one in read_lexicons() if name in one.parts or name in one.lists)
+    known = (one for one in read_lexicons() if one.has(name))
     return "|".join(lexicon.fill(f"{{{name}}}") for lexicon in known)
 
 

@@ -16,10 +16,10 @@ from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
 from mcp_compaction.core.log.tool_calls import Task, action_of, answered_calls
 from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, split_sentences, spoken_sentences
-from mcp_compaction.core.text.signs import pattern_of_kind
 from mcp_compaction.core.text.words import first_line, fold, shorten, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 

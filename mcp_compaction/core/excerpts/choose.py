@@ -15,12 +15,13 @@ from mcp_compaction.core.excerpts.paging import keep_wanted
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
+from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.remarks import marker_groups
-from mcp_compaction.core.text.signs import pattern_of_kind, shows_sign, signs_of
+from mcp_compaction.core.text.signs import shows_sign, signs_of
 from mcp_compaction.core.text.words import fold, telling_in_order, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
@@ -246,7 +247,7 @@ def _choose_by_cover(
 ) -> list[Piece]:
     languages = languages_of("\n".join(piece.text for piece in found[:_SAMPLE])) or (ENGLISH,)
     turns = _Turns(
-        languages, frozenset(w for one in languages for w in signs_of(one, "turn").words)
+        languages, frozenset(w for one in languages for w in signs_of(one, "turn").needed)
     )
     choices = [_weigh(piece, turns) for piece in found]
     rarity = _rarity_of_words(choices)

@@ -13,9 +13,9 @@ from typing import cast
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
-from mcp_compaction.core.text.signs import part_in_all
 from mcp_compaction.core.text.words import WORD, one_line, telling_stem, telling_words
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
 from mcp_compaction.core.text.patterns import any_of, pattern_of
-from mcp_compaction.core.text.signs import part_in_all
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import fill_in_all
 from mcp_compaction.model import Message
@@ -90,7 +90,7 @@ def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
 
 @cache
 def _abbreviated() -> re.Pattern[str]:
-    return any_of(rf"(?:^|[\s(])(?:\w|{fill_in_all('abbreviations')})\.$")
+    return any_of(rf"(?:^|[\s(])(?:\w|{fill_in_all('possible_abbreviations')})\.$")
 
 
 @cache

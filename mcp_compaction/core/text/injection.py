@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+from mcp_compaction.core.text.all_languages import needs_of_kind, patterns_with_needs
 from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
-from mcp_compaction.core.text.signs import needs_of_kind, patterns_with_needs
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import SECTION_NAMES

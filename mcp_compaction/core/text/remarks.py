@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from mcp_compaction.core.text.all_languages import needs_of_kind, pattern_of_kind, patterns_by_name
 from mcp_compaction.core.text.patterns import may_say
 from mcp_compaction.core.text.sentences import Sentence, prose_of
-from mcp_compaction.core.text.signs import (
-    find_sign,
-    needs_of_kind,
-    pattern_of_kind,
-    patterns_by_name,
-)
+from mcp_compaction.core.text.signs import find_sign
 
 
 def is_next_step(sentence: Sentence) -> bool:

@@ -16,10 +16,7 @@ from mcp_compaction.lexicon.languages import (
     Kind,
     Lexicon,
     Sign,
-    fill_in_all,
     read_lexicon,
-    read_lexicons,
-    whole_words,
 )
 
 
@@ -65,24 +62,15 @@ class Signs:
                 self._always.append(look)
             for word in sign.needs:
                 self._by_word.setdefault(word, []).append(look)
-        self._needed = frozenset(self._by_word)
+        self.needed = frozenset(self._by_word)
 
-    def may_be_in(self, words: frozenset[str] | None) -> bool:
-        """Whether a sentence of these words may show one of the signs."""
-        return bool(self._always) or words is None or not self._needed.isdisjoint(words)
+    def may_be_in(self, words: frozenset[str]) -> bool:
+        """Whether a sentence of these words may show one of the signs: a cheap look."""
+        return bool(self._always) or not self.needed.isdisjoint(words)
 
     def __bool__(self) -> bool:
         """Whether the language has any sign of the kind."""
         return bool(self._always or self._by_word)
-
-    @property
-    def words(self) -> frozenset[str]:
-        """The words that its signs need."""
-        return frozenset(self._by_word)
-
-    def may_find(self, bare: str) -> bool:
-        """Whether a sentence has a word that a sign needs: a cheap look before it is cut up."""
-        return bool(self._always) or not self._by_word.keys().isdisjoint(words_of(bare))
 
     def find(self, bare: str, by_user: bool = True) -> Iterator[Shown]:
         """The signs that a sentence shows, its code and quotations blanked out."""
@@ -118,7 +106,8 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
     """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
     first of several."""
     languages = sentence.languages or (ENGLISH,)
-    if not any(signs_of(code, kind).may_be_in(sentence.words) for code in languages):
+    words = words_of(sentence.bare) if sentence.words is None else sentence.words
+    if not any(signs_of(code, kind).may_be_in(words) for code in languages):
         return None
     return _find_sign(kind, sentence.bare, languages, by_user)
 
@@ -159,50 +148,8 @@ def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool)
 
 
 @cache
-def patterns_by_name(kind: Kind) -> dict[str, re.Pattern[str]]:
-    """The patterns of each sign of a kind in all languages, for texts whose language does not
-    matter; guards are left aside."""
-    found: dict[str, list[str]] = {}
-    for lexicon, sign in _signs_in_all(kind):
-        found.setdefault(sign.name, []).extend(lexicon.patterns_of(sign))
-    return {name: any_of(*patterns) for name, patterns in found.items()}
-
-
-@cache
-def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
-    """One pattern for all signs of a kind in all languages; guards are left aside."""
-    found = tuple(_signs_in_all(kind))
-    # Looking for a word's edge once, not for each language, makes it twice as fast.
-    words = [p for lexicon, one in found if one.as_words for p in map(lexicon.fill, one.pattern)]
-    others = [p for lexicon, one in found if not one.as_words for p in lexicon.patterns_of(one)]
-    return any_of(*([whole_words(*words)] if words else ()), *others)
-
-
-def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
-    return ((one, sign) for one in read_lexicons() for sign in one.sign if sign.kind == kind)
-
-
-@cache
-def needs_of_kind(kind: Kind) -> tuple[str, ...]:
-    """The words of which a text in ASCII holds one, in whatever language, where it shows a sign
-    of a kind: its signs in Latin letters have to name them."""
-    needs = {w for _, sign in _signs_in_all(kind) for w in sign.needs if w.isascii()}
-    return tuple(sorted(w for w in needs if not any(o in w for o in needs - {w})))
-
-
-@cache
-def patterns_with_needs(kind: Kind) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-    """The pattern of each sign of a kind in all languages, with the words that it needs."""
-    return tuple((s.needs, any_of(*lexicon.patterns_of(s))) for lexicon, s in _signs_in_all(kind))
-
-
-@cache
 def part_of(name: str, language: str = ENGLISH) -> re.Pattern[str]:
-    """A part or list of one language as a pattern."""
-    return any_of(read_lexicon(language).fill(f"{{{name}}}"))
-
-
-@cache
-def part_in_all(name: str) -> re.Pattern[str]:
-    """The parts or lists of that name in all languages as one pattern."""
-    return any_of(fill_in_all(name))
+    """A part or list of a language as a pattern; the English one, where the language has none."""
+    lexicon = read_lexicon(language)
+    known = lexicon if lexicon.has(name) else read_lexicon(ENGLISH)
+    return any_of(known.fill(f"{{{name}}}"))

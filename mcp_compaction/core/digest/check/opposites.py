@@ -9,8 +9,8 @@ from functools import cache
 from math import ceil
 from typing import NamedTuple
 
+from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import any_of, pattern_of
-from mcp_compaction.core.text.signs import pattern_of_kind
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import SectionName
 

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.digest.check.opposites import lifts_rules
 from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source
 from mcp_compaction.core.digest.text import as_sections
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.signs import part_in_all
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Draft,

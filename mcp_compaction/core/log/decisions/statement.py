@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
 from mcp_compaction.core.text.words import one_line
@@ -52,8 +52,9 @@ def _settles_in(languages: tuple[str, ...], bare: str, by_user: bool) -> bool:
 def _settles_as(language: str, bare: str, by_user: bool) -> bool:
     """Whether a sentence settles something, read in one language."""
     decision, alone = signs_of(language, "decision"), (language,)
-    may_decide = decision.may_find(bare)
-    if not may_decide and not signs_of(language, "reversal").may_find(bare):
+    words = words_of(bare)
+    may_decide = decision.may_be_in(words)
+    if not may_decide and not signs_of(language, "reversal").may_be_in(words):
         return False
     if shows_sign("others-story", bare, alone):
         return False

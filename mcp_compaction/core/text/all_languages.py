@@ -1,0 +1,59 @@
+"""Looks for signs in all languages at once, for texts whose language does not matter or may lie."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from mcp_compaction.core.text.patterns import any_of
+from mcp_compaction.lexicon.languages import (
+    Kind,
+    Lexicon,
+    Sign,
+    fill_in_all,
+    read_lexicons,
+    whole_words,
+)
+
+
+@cache
+def patterns_by_name(kind: Kind) -> dict[str, re.Pattern[str]]:
+    """The patterns of each sign of a kind in all languages, for texts whose language does not
+    matter; guards are left aside."""
+    found: dict[str, list[str]] = {}
+    for lexicon, sign in _signs_in_all(kind):
+        found.setdefault(sign.name, []).extend(lexicon.patterns_of(sign))
+    return {name: any_of(*patterns) for name, patterns in found.items()}
+
+
+@cache
+def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
+    """One pattern for all signs of a kind in all languages; guards are left aside."""
+    found = tuple(_signs_in_all(kind))
+    # Looking for a word's edge once, not for each language, makes it twice as fast.
+    words = [p for lexicon, one in found if one.as_words for p in map(lexicon.fill, one.pattern)]
+    others = [p for lexicon, one in found if not one.as_words for p in lexicon.patterns_of(one)]
+    return any_of(*([whole_words(*words)] if words else ()), *others)
+
+
+def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
+    return ((one, sign) for one in read_lexicons() for sign in one.sign if sign.kind == kind)
+
+
+@cache
+def needs_of_kind(kind: Kind) -> tuple[str, ...]:
+    """The words of which a text in ASCII holds one, in whatever language, where it shows a sign
+    of a kind: its signs in Latin letters have to name them."""
+    needs = {w for _, sign in _signs_in_all(kind) for w in sign.needs if w.isascii()}
+    return tuple(sorted(w for w in needs if not any(o in w for o in needs - {w})))
+
+
+@cache
+def patterns_with_needs(kind: Kind) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    """The pattern of each sign of a kind in all languages, with the words that it needs."""
+    return tuple((s.needs, any_of(*lexicon.patterns_of(s))) for lexicon, s in _signs_in_all(kind))
+
+
+@cache
+def part_in_all(name: str) -> re.Pattern[str]:
+    """The parts or lists of that name in all languages as one pattern."""
+    return any_of(fill_in_all(name))
