@@ -164,7 +164,7 @@ class OpenSession:
         supersedes: str | None = None,
         expires: datetime | None = None,
     ) -> Pinned:
-        """Keep a text word for word in every request until it is released.
+        """Keep a text word for word: until it is released, every view of a compaction shows it.
 
         `by`: whose wish it is. An agent may pin for its session only, or for the project what the
         user said in a message; anything else raises NeedsUser. `supersedes`: the pin that this

@@ -149,5 +149,4 @@ def test_both_pages_show_python() -> None:
 
 @pytest.mark.parametrize("block", SHOWN)
 def test_what_a_page_shows_runs_and_prints_what_stands_below_it(block: Block) -> None:
-    # Earlier blocks of a page may have left a store in this test's folder: there is none.
     assert _run(block.code) == (block.output or "")
