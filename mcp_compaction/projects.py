@@ -21,7 +21,7 @@ def find_project(asked: str | None) -> str:
         here = Path.cwd()
     except FileNotFoundError:
         raise InputError(
-            "the working directory is gone; name the project, as --project PATH or project=PATH."
+            "the working directory is gone; in Python pass project=PATH, else pass --project PATH."
         ) from None
     return _readable_folder(git_top_of(str(here)))
 

@@ -95,7 +95,7 @@ def test_a_coroutine_is_refused_with_the_next_step_and_may_use_a_thread(tmp_path
             return len(store.session("work").pins())
 
     async def main(session: BlockingSession) -> None:
-        for call in (open_here, session.pins):
+        for call in (open_store(home=tmp_path).__enter__, open_here, session.pins):
             with pytest.raises(errors.InputError, match="write `async with open_store") as caught:
                 call()
             assert str(caught.value).endswith("or call from another thread.")
