@@ -64,7 +64,7 @@ class OpenStore:
         }
         given = {key: value for key, value in named.items() if value is not None}
         key = SessionKey(project=self.project, name=name)
-        info, _ = await self.compactor.open(key, Traits().model_copy(update=given))
+        info, _ = await self.compactor.open(key, Traits.model_validate(given))
         traits = info.traits.model_copy(update=given)
         if traits != info.traits:
             await self.compactor.set_traits(info, traits)

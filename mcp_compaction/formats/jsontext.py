@@ -94,7 +94,7 @@ def dump_original(value: JsonValue, where: str) -> str:
     except TypeError as error:
         raise MalformedMessage(
             f"{where} holds what JSON cannot write ({error}); of an SDK's object send what its "
-            "model_dump() gives."
+            "to_dict() gives."
         ) from None
     return raw if is_encodable(raw) else json.dumps(value, separators=(",", ":"))
 

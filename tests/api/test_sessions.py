@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from anthropic.types import Message as AnswerOfSdk
+from anthropic.types import TextBlock, Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -183,7 +185,7 @@ async def test_a_project_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> No
         (7, "send a message, a list of messages or a request body."),
         ([], "send at least one."),
         ({"content": "Hello."}, "say user, assistant or system."),
-        ([{"role": "user", "content": [object()]}], "send what its model_dump() gives."),
+        ([{"role": "user", "content": [object()]}], "send what its to_dict() gives."),
     ],
 )
 async def test_what_is_no_message_is_refused_with_the_next_step(
@@ -195,6 +197,28 @@ async def test_what_is_no_message_is_refused_with_the_next_step(
             await session.record(messages)
         assert str(caught.value).endswith(said)
         assert session.info == (await store.session("work")).info
+
+
+async def test_an_answer_of_the_sdk_is_kept_with_its_usage_and_sent_back_without(
+    tmp_path: Path,
+) -> None:
+    answer = AnswerOfSdk(
+        id="msg_1",
+        type="message",
+        role="assistant",
+        model="claude-sonnet-4-5",
+        content=[TextBlock(type="text", text="Hi.")],
+        usage=Usage(input_tokens=3_000, output_tokens=3),
+    )
+    async with open_store(home=tmp_path) as store:
+        session = await store.session("work")
+        await session.record({"role": "user", "content": "Hello. " * 1_000})
+        uncalibrated = (await session.stats()).fill.tokens
+        await session.record(answer.to_dict())
+        assert (await session.stats()).fill.tokens > uncalibrated + 500
+        last = (await session.request())["messages"][-1]
+        assert last == {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]}
+        assert session.info.traits.model == "claude-sonnet-4-5"
 
 
 @pytest.mark.parametrize(
