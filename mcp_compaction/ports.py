@@ -86,6 +86,11 @@ class Recorded(Value):
         default_factory=dict[str, int]
     )  # the secrets taken out of the new messages, by kind
 
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The refs of the messages, in order: `m41`, `m42`."""
+        return tuple(f"m{seq}" for seq in self.seqs)
+
 
 class NewPin(Value):
     """A pin on its way into the store."""

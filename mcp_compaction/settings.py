@@ -162,8 +162,12 @@ def load_settings(
     environ: Mapping[str, str],
     flags: Mapping[str, object] = _NO_FLAGS,
     config_dir: Path | None = None,
+    keywords: Mapping[str, object] = _NO_FLAGS,
 ) -> Settings:
-    """The settings from flags, environment and the user's own file; SettingsError if one is bad."""
+    """The settings from flags, environment and the user's own file; SettingsError if one is bad.
+
+    `keywords`: the same as flags, as a Python program passes them.
+    """
     path = _config_path(environ, config_dir)
     table = _read_file(path, required=bool(environ.get(_CONFIG)))
     unrecorded = _read_unrecorded(table.pop("projects", {}), path, environ)
@@ -178,6 +182,7 @@ def load_settings(
                 if value is not None
             }
         )
+        | _check_names({name: _Given(value, f"{name}=") for name, value in keywords.items()})
     )
     fields = {name: _none(given[name].value) for name in _PLAIN if name in given}
     fields["policy"] = _policy(given)

@@ -6,12 +6,7 @@ import asyncio
 import tempfile
 from typing import Any
 
-from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Compaction
-from mcp_compaction.ports import SessionKey
-from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction import Compaction, open_store, outcome_text
 
 RULE = "Never run migrations against prod; only staging."
 
@@ -35,38 +30,31 @@ def tool_step(number: int) -> list[dict[str, Any]]:
 async def main() -> None:
     """Play the session and show what the model would be sent."""
     with tempfile.TemporaryDirectory() as home:
-        settings = load_settings(
-            {"MCP_COMPACTION_HOME": home, "MCP_COMPACTION_WINDOW_TOKENS": "8000"}
-        )
-        compactor = await open_compactor(settings)
-        try:
-            session, _ = await compactor.open(SessionKey(project="/shop", name="migrations"))
-            first: list[Any] = [{"role": "user", "content": f"Review the migrations. {RULE}"}]
-            await compactor.record(session, read_incoming(first))
-            pinned = await compactor.pin(session, RULE, by="agent")
+        async with open_store(home=home, project="/shop", window_tokens=8_000) as store:
+            session = await store.session("migrations")
+            await session.record({"role": "user", "content": f"Review the migrations. {RULE}"})
+            pinned = await session.pin(RULE)
             print(f"{pinned.pin.ref} by {pinned.pin.author}: {pinned.pin.text}")
 
             for number in range(30):
-                await compactor.record(session, read_incoming([*tool_step(number)]))
-            print(f"fill: {(await compactor.fill(session)).percent:.0f} %")
+                await session.record(tool_step(number))
+            print(f"fill: {(await session.stats()).fill.percent:.0f} %")
 
-            outcome = await compactor.compress(session, Ask(reason="all migrations read"))
+            outcome = await session.compress("all migrations read")
             print(outcome_text(outcome))
-            context = await compactor.context(session)
+            body = await session.request("anthropic")  # send it: client.messages.create(**body, …)
             print(
-                f"the model is sent {len(str(context)):,} characters, the rule among them: "
-                f"{RULE in str(context)}"
+                f"the model is sent {len(str(body)):,} characters, the rule among them: "
+                f"{RULE in str(body)}"
             )
 
-            found = await compactor.recall(session, "note_3 orders")
+            found = await session.recall("note_3 orders")
             print(f"recall: {found.hits[0].ref} {found.hits[0].text.splitlines()[0]}")
-            again = await compactor.page_in(session, "t3")  # the id of a tool call, or m8
+            again = await session.page_in("t3")  # the id of a tool call, or m8
             print(outcome_text(again))
             if isinstance(outcome, Compaction):
-                back = await compactor.restore(session, outcome.receipt.ref, force=True)
+                back = await session.restore(outcome.receipt.ref, force=True)
                 print(outcome_text(back))
-        finally:
-            await compactor.close()
 
 
 if __name__ == "__main__":

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import tempfile
+from typing import Any
 
-from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.evals.scenarios import make_sessions
-from mcp_compaction.model import Ask, Compaction
-from mcp_compaction.ports import SessionKey
-from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction import Compaction, open_store, outcome_text
+
+RULE = "Never raise the limit above 100 requests a minute."
+STEP_TOKENS = 220  # about what one step of the made-up session takes
 
 
-def arguments() -> argparse.Namespace:
+def read_arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-url", default="http://127.0.0.1:11434", help="the server's address")
@@ -27,7 +24,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def asking(args: argparse.Namespace) -> dict[str, object]:
+def settings_of(args: argparse.Namespace) -> dict[str, object]:
     """The settings that ask the model; in a settings file they have the same names."""
     url = args.base_url.rstrip("/")
     if args.speaks == "openai" and not url.endswith("/v1"):
@@ -41,22 +38,39 @@ def asking(args: argparse.Namespace) -> dict[str, object]:
     }
 
 
-async def compressed(size: int, flags: dict[str, object]) -> tuple[str, str]:
-    """The receipt and the digests of one session, made anew in a store of its own."""
-    (case,) = make_sessions(seed=7, number=1, tokens=size)
-    with tempfile.TemporaryDirectory() as home:
-        settings = load_settings({"MCP_COMPACTION_HOME": home}, {"window_tokens": size, **flags})
-        compactor = await open_compactor(settings)
-        try:
-            session, _ = await compactor.open(SessionKey(project="/local", name=case.name))
-            await compactor.record(session, case.came)
-            for rule in case.pins:
-                await compactor.pin(session, rule, by="user")
-            outcome = await compactor.compress(session, Ask(reason="try a model", force=True))
-        finally:
-            await compactor.close()
-    digests = outcome.digests if isinstance(outcome, Compaction) else ()
-    return outcome_text(outcome), "\n".join(map(render_digest, digests))
+def limiter_step(number: int) -> list[dict[str, Any]]:
+    """One step of an agent that works on a rate limiter: what it says, reads and finds."""
+    call = {
+        "type": "tool_use",
+        "id": f"t{number}",
+        "name": "Read",
+        "input": {"path": f"src/limits/rule_{number}.py"},
+    }
+    said = f"Rule {number} of the limiter is next: I read it, change it and run its tests."
+    lines = [f"    if key == 'client-{number}-{n}': return {40 + n}" for n in range(9)]
+    code = "\n".join([f"def limit_{number}(key: str) -> int:", *lines, "    return 60"])
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": code}
+    return [
+        {"role": "assistant", "content": [{"type": "text", "text": said}, call]},
+        {"role": "user", "content": [result]},
+    ]
+
+
+def compress(tokens: int, settings: dict[str, object]) -> tuple[str, str]:
+    """The receipt and the digests of the made-up session, in a store of its own."""
+    with (
+        tempfile.TemporaryDirectory() as home,
+        open_store(home=home, project="/local", window_tokens=tokens, **settings) as store,
+    ):
+        session = store.session("limiter")
+        session.record({"role": "user", "content": f"Tidy up the rate limiter. {RULE}"})
+        session.pin(RULE, by="user")
+        for number in range(tokens // STEP_TOKENS):
+            session.record(limiter_step(number))
+        outcome = session.compress("try a model", force=True)
+        digests = outcome.digests if isinstance(outcome, Compaction) else ()
+        texts = [quote.text for digest in digests for quote in session.quote(digest.ref)]
+    return outcome_text(outcome), "\n".join(texts)
 
 
 def only_in(digest: str, other: str) -> list[str]:
@@ -65,11 +79,11 @@ def only_in(digest: str, other: str) -> list[str]:
     return [line for line in digest.splitlines() if line.startswith("- ") and line not in known]
 
 
-async def main() -> None:
+def main() -> None:
     """Show the receipt and what the model made of the digest."""
-    args = arguments()
-    _, by_rules = await compressed(args.tokens, {"summarizer": "extractive"})
-    receipt, by_model = await compressed(args.tokens, asking(args))
+    args = read_arguments()
+    _, by_rules = compress(args.tokens, {"summarizer": "extractive"})
+    receipt, by_model = compress(args.tokens, settings_of(args))
     print(receipt)
     print(f"\n{args.model} added:")
     print("\n".join(only_in(by_model, by_rules)) or "nothing")
@@ -78,4 +92,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -91,6 +91,11 @@ def dump_original(value: JsonValue, where: str) -> str:
         raise MalformedMessage(
             f"{where} holds a number JSON has no word for; correct it."
         ) from None
+    except TypeError as error:
+        raise MalformedMessage(
+            f"{where} holds what JSON cannot write ({error}); of an SDK's object send what its "
+            "to_dict() gives."
+        ) from None
     return raw if is_encodable(raw) else json.dumps(value, separators=(",", ":"))
 
 

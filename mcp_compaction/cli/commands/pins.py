@@ -8,7 +8,6 @@ from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import (
-    git_top_of,
     has_store,
     open_place,
     project_of_host,
@@ -19,6 +18,7 @@ from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.model import Pin
+from mcp_compaction.projects import git_top_of
 
 DESCRIPTION = """\
 List the pins in force: who said what, when, by which way, and for how long.

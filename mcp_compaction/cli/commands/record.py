@@ -69,7 +69,7 @@ async def run(call: Invocation) -> int:
                 {
                     "session": info.model_dump(mode="json"),
                     "is_new": is_new,
-                    "refs": [f"m{seq}" for seq in recorded.seqs],
+                    "refs": list(recorded.refs),
                     **recorded.model_dump(mode="json", include={"new", "diverged", "masked"}),
                 }
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from pathlib import Path
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.paths import path_of, readable_path
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.projects import find_project
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_compactor
@@ -87,30 +86,8 @@ def has_store(settings: Settings) -> bool:
 
 def project_of(call: Invocation, settings: Settings) -> str:
     """The project that is meant: as typed, as set, else the git top of the working directory."""
-    asked: str | None = getattr(call.args, "project", None) or settings.project
-    if asked:
-        folder = Path(asked).expanduser()
-        if os.name != "nt" and not folder.exists():
-            # As it was shown: its name may stand for bytes that are no text.
-            folder = Path(path_of(str(folder)))
-        return _readable_folder(os.path.realpath(folder))
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:
-        raise InputError("the working directory is gone; pass --project PATH.") from None
-    return _readable_folder(git_top_of(str(here)))
-
-
-def _readable_folder(folder: str) -> str:
-    # Windows has no such names, and there a backslash parts folders.
-    return folder if os.name == "nt" else readable_path(folder)
-
-
-def git_top_of(folder: str) -> str:
-    """The real path of the repository a folder lies in, else of the folder."""
-    here = Path(folder)
-    top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
-    return os.path.realpath(top)
+    typed: str | None = getattr(call.args, "project", None)
+    return find_project(typed or settings.project)
 
 
 def project_of_host(environ: Mapping[str, str]) -> str | None:

@@ -1,0 +1,40 @@
+"""The public API: all that `from mcp_compaction import …` gives, in one place."""
+
+from mcp_compaction import errors
+from mcp_compaction.api.blocking import BlockingSession, BlockingStore
+from mcp_compaction.api.handles import OpenSession, OpenStore
+from mcp_compaction.api.opening import open_store
+from mcp_compaction.compactor import Pinned, Quote, Recalled, Stats
+from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.model import (
+    Compaction,
+    Failed,
+    NothingToDo,
+    Outcome,
+    Pin,
+    Projection,
+    Refusal,
+)
+from mcp_compaction.ports import Recorded
+
+__all__ = [
+    "BlockingSession",
+    "BlockingStore",
+    "Compaction",
+    "Failed",
+    "NothingToDo",
+    "OpenSession",
+    "OpenStore",
+    "Outcome",
+    "Pin",
+    "Pinned",
+    "Projection",
+    "Quote",
+    "Recalled",
+    "Recorded",
+    "Refusal",
+    "Stats",
+    "errors",
+    "open_store",
+    "outcome_text",
+]

@@ -1,0 +1,125 @@
+"""The open store and its sessions for programs without asyncio: the same names, without await.
+
+One event loop runs in a thread of its own for as long as the store is open (anyio's blocking
+portal). With a loop that only runs during a call, as asyncio.Runner has it, a store could not be
+used from several threads, and what goes on between calls would stand still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from mcp_compaction.api.handles import OpenSession, OpenStore
+from mcp_compaction.errors import InputError, StoreError
+from mcp_compaction.model import AgentProfile, Complexity
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextmanager
+def open_blocking(opening: AbstractAsyncContextManager[OpenStore]) -> Generator[BlockingStore]:
+    """The store, opened and closed in the thread of its own event loop."""
+    _refuse_event_loop()
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(opening) as store:
+        yield BlockingStore(store, portal)
+
+
+def _refuse_event_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InputError(
+        "an event loop runs in this thread, and a blocking call would stop it; write "
+        "`async with open_store(…)` and await each call, or call from another thread."
+    )
+
+
+def _wait_for(portal: BlockingPortal, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    _refuse_event_loop()
+    try:
+        future = portal.start_task_soon(work)
+    except RuntimeError:
+        raise StoreError("The store is closed; open it again.") from None
+    try:
+        return future.result()
+    finally:
+        future.cancel()  # after Ctrl-C the work would go on; what has ended is not changed by it
+
+
+def _blocking(
+    method: Callable[Concatenate[OpenSession, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[BlockingSession, P], R]:
+    """The method that waits for what the asynchronous one gives."""
+
+    @wraps(method)
+    def call(self: BlockingSession, *args: P.args, **kwargs: P.kwargs) -> R:
+        return _wait_for(self.portal, partial(method, self.handle, *args, **kwargs))
+
+    return call
+
+
+class BlockingStore:
+    """A store that is open, for programs without asyncio; any thread may use it."""
+
+    def __init__(self, store: OpenStore, portal: BlockingPortal) -> None:
+        self._store = store
+        self._portal = portal
+
+    @property
+    def project(self) -> str:
+        """The project whose sessions it gives."""
+        return self._store.project
+
+    def session(
+        self,
+        name: str,
+        *,
+        model: str | None = None,
+        window_tokens: int | None = None,
+        complexity: Complexity | None = None,
+        agent_profile: AgentProfile | None = None,
+    ) -> BlockingSession:
+        """The session of that name, made where it is new; what is named here is set for it."""
+        work = partial(
+            self._store.session,
+            name,
+            model=model,
+            window_tokens=window_tokens,
+            complexity=complexity,
+            agent_profile=agent_profile,
+        )
+        return BlockingSession(_wait_for(self._portal, work), self._portal)
+
+
+class BlockingSession:
+    """One session of an open store, for programs without asyncio; any thread may use it."""
+
+    def __init__(self, handle: OpenSession, portal: BlockingPortal) -> None:
+        self.handle = handle
+        self.portal = portal
+
+    @property
+    def name(self) -> str:
+        """The name by which the session is opened again."""
+        return self.handle.name
+
+    record = _blocking(OpenSession.record)
+    request = _blocking(OpenSession.request)
+    compress = _blocking(OpenSession.compress)
+    relieve = _blocking(OpenSession.relieve)
+    restore = _blocking(OpenSession.restore)
+    pin = _blocking(OpenSession.pin)
+    unpin = _blocking(OpenSession.unpin)
+    pins = _blocking(OpenSession.pins)
+    recall = _blocking(OpenSession.recall)
+    quote = _blocking(OpenSession.quote)
+    page_in = _blocking(OpenSession.page_in)
+    stats = _blocking(OpenSession.stats)

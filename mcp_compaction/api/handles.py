@@ -1,0 +1,243 @@
+"""The open store and its sessions, as asynchronous handles on the compactor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, get_args
+
+from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
+from mcp_compaction.compactor.results import SearchScope
+from mcp_compaction.core.text.refs import parse_span
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import (
+    AgentProfile,
+    Ask,
+    Author,
+    Complexity,
+    Outcome,
+    Pin,
+    PinKind,
+    PinScope,
+    SessionInfo,
+    Shape,
+    Strategy,
+    Traits,
+)
+from mcp_compaction.ports import Recorded, SessionKey
+from mcp_compaction.settings import Settings
+
+Messages = Mapping[str, object] | Sequence[Mapping[str, object]]
+"""A message, a list of messages or a whole request body, as the provider's own dicts."""
+
+
+class OpenStore:
+    """A store that is open, and the project whose sessions it gives."""
+
+    def __init__(self, compactor: Compactor, settings: Settings, project: str) -> None:
+        self.compactor = compactor
+        self.settings = settings
+        self.project = project
+
+    async def session(
+        self,
+        name: str,
+        *,
+        model: str | None = None,
+        window_tokens: int | None = None,
+        complexity: Complexity | None = None,
+        agent_profile: AgentProfile | None = None,
+    ) -> OpenSession:
+        """The session of that name, made where it is new; what is named here is set for it."""
+        if not (name.strip() and name.isprintable()):
+            raise InputError(f"{name!r} is no name for a session; write one as tax-2026.")
+        _check_choice("complexity", complexity, Complexity)
+        _check_choice("agent_profile", agent_profile, AgentProfile)
+        if window_tokens is not None and window_tokens <= 0:
+            raise InputError(f"{window_tokens} is no window; pass its size in tokens, as 200000.")
+        named = {
+            "model": model,
+            "window_tokens": window_tokens,
+            "complexity": complexity,
+            "agent_profile": agent_profile,
+        }
+        given = {key: value for key, value in named.items() if value is not None}
+        key = SessionKey(project=self.project, name=name)
+        info, _ = await self.compactor.open(key, Traits.model_validate(given))
+        traits = info.traits.model_copy(update=given)
+        if traits != info.traits:
+            await self.compactor.set_traits(info, traits)
+            info = info.model_copy(update={"traits": traits})
+        return OpenSession(self, info)
+
+
+class OpenSession:
+    """One session of an open store; several may be used at the same time."""
+
+    def __init__(self, store: OpenStore, info: SessionInfo) -> None:
+        self.store = store
+        self.info = info
+        self._compactor = store.compactor
+
+    @property
+    def name(self) -> str:
+        """The name by which the session is opened again."""
+        return self.info.name
+
+    async def record(self, messages: Messages, *, after: str | None = None) -> Recorded:
+        """Keep what is not yet known; a whole request body is aligned with what is.
+
+        `after`: the ref of the known message that these follow, as m41.
+        """
+        self._check_recorded()
+        came = read_incoming([*messages] if isinstance(messages, tuple) else messages)
+        recorded = await self._compactor.record(self.info, came, after)
+        if came.model:
+            traits = self.info.traits.model_copy(update={"model": came.model})
+            self.info = self.info.model_copy(update={"traits": traits})
+        return recorded
+
+    async def request(self, shape: Shape = "anthropic") -> dict[str, Any]:
+        """The request body that shows the model what it should see now, ready to send.
+
+        Anthropic's has `system` and `messages`, OpenAI's chat `messages`, the Responses API's
+        `instructions` and `input`.
+        """
+        _check_choice("shape", shape, Shape)
+        return await self._compactor.context(self.info, shape)
+
+    async def compress(
+        self,
+        reason: str,
+        *,
+        digest: str | None = None,
+        focus: str | None = None,
+        strategy: Strategy = "summarize",
+        preserve_markers: bool = True,
+        span: str | None = None,
+        target_percent: float | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> Outcome:
+        """Make the window smaller; the outcome says what came of it, and nothing is lost.
+
+        `digest`: the agent's own summary; `focus`: what matters most next; `strategy`: archive
+        writes no prose; `preserve_markers`: messages with stated doubts stay; `span`: only these,
+        as m12..m40; `target_percent`: the fill to reach; `dry_run`: only say what would happen;
+        `force`: even where it hardly pays.
+        """
+        _check_choice("strategy", strategy, Strategy)
+        if digest is not None:
+            self._check_recorded()
+        ask = Ask(
+            reason=reason,
+            digest=digest,
+            focus=focus,
+            strategy=strategy,
+            preserve_markers=preserve_markers,
+            span=parse_span(span) if span is not None else None,
+            target_percent=target_percent,
+            dry_run=dry_run,
+            force=force,
+        )
+        return await self._compactor.compress(self.info, ask)
+
+    async def relieve(self) -> Outcome | None:
+        """Compress if the window is so full that the system acts by itself; None if it is not."""
+        return await self._compactor.relieve(self.info)
+
+    async def restore(self, ref: str, *, force: bool = False) -> Outcome:
+        """Go back to the view before a compaction, as c4, with everything said since.
+
+        `force`: even where the window would be over its limit.
+        """
+        return await self._compactor.restore(self.info, ref, force)
+
+    async def pin(
+        self,
+        text: str,
+        *,
+        by: Author = "agent",
+        kind: PinKind = "constraint",
+        scope: PinScope | None = None,
+        supersedes: str | None = None,
+        expires: datetime | None = None,
+    ) -> Pinned:
+        """Keep a text word for word: until it is released, every view of a compaction shows it.
+
+        `by`: whose wish it is. An agent may pin for its session only, or for the project what the
+        user said in a message; anything else raises NeedsUser. `supersedes`: the pin that this
+        one replaces, as p2.
+        """
+        self._check_recorded()
+        _check_choice("by", by, Author)
+        _check_choice("kind", kind, PinKind)
+        _check_choice("scope", scope, PinScope)
+        if expires is not None and expires.tzinfo is None:
+            raise InputError(f"{expires} has no time zone; add one, as tzinfo=UTC.")
+        return await self._compactor.pin(
+            self.info,
+            text,
+            by=by,
+            kind=kind,
+            scope=scope,
+            supersedes=supersedes,
+            expires=expires,
+        )
+
+    async def unpin(self, ref: str, *, by: Author = "agent") -> Pin:
+        """Release a pin, as p2; its text stays findable. Only the user releases the user's."""
+        _check_choice("by", by, Author)
+        return await self._compactor.unpin(self.info, ref, by=by)
+
+    async def pins(self) -> tuple[Pin, ...]:
+        """The pins in force in this session, those of its project and notes included."""
+        return await self._compactor.pins(self.info)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        scope: SearchScope = "session",
+        max_tokens: int | None = None,
+        skip: int = 0,
+    ) -> Recalled:
+        """The passages of the archive that answer a query best; `skip` gives the next ones."""
+        _check_choice("scope", scope, SearchScope)
+        return await self._compactor.recall(
+            self.info, query, scope=scope, max_tokens=max_tokens, skip=skip
+        )
+
+    async def quote(self, refs: str) -> tuple[Quote, ...]:
+        """The texts that refs name, word for word.
+
+        Refs are of messages (`m42`, `m42~3`, `m12..m40`), digests (`d1`), pins (`p2`) or ids of
+        tool calls, with spaces between them.
+        """
+        return await self._compactor.recall_refs(self.info, refs)
+
+    async def page_in(self, refs: str) -> Outcome:
+        """Show messages again, whole, from the next request on."""
+        return await self._compactor.page_in(self.info, refs)
+
+    async def stats(self) -> Stats:
+        """How full the window is, what compressing would free, and what happened so far.
+
+        It plans a compaction, and costs as much as a dry run.
+        """
+        return await self._compactor.stats(self.info)
+
+    def _check_recorded(self) -> None:
+        if not self.store.settings.records(self.store.project):
+            raise InputError(
+                f"recording is off for {self.store.project}; nothing was kept. Set `record` to "
+                "true for it, or open the store with another project."
+            )
+
+
+def _check_choice(name: str, value: str | None, choices: object) -> None:
+    """Refuse a word that is none of a Literal's: stored, it could not be read again."""
+    words: tuple[str, ...] = get_args(choices)
+    if value is not None and value not in words:
+        raise InputError(f"{name} is {value!r}; use {', '.join(words[:-1])} or {words[-1]}.")

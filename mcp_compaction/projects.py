@@ -1,0 +1,38 @@
+"""Finds the project that is meant: a folder by its path, else the repository one works in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mcp_compaction.core.text.paths import path_of, readable_path
+from mcp_compaction.errors import InputError
+
+
+def find_project(asked: str | None) -> str:
+    """The project as it was named, else the git top of the working directory."""
+    if asked:
+        folder = Path(asked).expanduser()
+        if os.name != "nt" and not folder.exists():
+            # As it was shown: its name may stand for bytes that are no text.
+            folder = Path(path_of(str(folder)))
+        return _readable_folder(os.path.realpath(folder))
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise InputError(
+            "the working directory is gone; in Python pass project=PATH, else pass --project PATH."
+        ) from None
+    return _readable_folder(git_top_of(str(here)))
+
+
+def git_top_of(folder: str) -> str:
+    """The real path of the repository a folder lies in, else of the folder."""
+    here = Path(folder)
+    top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
+    return os.path.realpath(top)
+
+
+def _readable_folder(folder: str) -> str:
+    # Windows has no such names, and there a backslash parts folders.
+    return folder if os.name == "nt" else readable_path(folder)
