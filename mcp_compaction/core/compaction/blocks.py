@@ -39,10 +39,15 @@ class StepBlock(Value):
     entries: tuple[MessageEntry, ...]
     tokens: int
     guard: Guard | None = None
+    unread: frozenset[int] = frozenset()  # its messages with results that no answer followed yet
 
     def with_guard(self, guard: Guard | None) -> StepBlock:
         """The same step under another guard."""
         return self if self.guard == guard else self.model_copy(update={"guard": guard})
+
+    def gives_way(self, guard: Guard | None = None) -> bool:
+        """Whether a digest may stand for it where this guard does; never for an unread result."""
+        return self.guard == guard and not self.unread
 
 
 class DigestBlock(Value):
@@ -91,6 +96,7 @@ class WindowPlan(Value):
     head_tokens: int
     sections: int = 0  # tokens of the system, the tools, the memory, and what only the host sees
     pinned: int = 0
+    task: str = ""  # of the sections; it counts among them
     index: int = 0  # tokens of the index now; its limit as soon as a new digest is planned
     excerpts: int = 0
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
@@ -103,6 +109,11 @@ class WindowPlan(Value):
         """The projected size of the window."""
         around = self.sections + self.pinned + self.index + self.excerpts + self.head_tokens
         return around + sum(block.tokens for block in self.blocks)
+
+    @property
+    def fixed(self) -> int:
+        """The tokens of what stands before all steps and digests: sections, pins and the head."""
+        return self.sections + self.pinned + self.head_tokens
 
     @property
     def has_new_digests(self) -> bool:
@@ -161,8 +172,9 @@ def blocks_of(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
+        task=session.sections.task or "",
         tail_most=tail_most,
-        blocks=with_guards(blocks, policy, tail_most),
+        blocks=with_guards(_mark_unread(blocks), policy, tail_most),
     )
 
 
@@ -237,6 +249,23 @@ def _step_blocks_of(run: Sequence[Message], size: _Size) -> list[Block]:
     ]
 
 
+def _mark_unread(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks, those steps marked whose results came after all that the model said."""
+    steps_of = [block.step for block in blocks if isinstance(block, StepBlock)]
+    said = (m.seq for step in steps_of for m in step.messages if m.role == "assistant")
+    newest = max(said, default=0)
+    return [
+        _mark_step(block, newest) if isinstance(block, StepBlock) else block for block in blocks
+    ]
+
+
+def _mark_step(block: StepBlock, newest: int) -> StepBlock:
+    if block.step.is_open or block.step.last < newest:
+        return block
+    unread = frozenset(m.seq for m in block.step.messages if m.seq > newest and m.results)
+    return block.model_copy(update={"unread": unread}) if unread else block
+
+
 def _digest_block_of(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
     tokens = count(render_digest(digest, True)) if thin else digest.tokens
     return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
@@ -302,11 +331,12 @@ def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
 
 def _extend_back(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
     """The first step of a tail that reaches back to `wanted` as far as its tokens allow."""
-    used = sum(b.tokens for b in blocks[least:])
+    sizes = [0 if block.unread else block.tokens for block in blocks]  # those have their own room
+    used = sum(sizes[least:])
     start = least
-    while start > wanted and used + blocks[start - 1].tokens <= limit:
+    while start > wanted and used + sizes[start - 1] <= limit:
         start -= 1
-        used += blocks[start].tokens
+        used += sizes[start]
     return start
 
 

@@ -85,6 +85,8 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         window = _climb(window, LADDER, goal, policy, count)
     else:
         window = _make_room(window, goal, policy, count)
+    if window.tokens > goal and not window.has_new_digests:
+        window = summarize_all(window, policy, _unread_outside_tail(window))
     return Plan(
         window=window,
         before=fill.counted,
@@ -136,7 +138,7 @@ def _oldest_share(window: WindowPlan, session: Session) -> list[int]:
     share."""
     if all(message.seq <= session.view.upto for message in session.messages):
         return []
-    return [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.guard is None]
+    return [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.gives_way()]
 
 
 def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
@@ -148,11 +150,20 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
         more = {
             n
             for n, block in zip(left, blocks, strict=True)
-            if isinstance(block, StepBlock) and block.guard is None
+            if isinstance(block, StepBlock) and block.gives_way()
         }
         if not more:
             return free
         free |= more
+
+
+def _unread_outside_tail(window: WindowPlan) -> list[int]:
+    """The steps of unread results that no tail holds: a digest is better than a missed goal."""
+    return [
+        number
+        for number, block in enumerate(window.blocks)
+        if isinstance(block, StepBlock) and block.unread and block.guard in (None, "loop")
+    ]
 
 
 def _steps_inside(window: WindowPlan, first: int, last: int) -> list[int]:

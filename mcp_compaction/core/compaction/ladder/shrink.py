@@ -42,14 +42,23 @@ def _find_cuts(
     block: StepBlock, policy: Policy, count: CountTokens
 ) -> Iterable[tuple[int, list[Cut]]]:
     for message, entry in zip(block.step.messages, block.entries, strict=True):
-        done = {cut.part for cut in cuts_of(entry)}
+        done = {cut.part for cut in cuts_of(entry) if not _is_long(cut, policy, count)}
         cuts = [
             Cut(part=number, shown=shorter, why="preview")
             for number, part in enumerate(message.parts)
-            if number not in done and (shorter := _shorten(message, part, policy, count))
+            if number not in done
+            and not (message.seq in block.unread and isinstance(part, ToolResult))
+            and (shorter := _shorten(message, part, policy, count))
         ]
         if cuts:
             yield message.seq, cuts
+
+
+def _is_long(cut: Cut, policy: Policy, count: CountTokens) -> bool:
+    """Whether a cut shows much: the result had not been read then, and there was room for it."""
+    if cut.why != "preview" or not isinstance(cut.shown, ToolResult):
+        return False
+    return is_large(cut.shown.text, policy, count)
 
 
 def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:

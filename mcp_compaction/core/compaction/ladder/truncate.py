@@ -10,6 +10,12 @@ from mcp_compaction.core.compaction.blocks import (
     cuts_of,
     trim,
 )
+from mcp_compaction.core.compaction.unread import (
+    cut_unread,
+    room_beside_rest,
+    room_of_unread,
+    unread_tokens,
+)
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -20,7 +26,19 @@ _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
 def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Results are cut short first, the oldest first; then digests, to rules and open tasks."""
+    """Results are cut short first, the oldest first; then digests, to rules and open tasks; what
+    is unread gives up all but its share before them, and its share after them."""
+    taken = unread_tokens(window, count)
+    if taken:
+        window = cut_unread(window, "truncate", room_of_unread(window, goal, taken), count)
+    window = _truncate_rest(window, goal, policy, count)
+    if window.tokens <= goal or not taken:
+        return window
+    left = room_beside_rest(window, goal, unread_tokens(window, count))
+    return cut_unread(window, "truncate", left, count)
+
+
+def _truncate_rest(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     blocks = list(window.blocks)
     total = window.tokens
     for work in (_shorten_results, _make_thin):
@@ -39,6 +57,8 @@ def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
     chars = preview_chars(policy) // _LEAST_SHARE
     cuts: dict[int, list[Cut]] = {}
     for message, entry in zip(block.step.messages, block.entries, strict=True):
+        if message.seq in block.unread:
+            continue
         done = {cut.part for cut in cuts_of(entry) if cut.why != "preview"}
         for number, part in enumerate(message.parts):
             if isinstance(part, ToolResult) and number not in done and len(part.text) > 4 * chars:

@@ -1,0 +1,103 @@
+"""The room of unread results: what tools answered and the model has not seen yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, trim
+from mcp_compaction.core.log.content import calls_by_id, part_tokens, words_of
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.matching import preview_within
+from mcp_compaction.model import Cut, Message, ToolResult
+
+# Percent of what rules, pins and the first request leave; recent steps come after them.
+_SHARE = 75
+
+
+class _Unread(NamedTuple):
+    """An unread result, and where it stands."""
+
+    block: int
+    message: Message
+    part: int
+    result: ToolResult
+    call: str  # the words of the call that it answers
+    tokens: int  # as it is shown now
+
+
+def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> WindowPlan:
+    """The window with its unread results in so many tokens at most: the small ones whole, the
+    others as their start, their end and what matches the request."""
+    unread = list(_find_unread(window, count))
+    if sum(one.tokens for one in unread) <= most:
+        return window
+    request = _request_of(window)
+    cuts: dict[int, dict[int, list[Cut]]] = {}
+    for one, tokens in _share_out(unread, most):
+        text = preview_within(
+            one.result.text, one.message.ref, tokens, f"{request}\n{one.call}", count
+        )
+        shown = one.result.model_copy(update={"text": text})
+        of_block = cuts.setdefault(one.block, {})
+        of_block.setdefault(one.message.seq, []).append(
+            Cut(part=one.part, shown=shown, why="preview")
+        )
+    blocks = list(window.blocks)
+    for number, of_block in cuts.items():
+        block = blocks[number]
+        if isinstance(block, StepBlock):
+            blocks[number] = trim(block, of_block, count)
+    return window.after(rung, blocks=tuple(blocks))
+
+
+def unread_tokens(window: WindowPlan, count: CountTokens) -> int:
+    """The tokens that unread results take of a window."""
+    return sum(one.tokens for one in _find_unread(window, count))
+
+
+def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
+    """The room that the rest of a window leaves for the unread results, which take `taken` now."""
+    return goal - (window.tokens - taken)
+
+
+def room_of_unread(window: WindowPlan, goal: int, taken: int) -> int:
+    """The room that unread results may claim: their share, or all that the rest leaves."""
+    claimed = (goal - window.fixed) * _SHARE // 100
+    return max(claimed, room_beside_rest(window, goal, taken))
+
+
+def _find_unread(window: WindowPlan, count: CountTokens) -> Iterable[_Unread]:
+    for number, block in enumerate(window.blocks):
+        if not isinstance(block, StepBlock) or not block.unread:
+            continue
+        calls = calls_by_id(block.step.messages)
+        for message, entry in zip(block.step.messages, block.entries, strict=True):
+            if message.seq not in block.unread:
+                continue
+            shown = {cut.part: cut.shown for cut in cuts_of(entry)}
+            for part, result in enumerate(message.parts):
+                if isinstance(result, ToolResult):
+                    call = calls.get(result.call)
+                    words = words_of(call) if call else ""
+                    tokens = part_tokens(shown.get(part, result), count)
+                    yield _Unread(number, message, part, result, words, tokens)
+
+
+def _share_out(unread: Sequence[_Unread], most: int) -> Iterable[tuple[_Unread, int]]:
+    """The results that are cut, with the tokens of each: what a small one leaves is for others."""
+    smallest_first = sorted(unread, key=lambda one: one.tokens)
+    for number, one in enumerate(smallest_first):
+        share = most // (len(smallest_first) - number)
+        if one.tokens > share:
+            yield one, share
+        most -= min(one.tokens, share)
+
+
+def _request_of(window: WindowPlan) -> str:
+    """The task, the first request and the newest one, and what was said beside the results."""
+    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
+    messages = [m for block in steps for m in block.step.messages]
+    requests = [m.text for m in (*window.head_messages, *messages) if m.is_request]
+    beside = [m.text for b in steps for m in b.step.messages if m.seq in b.unread]
+    return "\n".join((window.task, *requests[:1], *requests[-1:], *beside))
