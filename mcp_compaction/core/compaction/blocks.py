@@ -157,24 +157,25 @@ def blocks_of(
     messages = {m.seq: m for m in session.messages}
     head_messages = tuple(messages[e.seq] for e in head)
     size = _Size(trimmed, policy.overhead_per_message)
+    unread = find_unread(session)
     digests = {d.number: d for d in session.digests}
     blocks: list[Block] = []
     run: list[Message] = []
     for entry in rest:
         if isinstance(entry, Digested):
-            blocks += _step_blocks_of(run, size)
+            blocks += _step_blocks_of(run, size, unread)
             run = []
             blocks.append(_digest_block_of(digests[entry.digest], entry.thin, policy, count))
         else:
             run.append(messages[entry.seq])
-    blocks += _step_blocks_of(run, size)
+    blocks += _step_blocks_of(run, size, unread)
     return WindowPlan(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
         task=session.sections.task or "",
         tail_most=tail_most,
-        blocks=with_guards(_mark_unread(blocks), policy, tail_most),
+        blocks=with_guards(blocks, policy, tail_most),
     )
 
 
@@ -238,32 +239,24 @@ def _split_head(
     return whole[:number], (*view.body, *whole[number:])
 
 
-def _step_blocks_of(run: Sequence[Message], size: _Size) -> list[Block]:
+def find_unread(session: Session) -> frozenset[int]:
+    """The messages with results that came after all that the model said."""
+    said = (message.seq for message in session.messages if message.role == "assistant")
+    newest = max((*said, *(digest.last for digest in session.digests)), default=0)
+    return frozenset(m.seq for m in session.messages if m.seq > newest and m.results)
+
+
+def _step_blocks_of(run: Sequence[Message], size: _Size, unread: frozenset[int]) -> list[Block]:
     return [
         StepBlock(
             step=step,
             entries=tuple(size.trimmed.get(m.seq, Kept(seq=m.seq)) for m in step.messages),
             tokens=sum(size(m) for m in step.messages),
+            # What is open stays whole, whatever of it has been answered.
+            unread=unread.intersection(() if step.is_open else (m.seq for m in step.messages)),
         )
         for step in steps(run)
     ]
-
-
-def _mark_unread(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks, those steps marked whose results came after all that the model said."""
-    steps_of = [block.step for block in blocks if isinstance(block, StepBlock)]
-    said = (m.seq for step in steps_of for m in step.messages if m.role == "assistant")
-    newest = max(said, default=0)
-    return [
-        _mark_step(block, newest) if isinstance(block, StepBlock) else block for block in blocks
-    ]
-
-
-def _mark_step(block: StepBlock, newest: int) -> StepBlock:
-    if block.step.is_open or block.step.last < newest:
-        return block
-    unread = frozenset(m.seq for m in block.step.messages if m.seq > newest and m.results)
-    return block.model_copy(update={"unread": unread}) if unread else block
 
 
 def _digest_block_of(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
