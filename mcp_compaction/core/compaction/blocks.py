@@ -45,6 +45,14 @@ class StepBlock(Value):
         """The same step under another guard."""
         return self if self.guard == guard else self.model_copy(update={"guard": guard})
 
+    @property
+    def tokens_beside_unread(self) -> int:
+        """The tokens of the step without the messages that bring unread results."""
+        if not self.unread:
+            return self.tokens
+        shown = zip(self.step.messages, self.entries, strict=True)
+        return self.tokens - sum(entry_tokens(m, e) for m, e in shown if m.seq in self.unread)
+
     def gives_way(self, guard: Guard | None = None) -> bool:
         """Whether a digest may stand for it where this guard does; never for an unread result."""
         return self.guard == guard and not self.unread
@@ -324,7 +332,7 @@ def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
 
 def _extend_back(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
     """The first step of a tail that reaches back to `wanted` as far as its tokens allow."""
-    sizes = [0 if block.unread else block.tokens for block in blocks]  # those have their own room
+    sizes = [block.tokens_beside_unread for block in blocks]  # what is unread has its own room
     used = sum(sizes[least:])
     start = least
     while start > wanted and used + sizes[start - 1] <= limit:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, trim
-from mcp_compaction.core.log.content import calls_by_id, part_tokens, words_of
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread, trim
+from mcp_compaction.core.log.content import (
+    calls_by_id,
+    part_tokens,
+    shown_parts,
+    tokens_of,
+    words_of,
+)
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.matching import preview_within
-from mcp_compaction.model import Cut, Message, ToolResult
+from mcp_compaction.model import Cut, Entry, Kept, Message, Session, ToolResult, Trimmed
 
 # Percent of what rules, pins and the first request leave; recent steps come after them.
 _SHARE = 75
@@ -65,6 +71,35 @@ def room_of_unread(window: WindowPlan, goal: int, taken: int) -> int:
     """The room that unread results may claim: their share, or all that the rest leaves."""
     claimed = (goal - window.fixed) * _SHARE // 100
     return max(claimed, room_beside_rest(window, goal, taken))
+
+
+def spare_of_unread(session: Session) -> int:
+    """The tokens that unread results which are not whole anyway can leave to others."""
+    unread = find_unread(session)
+    entries = (entry for entry in session.view.body if isinstance(entry, Trimmed))
+    return sum(entry.tokens for entry in entries if entry.seq in unread) * (100 - _SHARE) // 100
+
+
+def show_unread_whole(session: Session, count: CountTokens) -> Session:
+    """The session with its unread results whole; itself, where none of them is cut."""
+    unread = find_unread(session)
+    messages = {m.seq: m for m in session.messages if m.seq in unread}
+
+    def show(entry: Entry) -> Entry:
+        if not isinstance(entry, Trimmed) or entry.seq not in messages:
+            return entry
+        message = messages[entry.seq]
+        cuts = tuple(cut for cut in entry.cuts if not isinstance(cut.shown, ToolResult))
+        if not cuts:
+            return Kept(seq=entry.seq)
+        tokens = tokens_of(shown_parts(message, cuts), count)
+        return Trimmed(seq=entry.seq, cuts=cuts, tokens=tokens)
+
+    body = tuple(map(show, session.view.body))
+    if body == session.view.body:
+        return session
+    view = session.view.model_copy(update={"body": body})
+    return session.model_copy(update={"view": view})
 
 
 def _find_unread(window: WindowPlan, count: CountTokens) -> Iterable[_Unread]:

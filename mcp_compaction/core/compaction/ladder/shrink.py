@@ -30,12 +30,17 @@ def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) ->
             continue
         if block.guard == "tail" and (tail <= policy.tail_limit or number == len(blocks) - 1):
             continue
-        shorter = trim(block, dict(_find_cuts(block, policy, count)), count)
+        shorter = shrink_step(block, policy, count)
         saved = block.tokens - shorter.tokens
         total -= saved
         tail -= saved if block.guard == "tail" else 0
         blocks[number] = shorter
     return window.after("shrink", blocks=tuple(blocks))
+
+
+def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
+    """A step with previews for what is large in it, but for unread results."""
+    return trim(block, dict(_find_cuts(block, policy, count)), count)
 
 
 def _find_cuts(

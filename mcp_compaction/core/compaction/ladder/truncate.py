@@ -10,6 +10,7 @@ from mcp_compaction.core.compaction.blocks import (
     cuts_of,
     trim,
 )
+from mcp_compaction.core.compaction.ladder.shrink import shrink_step
 from mcp_compaction.core.compaction.unread import (
     cut_unread,
     room_beside_rest,
@@ -41,7 +42,7 @@ def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) 
 def _truncate_rest(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     blocks = list(window.blocks)
     total = window.tokens
-    for work in (_shorten_results, _make_thin):
+    for work in (_shorten_results, _make_thin, _shrink_unread_step):
         for number, block in enumerate(blocks):
             if total <= goal:
                 break
@@ -66,6 +67,13 @@ def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
                 cut = Cut(part=number, shown=shown, why="truncated")
                 cuts.setdefault(message.seq, []).append(cut)
     return trim(block, cuts, count) if cuts else block
+
+
+def _shrink_unread_step(block: Block, policy: Policy, count: CountTokens) -> Block:
+    """What a call was given is worth less than the answer that it waits for."""
+    if not isinstance(block, StepBlock) or not block.unread:
+        return block
+    return shrink_step(block, policy, count)
 
 
 def _make_thin(block: Block, policy: Policy, count: CountTokens) -> Block:

@@ -106,12 +106,13 @@ def note_of_unread(parts: Sequence[PartShown]) -> tuple[str, ...]:
     if not parts:
         return ()
     named = [
-        f"{part.ref} {part.tool} {kilo(part.shown)} of {kilo(part.whole)} characters"
+        f"{part.ref} {part.tool} ({kilo(part.shown)} of {kilo(part.whole)} characters)"
         for part in parts[:_MOST_NAMES]
     ]
     more = f" and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
     refs = ",".join(dict.fromkeys(part.ref for part in parts))
-    return (f"shown of unread results: {', '.join(named)}{more}; all: recall_archived refs {refs}",)
+    shown = f"{', '.join(named)}{more}"
+    return (f"unread and shown in part: {shown}; all of it: recall_archived refs {refs}",)
 
 
 def note_of_restore(undone: str) -> str:
