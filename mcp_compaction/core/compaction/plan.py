@@ -16,7 +16,9 @@ from mcp_compaction.core.compaction.held import Held, Shortfall, held_by
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
+from mcp_compaction.core.compaction.ladder.shrink import shrink_step
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
+from mcp_compaction.core.compaction.unread import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -85,7 +87,9 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         window = _climb(window, LADDER, goal, policy, count)
     else:
         window = _make_room(window, goal, policy, count)
-    if window.tokens > goal and not window.has_new_digests:
+    if window.tokens > goal and window.has_new_digests:
+        window = _foresee_cuts(window, goal, policy, count)
+    elif window.tokens > goal:  # a digest is better than a missed goal
         window = summarize_all(window, policy, _unread_outside_tail(window))
     return Plan(
         window=window,
@@ -157,8 +161,21 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
         free |= more
 
 
+def _foresee_cuts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """What unread results and their calls will have to give up, lest a plan promises too little;
+    the results get back what digests leave."""
+    window = give_up_excess(window, "shrink_unread", goal, count)
+    if window.tokens <= goal:
+        return window
+    blocks = list(window.blocks)
+    for number, block in enumerate(blocks):
+        if isinstance(block, StepBlock) and block.unread:
+            blocks[number] = shrink_step(block, policy, count)
+    return window.after("shrink", blocks=tuple(blocks))
+
+
 def _unread_outside_tail(window: WindowPlan) -> list[int]:
-    """The steps of unread results that no tail holds: a digest is better than a missed goal."""
+    """The steps of unread results that no tail holds."""
     return [
         number
         for number, block in enumerate(window.blocks)

@@ -67,10 +67,14 @@ def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
     return goal - (window.tokens - taken)
 
 
-def room_of_unread(window: WindowPlan, goal: int, taken: int) -> int:
-    """The room that unread results may claim: their share, or all that the rest leaves."""
+def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens) -> WindowPlan:
+    """The window with unread results cut to their share, or to all that the rest leaves."""
+    taken = unread_tokens(window, count)
+    if not taken:
+        return window
     claimed = (goal - window.fixed) * _SHARE // 100
-    return max(claimed, room_beside_rest(window, goal, taken))
+    most = max(claimed, room_beside_rest(window, goal, taken))
+    return cut_unread(window, rung, most, count)
 
 
 def spare_of_unread(session: Session) -> int:

@@ -13,8 +13,8 @@ from mcp_compaction.core.compaction.blocks import (
 from mcp_compaction.core.compaction.ladder.shrink import shrink_step
 from mcp_compaction.core.compaction.unread import (
     cut_unread,
+    give_up_excess,
     room_beside_rest,
-    room_of_unread,
     unread_tokens,
 )
 from mcp_compaction.core.digest.text import render_digest
@@ -29,11 +29,9 @@ _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Results are cut short first, the oldest first; then digests, to rules and open tasks; what
     is unread gives up all but its share before them, and its share after them."""
-    taken = unread_tokens(window, count)
-    if taken:
-        window = cut_unread(window, "truncate", room_of_unread(window, goal, taken), count)
+    window = give_up_excess(window, "truncate", goal, count)
     window = _truncate_rest(window, goal, policy, count)
-    if window.tokens <= goal or not taken:
+    if window.tokens <= goal:
         return window
     left = room_beside_rest(window, goal, unread_tokens(window, count))
     return cut_unread(window, "truncate", left, count)
