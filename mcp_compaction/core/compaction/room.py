@@ -47,7 +47,7 @@ def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
 def _fit_unread(progress: Progress, inputs: Inputs) -> Progress:
     """Unread results that were cut take what room there is now: a plan only estimates digests."""
     goal, count = progress.plan.goal, inputs.count
-    whole = show_unread_whole(progress.session, count)
+    whole = show_unread_whole(progress.session)
     if goal is None or whole is progress.session:
         return progress
     window = blocks_of(whole, inputs.policy, count)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread, trim
 from mcp_compaction.core.log.content import (
+    MEDIA_TOKENS,
     calls_by_id,
     part_tokens,
-    shown_parts,
-    tokens_of,
     words_of,
 )
 from mcp_compaction.core.tokens import CountTokens
@@ -40,20 +39,17 @@ def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> 
         return window
     request = _request_of(window)
     cuts: dict[int, dict[int, list[Cut]]] = {}
-    for one, tokens in _share_out(unread, most):
-        text = preview_within(
-            one.result.text, one.message.ref, tokens, f"{request}\n{one.call}", count
-        )
+    for one, share in _share_out(unread, most):
+        tokens = share - (MEDIA_TOKENS if one.result.has_media else 0)
+        asked = f"{request}\n{one.call}"
+        text = preview_within(one.result.text, one.message.ref, tokens, asked, count)
         shown = one.result.model_copy(update={"text": text})
-        of_block = cuts.setdefault(one.block, {})
-        of_block.setdefault(one.message.seq, []).append(
-            Cut(part=one.part, shown=shown, why="preview")
-        )
+        cut = Cut(part=one.part, shown=shown, why="preview")
+        cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)
     blocks = list(window.blocks)
-    for number, of_block in cuts.items():
-        block = blocks[number]
-        if isinstance(block, StepBlock):
-            blocks[number] = trim(block, of_block, count)
+    for number, block in enumerate(blocks):
+        if isinstance(block, StepBlock) and number in cuts:
+            blocks[number] = trim(block, cuts[number], count)
     return window.after(rung, blocks=tuple(blocks))
 
 
@@ -84,22 +80,13 @@ def spare_of_unread(session: Session) -> int:
     return sum(entry.tokens for entry in entries if entry.seq in unread) * (100 - _SHARE) // 100
 
 
-def show_unread_whole(session: Session, count: CountTokens) -> Session:
+def show_unread_whole(session: Session) -> Session:
     """The session with its unread results whole; itself, where none of them is cut."""
     unread = find_unread(session)
-    messages = {m.seq: m for m in session.messages if m.seq in unread}
-
-    def show(entry: Entry) -> Entry:
-        if not isinstance(entry, Trimmed) or entry.seq not in messages:
-            return entry
-        message = messages[entry.seq]
-        cuts = tuple(cut for cut in entry.cuts if not isinstance(cut.shown, ToolResult))
-        if not cuts:
-            return Kept(seq=entry.seq)
-        tokens = tokens_of(shown_parts(message, cuts), count)
-        return Trimmed(seq=entry.seq, cuts=cuts, tokens=tokens)
-
-    body = tuple(map(show, session.view.body))
+    body: tuple[Entry, ...] = tuple(
+        Kept(seq=entry.seq) if isinstance(entry, Trimmed) and entry.seq in unread else entry
+        for entry in session.view.body
+    )
     if body == session.view.body:
         return session
     view = session.view.model_copy(update={"body": body})

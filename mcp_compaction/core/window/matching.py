@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
@@ -17,7 +19,6 @@ _LONGEST_PIECE = 300  # characters
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
 _LEAST_CHARS = 600  # a text cut to less is only its start and its end
-_MOST_TRIES = 6
 
 
 class _Piece(NamedTuple):
@@ -33,14 +34,12 @@ def preview_within(text: str, ref: str, tokens: int, request: str, count: CountT
     pieces = _score_pieces(list(_pieces_of(text)), request)
     note = note_of_size(text, ref)
     chars = len(text) * tokens // max(1, count(text))
-    for _ in range(_MOST_TRIES):
-        if chars < _LEAST_CHARS:
-            break
+    while chars >= _LEAST_CHARS:
         shown = _lay_out(pieces, _choose(pieces, chars - len(note)), note)
         used = count(shown)
         if used <= tokens:
             return shown
-        chars = chars * tokens * 99 // (used * 100)
+        chars = chars * tokens * 98 // (used * 100)
     return _plain_preview(text, ref, tokens, count)
 
 
@@ -103,10 +102,9 @@ def _choose(pieces: Sequence[_Piece], chars: int) -> list[int]:
     )
     room = chars - sum(len(piece.text) for piece in (*pieces[:first], *pieces[last:]))
     chosen: set[int] = set()
-    for number in sorted(range(first, last), key=lambda n: (-pieces[n].score, n)):
+    matching = (n for n in range(first, last) if pieces[n].score)
+    for number in sorted(matching, key=lambda n: (-pieces[n].score, n)):
         cost = len(pieces[number].text) + len(_MARK)
-        if not pieces[number].score:
-            break
         if cost <= room:
             chosen.add(number)
             room -= cost
@@ -120,11 +118,7 @@ def _choose(pieces: Sequence[_Piece], chars: int) -> list[int]:
 
 def _reach(pieces: Sequence[_Piece], order: Sequence[int], chars: int) -> int:
     """How many pieces in that order take no more than so many characters."""
-    for reached, number in enumerate(order):
-        chars -= len(pieces[number].text)
-        if chars < 0:
-            return reached
-    return len(order)
+    return bisect_right(list(accumulate(len(pieces[number].text) for number in order)), chars)
 
 
 def _lay_out(pieces: Sequence[_Piece], chosen: Sequence[int], note: str) -> str:

@@ -179,6 +179,27 @@ def test_parallel_unread_results_share_the_room_and_small_ones_are_whole() -> No
     ]
 
 
+def test_of_many_unread_results_a_receipt_names_three_and_says_how_to_read_all() -> None:
+    policy = Policy(window_tokens=4_000)
+    asked = calls(*((f"{n}", "Read", {"file_path": f"{n}.log"}) for n in range(4)))
+    orphan = results(*((f"{n}", LOG[:9_000]) for n in range(4)), ("lost", LOG[:30_000]))
+    _, receipt = compacted([TASK, *chatter(4), asked, orphan], policy)
+    note = next(note for note in receipt.notes if "unread" in note)
+    assert note.count("m7 Read (") == 3
+    assert note.endswith(" and 2 more; all of it: recall_archived refs m7")
+
+
+def test_an_image_counts_as_a_part_of_its_result() -> None:
+    policy = Policy(window_tokens=10_000)
+    image: Json = {"type": "image", "source": {"type": "base64", "data": "", "media_type": "x/y"}}
+    blocks: list[Json] = [{"type": "text", "text": LOG[:30_000]}, image]
+    answer: Json = {"type": "tool_result", "tool_use_id": "1", "content": blocks}
+    step = [call("1", "shot"), {"role": "user", "content": [answer]}]
+    session, receipt = compacted([TASK, *chatter(4), *step], policy)
+    assert receipt.is_enough
+    assert len(shown_results(session, policy)["1"]) > 7_000
+
+
 # What is read, and when
 
 
