@@ -162,15 +162,16 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
 
 
 def _foresee_cuts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """What unread results and their calls will have to give up, lest a plan promises too little;
-    the results get back what digests leave."""
+    """What unread results, and calls outside the tail, will have to give up, lest a plan promises
+    too little; the results get back what digests leave."""
     window = give_up_excess(window, "shrink_unread", goal, count)
-    if window.tokens <= goal:
-        return window
-    blocks = list(window.blocks)
-    for number, block in enumerate(blocks):
-        if isinstance(block, StepBlock) and block.unread:
-            blocks[number] = shrink_step(block, policy, count)
+    outside = _unread_outside_tail(window) if window.tokens > goal else []
+    blocks = (
+        shrink_step(block, policy, count)
+        if isinstance(block, StepBlock) and number in outside
+        else block
+        for number, block in enumerate(window.blocks)
+    )
     return window.after("shrink", blocks=tuple(blocks))
 
 

@@ -9,12 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
 from mcp_compaction.core.window.preview import note_of_size
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Compaction, Receipt, Session, ShownMessage, ToolResult
+from mcp_compaction.model import (
+    Compaction,
+    Draft,
+    Item,
+    Receipt,
+    Session,
+    ShownMessage,
+    ToolResult,
+)
+from tests.core.compaction.test_prose import Drafted
 from tests.core.saying import assistant, call, calls, chatter, ran, read, results, used, user
 from tests.sessions import after, compress, pin, said, session_of
 from tests.strategies import sessions
@@ -159,6 +169,18 @@ def test_what_a_call_was_given_gives_way_before_its_unread_result() -> None:
     session, receipt = compacted([TASK, *chatter(4), *step], policy)
     assert shown_results(session, policy)["1"] == LOG[:6_000]
     assert receipt.is_enough
+
+
+def test_a_models_prose_has_room_beside_an_unread_result_that_is_not_whole_anyway() -> None:
+    policy = Policy(window_tokens=20_000)
+    steps = [assistant(f"Step {n} took {n}00ms. " + "word " * 40) for n in range(60)]
+    session = session_of([TASK, *steps, *ran("1", "cat app.log", LOG)])
+    prose = Item(text="the steps were timed one by one", provenance="summarized")
+    draft = Draft(author="model-x", sections=(("FACTS", (prose,)),))
+    outcome = compress(session, policy, Drafted(session.messages, draft), force=True)
+    assert isinstance(outcome, Compaction)
+    assert any(prose.text in render_digest(digest, False) for digest in outcome.digests)
+    assert 0.95 * policy.release_tokens < outcome.receipt.after <= policy.release_tokens
 
 
 # Several at once
