@@ -16,7 +16,6 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
-from mcp_compaction.core.compaction.unread import spare_of_unread
 from mcp_compaction.core.digest.text import (
     drop_settled_plans,
     fit,
@@ -80,17 +79,15 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
 
 
 def add_prose(progress: Progress, inputs: Inputs) -> Progress:
-    """The models' prose laid onto the digests, where there is room for it or can be made.
+    """The models' prose laid onto the digests, where there is room for it.
 
     Until here all went as if no model had been asked, so that no draft can change what a digest
-    keeps. Only what is fitted afterwards makes room: the passages quoted beside it, and unread
-    results that are not whole anyway.
+    keeps. Only the passages quoted beside it make room: they are chosen afterwards.
     """
-    spare = spare_of_unread(progress.session)
     for digest in progress.with_prose:
         longer = progress.replace_digest(digest)
         goal = progress.plan.goal
-        fits = goal is None or inputs.measure(longer.session).counted <= goal + spare
+        fits = goal is None or inputs.measure(longer.session).counted <= goal
         if fits and longer.session != progress.session:
             progress = longer
         else:

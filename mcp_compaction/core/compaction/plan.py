@@ -16,8 +16,8 @@ from mcp_compaction.core.compaction.held import Held, Shortfall, held_by
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
-from mcp_compaction.core.compaction.ladder.shrink import shrink_step
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
+from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.compaction.unread import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy

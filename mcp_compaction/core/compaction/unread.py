@@ -73,13 +73,6 @@ def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens)
     return cut_unread(window, rung, most, count)
 
 
-def spare_of_unread(session: Session) -> int:
-    """The tokens that unread results which are not whole anyway can leave to others."""
-    unread = find_unread(session)
-    entries = (entry for entry in session.view.body if isinstance(entry, Trimmed))
-    return sum(entry.tokens for entry in entries if entry.seq in unread) * (100 - _SHARE) // 100
-
-
 def show_unread_whole(session: Session) -> Session:
     """The session with its unread results whole; itself, where none of them is cut."""
     unread = find_unread(session)

@@ -10,7 +10,7 @@ from mcp_compaction.core.compaction.blocks import (
     cuts_of,
     trim,
 )
-from mcp_compaction.core.compaction.ladder.shrink import shrink_step
+from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.compaction.unread import (
     cut_unread,
     give_up_excess,
