@@ -389,7 +389,8 @@ async def test_a_model_that_has_failed_is_not_asked_again_in_the_same_compaction
     watched, down = Watched(), Down()
     for model in (watched, down):
         async with open_session(tmp_path / model.name, summarizer=model) as (compactor, info):
-            await compactor.record(info, read_incoming([*coding_session(40, 300)]))
+            said = [*coding_session(40, 300), {"role": "assistant", "content": "so " * 400}]
+            await compactor.record(info, read_incoming(said))
             outcome = await compactor.compress(info, Ask(reason="x", target_percent=10))
             assert isinstance(outcome, Compaction)
     assert len(watched.requests) == 2

@@ -16,6 +16,7 @@ ADVICE = (
     ("pass target_percent below ", "pass --target-percent below "),
     ("pass a percentage above 0 and below 100", "pass --target-percent above 0 and below 100"),
     ("pin_constraint with its exact words", 'mcp-compaction pin "ITS EXACT WORDS"'),
+    ("; all of it: recall_archived refs ", "; all of it: mcp-compaction recall --refs "),
     ("keep it with kind=note", "keep it with --kind note"),
     ("pass your own digest", "pass --digest FILE"),
     (' Tell the user: "For a fresh', ' "For a fresh'),

@@ -39,10 +39,23 @@ class StepBlock(Value):
     entries: tuple[MessageEntry, ...]
     tokens: int
     guard: Guard | None = None
+    unread: frozenset[int] = frozenset()  # its messages with results that no answer followed yet
 
     def with_guard(self, guard: Guard | None) -> StepBlock:
         """The same step under another guard."""
         return self if self.guard == guard else self.model_copy(update={"guard": guard})
+
+    @property
+    def tokens_beside_unread(self) -> int:
+        """The tokens of the step without the messages that bring unread results."""
+        if not self.unread:
+            return self.tokens
+        shown = zip(self.step.messages, self.entries, strict=True)
+        return self.tokens - sum(entry_tokens(m, e) for m, e in shown if m.seq in self.unread)
+
+    def gives_way(self, guard: Guard | None = None) -> bool:
+        """Whether a digest may stand for it where this guard does; never for an unread result."""
+        return self.guard == guard and not self.unread
 
 
 class DigestBlock(Value):
@@ -91,6 +104,7 @@ class WindowPlan(Value):
     head_tokens: int
     sections: int = 0  # tokens of the system, the tools, the memory, and what only the host sees
     pinned: int = 0
+    task: str = ""  # of the sections; it counts among them
     index: int = 0  # tokens of the index now; its limit as soon as a new digest is planned
     excerpts: int = 0
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
@@ -103,6 +117,11 @@ class WindowPlan(Value):
         """The projected size of the window."""
         around = self.sections + self.pinned + self.index + self.excerpts + self.head_tokens
         return around + sum(block.tokens for block in self.blocks)
+
+    @property
+    def fixed(self) -> int:
+        """The tokens of what stands before all steps and digests: sections, pins and the head."""
+        return self.sections + self.pinned + self.head_tokens
 
     @property
     def has_new_digests(self) -> bool:
@@ -146,21 +165,23 @@ def blocks_of(
     messages = {m.seq: m for m in session.messages}
     head_messages = tuple(messages[e.seq] for e in head)
     size = _Size(trimmed, policy.overhead_per_message)
+    unread = find_unread(session)
     digests = {d.number: d for d in session.digests}
     blocks: list[Block] = []
     run: list[Message] = []
     for entry in rest:
         if isinstance(entry, Digested):
-            blocks += _step_blocks_of(run, size)
+            blocks += _step_blocks_of(run, size, unread)
             run = []
             blocks.append(_digest_block_of(digests[entry.digest], entry.thin, policy, count))
         else:
             run.append(messages[entry.seq])
-    blocks += _step_blocks_of(run, size)
+    blocks += _step_blocks_of(run, size, unread)
     return WindowPlan(
         head=head,
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
+        task=session.sections.task or "",
         tail_most=tail_most,
         blocks=with_guards(blocks, policy, tail_most),
     )
@@ -226,12 +247,21 @@ def _split_head(
     return whole[:number], (*view.body, *whole[number:])
 
 
-def _step_blocks_of(run: Sequence[Message], size: _Size) -> list[Block]:
+def find_unread(session: Session) -> frozenset[int]:
+    """The messages with results that came after all that the model said."""
+    said = (message.seq for message in session.messages if message.role == "assistant")
+    newest = max((*said, *(digest.last for digest in session.digests)), default=0)
+    return frozenset(m.seq for m in session.messages if m.seq > newest and m.results)
+
+
+def _step_blocks_of(run: Sequence[Message], size: _Size, unread: frozenset[int]) -> list[Block]:
     return [
         StepBlock(
             step=step,
             entries=tuple(size.trimmed.get(m.seq, Kept(seq=m.seq)) for m in step.messages),
             tokens=sum(size(m) for m in step.messages),
+            # What is open stays whole, whatever of it has been answered.
+            unread=unread.intersection(() if step.is_open else (m.seq for m in step.messages)),
         )
         for step in steps(run)
     ]
@@ -302,11 +332,12 @@ def _start_of_last(blocks: Sequence[StepBlock], messages: int) -> int:
 
 def _extend_back(blocks: Sequence[StepBlock], wanted: int, least: int, limit: int) -> int:
     """The first step of a tail that reaches back to `wanted` as far as its tokens allow."""
-    used = sum(b.tokens for b in blocks[least:])
+    sizes = [block.tokens_beside_unread for block in blocks]  # what is unread has its own room
+    used = sum(sizes[least:])
     start = least
-    while start > wanted and used + blocks[start - 1].tokens <= limit:
+    while start > wanted and used + sizes[start - 1] <= limit:
         start -= 1
-        used += blocks[start].tokens
+        used += sizes[start]
     return start
 
 

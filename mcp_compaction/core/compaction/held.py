@@ -58,8 +58,8 @@ def held_by(window: WindowPlan) -> Held:
         system=window.sections,
         pins=window.pinned,
         first_request=window.head_tokens,
-        recent_steps=sum(block.tokens for block in steps if block.guard is not None),
-        older_steps=sum(block.tokens for block in steps if block.guard is None),
+        recent_steps=sum(block.tokens for block in steps if block.guard or block.unread),
+        older_steps=sum(block.tokens for block in steps if block.gives_way()),
         digests=window.index + others,
         excerpts=window.excerpts,
     )

@@ -5,15 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.compaction.blocks import Freed, SpanBlock
+from mcp_compaction.core.compaction.blocks import Freed, SpanBlock, find_unread
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt.notes import note_of_paging, note_of_restore
+from mcp_compaction.core.compaction.receipt.notes import (
+    PartShown,
+    note_of_paging,
+    note_of_restore,
+    note_of_unread,
+)
 from mcp_compaction.core.compaction.receipt.reasons import (
     describe_shortfall,
     explain_all_needed,
     explain_too_little,
 )
+from mcp_compaction.core.log.content import calls_by_id, text_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import (
@@ -27,6 +33,8 @@ from mcp_compaction.model import (
     Replaced,
     Session,
     Tally,
+    ToolResult,
+    Trimmed,
     View,
 )
 
@@ -58,11 +66,29 @@ def compaction_of(
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
         author=", ".join(dict.fromkeys(d.author for d in progress.digests)) or NO_DIGEST,
-        notes=tuple(dict.fromkeys(progress.notes)),
+        notes=tuple(dict.fromkeys((*progress.notes, *note_of_unread(_parts_shown(before, view))))),
     )
     return Compaction(
         base_version=before.view.version, view=view, digests=progress.digests, receipt=receipt
     )
+
+
+def _parts_shown(before: Session, view: View) -> list[PartShown]:
+    """The unread results that a view shows in part."""
+    calls, unread = calls_by_id(before.messages), find_unread(before)
+    messages = {message.seq: message for message in before.messages if message.seq in unread}
+    return [
+        PartShown(
+            ref=messages[entry.seq].ref,
+            tool=calls[cut.shown.call].name if cut.shown.call in calls else "result",
+            shown=len(cut.shown.text),
+            whole=len(text_of(messages[entry.seq].parts[cut.part])),
+        )
+        for entry in view.body
+        if isinstance(entry, Trimmed) and entry.seq in messages
+        for cut in entry.cuts
+        if isinstance(cut.shown, ToolResult)
+    ]
 
 
 def _replaced_spans(view: View, progress: Progress) -> tuple[Replaced, ...]:

@@ -17,6 +17,8 @@ from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
+from mcp_compaction.core.compaction.previews import shrink_step
+from mcp_compaction.core.compaction.unread import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -85,6 +87,10 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         window = _climb(window, LADDER, goal, policy, count)
     else:
         window = _make_room(window, goal, policy, count)
+    if window.tokens > goal and window.has_new_digests:
+        window = _foresee_cuts(window, goal, policy, count)
+    elif window.tokens > goal:  # a digest is better than a missed goal
+        window = summarize_all(window, policy, _unread_outside_tail(window))
     return Plan(
         window=window,
         before=fill.counted,
@@ -136,7 +142,7 @@ def _oldest_share(window: WindowPlan, session: Session) -> list[int]:
     share."""
     if all(message.seq <= session.view.upto for message in session.messages):
         return []
-    return [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.guard is None]
+    return [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.gives_way()]
 
 
 def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
@@ -148,11 +154,34 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
         more = {
             n
             for n, block in zip(left, blocks, strict=True)
-            if isinstance(block, StepBlock) and block.guard is None
+            if isinstance(block, StepBlock) and block.gives_way()
         }
         if not more:
             return free
         free |= more
+
+
+def _foresee_cuts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    """What unread results, and calls outside the tail, will have to give up, lest a plan promises
+    too little; the results get back what digests leave."""
+    window = give_up_excess(window, "shrink_unread", goal, count)
+    outside = _unread_outside_tail(window) if window.tokens > goal else []
+    blocks = (
+        shrink_step(block, policy, count)
+        if isinstance(block, StepBlock) and number in outside
+        else block
+        for number, block in enumerate(window.blocks)
+    )
+    return window.after("shrink", blocks=tuple(blocks))
+
+
+def _unread_outside_tail(window: WindowPlan) -> list[int]:
+    """The steps of unread results that no tail holds."""
+    return [
+        number
+        for number, block in enumerate(window.blocks)
+        if isinstance(block, StepBlock) and block.unread and block.guard in (None, "loop")
+    ]
 
 
 def _steps_inside(window: WindowPlan, first: int, last: int) -> list[int]:

@@ -1,19 +1,21 @@
-"""Fills the room below the target with excerpts of what left the window."""
+"""Fills the room below the target: with unread results, then with excerpts of what left."""
 
 from __future__ import annotations
 
+from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
 from mcp_compaction.core.compaction.progress import Inputs, Progress
+from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Session, ShownRecord
+from mcp_compaction.model import Digested, Session, ShownRecord
 
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 
 
-def fill_with_excerpts(before: Session, progress: Progress, inputs: Inputs) -> Progress:
-    """The room left below the target, filled with the excerpts that say most."""
-    progress = _fit_index(progress, inputs)
+def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
+    """The room left below the target, filled with unread results and the excerpts that say most."""
+    progress = _fit_unread(_fit_index(progress, inputs), inputs)
     session = progress.session
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
@@ -40,6 +42,21 @@ def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
         return progress
     over = fill.counted - goal + inputs.given_policy.overhead_per_message
     return progress.change_view(index_most=max(0, dict(fill.parts)["index"] - over))
+
+
+def _fit_unread(progress: Progress, inputs: Inputs) -> Progress:
+    """Unread results that were cut take what room there is now: a plan only estimates digests."""
+    goal, count = progress.plan.goal, inputs.count
+    whole = show_unread_whole(progress.session)
+    if goal is None or whole is progress.session:
+        return progress
+    window = blocks_of(whole, inputs.policy, count)
+    over = inputs.measure(whole).counted - goal
+    window = cut_unread(window, "truncate", unread_tokens(window, count) - over, count)
+    steps = (block for block in window.blocks if isinstance(block, StepBlock))
+    shown = {entry.seq: entry for block in steps for entry in block.entries}
+    body = (e if isinstance(e, Digested) else shown[e.seq] for e in whole.view.body)
+    return progress.change_view(body=tuple(body))
 
 
 def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:

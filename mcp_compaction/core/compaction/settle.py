@@ -11,7 +11,7 @@ from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
-from mcp_compaction.core.compaction.room import fill_with_excerpts
+from mcp_compaction.core.compaction.room import fill_room
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
@@ -53,7 +53,7 @@ class _Comparison:
 
 def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
     """Fill the room, check the view against its source, put back what is lost, finish."""
-    progress = fill_with_excerpts(before, progress, inputs)
+    progress = fill_room(before, progress, inputs)
     seen = _compare_with_source(before, progress, inputs)
     missing = yield from _find_missing(seen.check, inputs)
     if missing:

@@ -31,12 +31,17 @@ def preview_chars(policy: Policy) -> int:
 def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
     """The beginning and the end of a text, cut at line or word ends, around a note of its size;
     below them those of the given lines that stand in what was cut out."""
-    size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters"
     start = _cut_back(text[: chars * 2 // 3])
     end = _cut_front(text[len(text) - chars // 3 :])
-    shown = f"{start}\n[... {size}; the whole: recall_archived refs {ref} ...]\n{end}"
+    shown = f"{start}\n{note_of_size(text, ref)}\n{end}"
     hidden = [line for line in dict.fromkeys(lines) if line in text and line not in shown]
     return "\n".join([shown, *hidden])
+
+
+def note_of_size(text: str, ref: str) -> str:
+    """The note that stands where a text is cut: how large it is, and how to read the whole."""
+    size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters"
+    return f"[... {size}; the whole: recall_archived refs {ref} ...]"
 
 
 def _cut_back(text: str) -> str:

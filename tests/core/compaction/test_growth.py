@@ -78,3 +78,24 @@ def test_twice_the_messages_are_about_twice_the_work(kind: str, how: Json) -> No
     assert isinstance(twice.outcome, Compaction)
     assert twice.signs <= MOST * once.signs
     assert twice.calls <= MOST * once.calls
+
+
+@pytest.mark.parametrize("how", [{"force": True}, {"target_percent": 25.0}])
+def test_twice_the_lines_of_an_unread_result_are_about_twice_the_work(how: Json) -> None:
+    lines = [f"worker {n} handled request {n * 7919 % 100_003}" for n in range(9_000)]
+    works: list[Work] = []
+    for some in (lines[:3_000], lines[3_000:]):
+        asked = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "cat app.log"}}
+        answer = {"type": "tool_result", "tool_use_id": "1", "content": "\n".join(some)}
+        said = [
+            {"role": "user", "content": "Which workers handled request 4711?"},
+            *islice(KINDS["ruled"](), 20),
+            {"role": "assistant", "content": [asked]},
+            {"role": "user", "content": [answer]},
+        ]
+        works.append(Work(said, how))
+    once, twice = works
+    assert isinstance(once.outcome, Compaction)
+    assert isinstance(twice.outcome, Compaction)
+    assert twice.signs <= MOST * once.signs
+    assert twice.calls <= MOST * once.calls

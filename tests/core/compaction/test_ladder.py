@@ -400,7 +400,7 @@ def test_digests_with_a_step_between_them_are_not_merged() -> None:
 
 
 def test_results_are_truncated_before_digests_become_thin() -> None:
-    window = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE)])
+    window = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE), assistant("read")])
     policy = BARE.model_copy(update={"preserve_recent_turns": 2})
     first = truncate(window, window.tokens - 100, policy, estimate)
     assert why(first) == {"truncated"}

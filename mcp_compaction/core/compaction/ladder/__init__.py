@@ -11,6 +11,7 @@ from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge
 from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
+from mcp_compaction.core.compaction.ladder.shrink_unread import shrink_unread
 from mcp_compaction.core.compaction.ladder.summarize import summarize
 from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.policy import Policy
@@ -32,6 +33,7 @@ LADDER: tuple[Rung, ...] = (
     Rung("deduplicate", "duplicates", deduplicate, "shorten"),
     Rung("shrink", "old tool results", shrink, "shorten"),
     Rung("shrink_request", "the first request", shrink_request, "shorten"),
+    Rung("shrink_unread", "new tool results", shrink_unread, "shorten"),
     Rung("summarize", "old steps", summarize, "digest"),
     Rung("merge", "old digests", merge, "digest"),
     Rung("truncate", "cut short", truncate, "digest"),

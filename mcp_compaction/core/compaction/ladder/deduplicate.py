@@ -23,7 +23,7 @@ class Answer(Value):
     result: ToolResult
     call: ToolCall
     action: Action
-    is_free: bool  # outside the tail, and shown whole
+    is_free: bool  # outside the tail, read, and shown whole
 
     @property
     def ref(self) -> str:
@@ -70,7 +70,9 @@ def _find_answers(window: WindowPlan) -> Iterable[Answer]:
                         result=result,
                         call=call,
                         action=action_of(call),
-                        is_free=block.guard in (None, "loop") and part not in cut,
+                        is_free=block.guard in (None, "loop")
+                        and message.seq not in block.unread
+                        and part not in cut,
                     )
 
 

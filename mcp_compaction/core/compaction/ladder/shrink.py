@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from mcp_compaction.core.compaction.blocks import (
-    StepBlock,
-    WindowPlan,
-    cuts_of,
-    trim,
-)
-from mcp_compaction.core.log.content import string_arguments
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan
+from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars
-from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 
 def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -30,45 +21,9 @@ def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) ->
             continue
         if block.guard == "tail" and (tail <= policy.tail_limit or number == len(blocks) - 1):
             continue
-        shorter = trim(block, dict(_find_cuts(block, policy, count)), count)
+        shorter = shrink_step(block, policy, count)
         saved = block.tokens - shorter.tokens
         total -= saved
         tail -= saved if block.guard == "tail" else 0
         blocks[number] = shorter
     return window.after("shrink", blocks=tuple(blocks))
-
-
-def _find_cuts(
-    block: StepBlock, policy: Policy, count: CountTokens
-) -> Iterable[tuple[int, list[Cut]]]:
-    for message, entry in zip(block.step.messages, block.entries, strict=True):
-        done = {cut.part for cut in cuts_of(entry)}
-        cuts = [
-            Cut(part=number, shown=shorter, why="preview")
-            for number, part in enumerate(message.parts)
-            if number not in done and (shorter := _shorten(message, part, policy, count))
-        ]
-        if cuts:
-            yield message.seq, cuts
-
-
-def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
-    if isinstance(part, ToolResult) and is_large(part.text, policy, count):
-        return part.model_copy(
-            update={"text": preview(part.text, message.ref, preview_chars(policy))}
-        )
-    if isinstance(part, ToolCall):
-        arguments = _shorten_arguments(part.arguments, message.ref, policy, count)
-        if arguments != part.arguments:
-            return part.model_copy(update={"arguments": arguments})
-    return None
-
-
-def _shorten_arguments(
-    arguments: JsonObject, ref: str, policy: Policy, count: CountTokens
-) -> JsonObject:
-    clipped = dict(arguments)
-    for name, value in string_arguments(arguments):
-        if is_large(value, policy, count):
-            clipped[name] = preview(value, ref, preview_chars(policy))
-    return clipped

@@ -96,7 +96,7 @@ def _plan_digest(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -
 
 def _steps_under(guard: Guard | None, window: WindowPlan) -> list[int]:
     blocks = enumerate(window.blocks)
-    return [n for n, block in blocks if isinstance(block, StepBlock) and block.guard == guard]
+    return [n for n, block in blocks if isinstance(block, StepBlock) and block.gives_way(guard)]
 
 
 def _tokens_of(window: WindowPlan) -> int:

@@ -10,6 +10,13 @@ from mcp_compaction.core.compaction.blocks import (
     cuts_of,
     trim,
 )
+from mcp_compaction.core.compaction.previews import shrink_step
+from mcp_compaction.core.compaction.unread import (
+    cut_unread,
+    give_up_excess,
+    room_beside_rest,
+    unread_tokens,
+)
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -20,10 +27,20 @@ _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
 def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Results are cut short first, the oldest first; then digests, to rules and open tasks."""
+    """Results are cut short first, the oldest first; then digests, to rules and open tasks; what
+    is unread gives up all but its share before them, and its share after them."""
+    window = give_up_excess(window, "truncate", goal, count)
+    window = _truncate_rest(window, goal, policy, count)
+    if window.tokens <= goal:
+        return window
+    left = room_beside_rest(window, goal, unread_tokens(window, count))
+    return cut_unread(window, "truncate", left, count)
+
+
+def _truncate_rest(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     blocks = list(window.blocks)
     total = window.tokens
-    for work in (_shorten_results, _make_thin):
+    for work in (_shorten_results, _make_thin, _shrink_unread_step):
         for number, block in enumerate(blocks):
             if total <= goal:
                 break
@@ -39,6 +56,8 @@ def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
     chars = preview_chars(policy) // _LEAST_SHARE
     cuts: dict[int, list[Cut]] = {}
     for message, entry in zip(block.step.messages, block.entries, strict=True):
+        if message.seq in block.unread:
+            continue
         done = {cut.part for cut in cuts_of(entry) if cut.why != "preview"}
         for number, part in enumerate(message.parts):
             if isinstance(part, ToolResult) and number not in done and len(part.text) > 4 * chars:
@@ -46,6 +65,13 @@ def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
                 cut = Cut(part=number, shown=shown, why="truncated")
                 cuts.setdefault(message.seq, []).append(cut)
     return trim(block, cuts, count) if cuts else block
+
+
+def _shrink_unread_step(block: Block, policy: Policy, count: CountTokens) -> Block:
+    """What a call was given is worth less than the answer that it waits for."""
+    if not isinstance(block, StepBlock) or not block.unread:
+        return block
+    return shrink_step(block, policy, count)
 
 
 def _make_thin(block: Block, policy: Policy, count: CountTokens) -> Block:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.draft import Refused
 from mcp_compaction.core.digest.check.refuse import RefusedFor, TooLong
 from mcp_compaction.core.digest.check.strip import Fault, Stripped
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.wording import plural
+from mcp_compaction.core.wording import kilo, plural
 
 NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
 
@@ -89,6 +90,29 @@ def note_of_additions(rules: int, tasks: int) -> tuple[str, ...]:
     """The note on lines that an agent's own digest left out; none where it left out none."""
     added = [plural(n, noun) for n, noun in ((rules, "rule"), (tasks, "open task")) if n]
     return (f"your digest did not name {' and '.join(added)}: added",) if added else ()
+
+
+class PartShown(NamedTuple):
+    """An unread result of which a part is shown, in characters."""
+
+    ref: str
+    tool: str
+    shown: int
+    whole: int
+
+
+def note_of_unread(parts: Sequence[PartShown]) -> tuple[str, ...]:
+    """The note on unread results that are not shown whole; none where all are."""
+    if not parts:
+        return ()
+    named = [
+        f"{part.ref} {part.tool} ({kilo(part.shown)} of {kilo(part.whole)} characters)"
+        for part in parts[:_MOST_NAMES]
+    ]
+    more = f" and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
+    refs = ",".join(dict.fromkeys(part.ref for part in parts))
+    shown = f"{', '.join(named)}{more}"
+    return (f"unread and shown in part: {shown}; all of it: recall_archived refs {refs}",)
 
 
 def note_of_restore(undone: str) -> str:

@@ -1,0 +1,122 @@
+"""The room of unread results: what tools answered and the model has not seen yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread, trim
+from mcp_compaction.core.log.content import (
+    MEDIA_TOKENS,
+    calls_by_id,
+    part_tokens,
+    words_of,
+)
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.matching import preview_within
+from mcp_compaction.model import Cut, Entry, Kept, Message, Session, ToolResult, Trimmed
+
+# Percent of what rules, pins and the first request leave; recent steps come after them.
+_SHARE = 75
+
+
+class _Unread(NamedTuple):
+    """An unread result, and where it stands."""
+
+    block: int
+    message: Message
+    part: int
+    result: ToolResult
+    call: str  # the words of the call that it answers
+    tokens: int  # as it is shown now
+
+
+def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> WindowPlan:
+    """The window with its unread results in so many tokens at most: the small ones whole, the
+    others as their start, their end and what matches the request."""
+    unread = list(_find_unread(window, count))
+    if sum(one.tokens for one in unread) <= most:
+        return window
+    request = _request_of(window)
+    cuts: dict[int, dict[int, list[Cut]]] = {}
+    for one, share in _share_out(unread, most):
+        tokens = share - (MEDIA_TOKENS if one.result.has_media else 0)
+        asked = f"{request}\n{one.call}"
+        text = preview_within(one.result.text, one.message.ref, tokens, asked, count)
+        shown = one.result.model_copy(update={"text": text})
+        cut = Cut(part=one.part, shown=shown, why="preview")
+        cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)
+    blocks = list(window.blocks)
+    for number, block in enumerate(blocks):
+        if isinstance(block, StepBlock) and number in cuts:
+            blocks[number] = trim(block, cuts[number], count)
+    return window.after(rung, blocks=tuple(blocks))
+
+
+def unread_tokens(window: WindowPlan, count: CountTokens) -> int:
+    """The tokens that unread results take of a window."""
+    return sum(one.tokens for one in _find_unread(window, count))
+
+
+def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
+    """The room that the rest of a window leaves for the unread results, which take `taken` now."""
+    return goal - (window.tokens - taken)
+
+
+def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens) -> WindowPlan:
+    """The window with unread results cut to their share, or to all that the rest leaves."""
+    taken = unread_tokens(window, count)
+    if not taken:
+        return window
+    claimed = (goal - window.fixed) * _SHARE // 100
+    most = max(claimed, room_beside_rest(window, goal, taken))
+    return cut_unread(window, rung, most, count)
+
+
+def show_unread_whole(session: Session) -> Session:
+    """The session with its unread results whole; itself, where none of them is cut."""
+    unread = find_unread(session)
+    body: tuple[Entry, ...] = tuple(
+        Kept(seq=entry.seq) if isinstance(entry, Trimmed) and entry.seq in unread else entry
+        for entry in session.view.body
+    )
+    if body == session.view.body:
+        return session
+    view = session.view.model_copy(update={"body": body})
+    return session.model_copy(update={"view": view})
+
+
+def _find_unread(window: WindowPlan, count: CountTokens) -> Iterable[_Unread]:
+    for number, block in enumerate(window.blocks):
+        if not isinstance(block, StepBlock) or not block.unread:
+            continue
+        calls = calls_by_id(block.step.messages)
+        for message, entry in zip(block.step.messages, block.entries, strict=True):
+            if message.seq not in block.unread:
+                continue
+            shown = {cut.part: cut.shown for cut in cuts_of(entry)}
+            for part, result in enumerate(message.parts):
+                if isinstance(result, ToolResult):
+                    call = calls.get(result.call)
+                    words = words_of(call) if call else ""
+                    tokens = part_tokens(shown.get(part, result), count)
+                    yield _Unread(number, message, part, result, words, tokens)
+
+
+def _share_out(unread: Sequence[_Unread], most: int) -> Iterable[tuple[_Unread, int]]:
+    """The results that are cut, with the tokens of each: what a small one leaves is for others."""
+    smallest_first = sorted(unread, key=lambda one: one.tokens)
+    for number, one in enumerate(smallest_first):
+        share = most // (len(smallest_first) - number)
+        if one.tokens > share:
+            yield one, share
+        most -= min(one.tokens, share)
+
+
+def _request_of(window: WindowPlan) -> str:
+    """The task, the first request and the newest one, and what was said beside the results."""
+    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
+    messages = [m for block in steps for m in block.step.messages]
+    requests = [m.text for m in (*window.head_messages, *messages) if m.is_request]
+    beside = [m.text for b in steps for m in b.step.messages if m.seq in b.unread]
+    return "\n".join((window.task, *requests[:1], *requests[-1:], *beside))

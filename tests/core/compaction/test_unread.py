@@ -1,0 +1,295 @@
+"""Unread results: what tools answered last has the room that there is below the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.fill import measure
+from mcp_compaction.core.window.preview import note_of_size
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.model import (
+    Compaction,
+    Draft,
+    Item,
+    Receipt,
+    Session,
+    ShownMessage,
+    ToolResult,
+)
+from tests.core.compaction.test_prose import Drafted
+from tests.core.saying import assistant, call, calls, chatter, ran, read, results, used, user
+from tests.sessions import after, compress, pin, said, session_of
+from tests.strategies import sessions
+
+Json = dict[str, Any]
+
+LOG = "".join(
+    f"2026-01-{n % 28 + 1:02} 12:{n % 60:02} worker {n} handled request {n * 7919 % 100_003}\n"
+    for n in range(1_500)
+)
+TASK = user("Find out why the invoice import fails.")
+TARGETS = st.none() | st.sampled_from([5.0, 20.0, 50.0, 80.0])
+
+
+def compacted(originals: list[Json], policy: Policy, **ask: Any) -> tuple[Session, Receipt]:
+    session = session_of(originals)
+    outcome = compress(session, policy, **ask)
+    assert isinstance(outcome, Compaction)
+    return after(session, outcome), outcome.receipt
+
+
+def shown_results(session: Session, policy: Policy) -> dict[str, str]:
+    """What the view shows of each result, by the id of its call."""
+    shown: dict[str, str] = {}
+    for piece in lay_out(session, policy.index_limit, estimate):
+        if isinstance(piece, ShownMessage):
+            cuts = {cut.part: cut.shown for cut in piece.cuts}
+            for number, part in enumerate(piece.message.parts):
+                now = cuts.get(number, part)
+                if isinstance(now, ToolResult):
+                    shown[now.call] = now.text
+    return shown
+
+
+# As it was reported
+
+
+@pytest.mark.parametrize(("tokens", "force"), [(33_000, True), (40_000, False)])
+def test_33k_unread_tokens_in_a_window_of_50k_have_what_is_below_the_target(
+    tokens: int, force: bool
+) -> None:
+    policy, text = Policy(window_tokens=50_000), LOG * 2
+    answer = text[: len(text) * tokens // estimate(text)]
+    originals = [TASK, *chatter(20), *ran("1", "cat app.log", answer)]
+    session, receipt = compacted(originals, policy, force=force)
+    assert 29_000 < receipt.after <= 30_000
+    shown = shown_results(session, policy)["1"]
+    assert estimate(shown) > 28_000
+    assert answer.startswith(shown[:20_000])
+    assert answer.endswith(shown[-10_000:])
+
+
+def test_a_subagent_sees_as_much_of_an_unread_result_as_its_target_holds() -> None:
+    policy, answer = PRESETS["subagent"], LOG[:7_324]
+    session, receipt = compacted([TASK, *chatter(8), *ran("1", "cat app.log", answer)], policy)
+    shown = shown_results(session, policy)["1"]
+    assert len(shown) > 2_000  # 155 once
+    assert 0.95 * policy.release_tokens < receipt.after <= policy.release_tokens
+
+
+# What gives way to what
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sessions("anthropic", min_steps=2, max_steps=10),
+    st.integers(1, 300),
+    st.integers(600, 12_000),
+    st.booleans(),
+    TARGETS,
+)
+def test_an_unread_result_that_fits_stays_whole_and_one_that_does_not_fits_the_target(
+    originals: list[Json], lines: int, window: int, force: bool, target: float | None
+) -> None:
+    answer = "".join(LOG.splitlines(keepends=True)[:lines])
+    if originals[-1]["role"] == "assistant":
+        originals = [*originals, user("and then?")]
+    session = session_of([*originals, *ran("newest", "cat app.log", answer)])
+    policy = Policy(window_tokens=window, min_gain_percent=0)
+    outcome = compress(session, policy, force=force, target_percent=target)
+    if not isinstance(outcome, Compaction):
+        return
+    seen, goal = after(session, outcome), outcome.receipt.target
+    assert goal is not None
+    now = measure(seen, policy, estimate)
+    shown = shown_results(seen, policy).get("newest")
+    if shown is None:  # not even the shortest preview had room beside what must stay
+        assert now.counted + 40 > goal
+    elif shown != answer:
+        rest = now.counted - dict(now.parts)["promoted"] - estimate(shown)
+        assert rest + estimate(answer) > goal
+        assert now.counted <= goal or len(shown) < 300
+        note = note_of_size(answer, f"m{session.messages[-1].seq}")
+        start, _, rest_shown = shown.partition(f"\n{note}\n")
+        assert answer.startswith(start)
+        assert answer.endswith(rest_shown.rpartition("[...]\n")[2])
+
+
+def test_an_unread_result_that_fits_stays_whole_and_recent_steps_make_room() -> None:
+    policy = Policy(window_tokens=20_000)
+    recent = [m for n in range(3) for m in read(f"r{n}", f"{n}.py", LOG[n : n + 9_000])]
+    originals = [TASK, *recent, *ran("newest", "cat app.log", LOG[:24_000])]
+    session, receipt = compacted(originals, policy)
+    shown = shown_results(session, policy)
+    assert shown["newest"] == LOG[:24_000]
+    assert len(shown["r0"]) < 1_200
+    assert receipt.after <= policy.release_tokens
+    assert not any("unread" in note for note in receipt.notes)
+
+
+def test_pins_and_rules_stay_beside_an_unread_result() -> None:
+    policy = Policy(window_tokens=6_000)
+    rule = "Never restart the importer on a weekday."
+    originals = [TASK, user(rule), *chatter(20), *ran("1", "cat app.log", LOG)]
+    session = session_of(originals, (pin(1, "Only the staging key."),))
+    outcome = compress(session, policy, target_percent=30.0)
+    assert isinstance(outcome, Compaction)
+    text = "\n".join(str(piece) for piece in lay_out(after(session, outcome), 400, estimate))
+    assert rule in text
+    assert "Only the staging key." in text
+    assert outcome.receipt.is_enough
+
+
+def test_an_unread_result_is_not_digested_but_for_a_target_that_nothing_else_meets() -> None:
+    policy = Policy(window_tokens=20_000)
+    originals = [TASK, *chatter(20), *ran("1", "cat app.log", LOG[:30_000])]
+    session, receipt = compacted(originals, policy, target_percent=10.0)
+    assert len(shown_results(session, policy)["1"]) > 2_000
+    assert receipt.is_enough
+    written = used("2", "Write", "ok", path="a.py", text=LOG[:8_000])
+    told = assistant("Let me see. " * 400)
+    told["content"] += written[0]["content"]
+    session, receipt = compacted([TASK, *chatter(60), told, written[1]], policy, target_percent=3.0)
+    assert shown_results(session, policy) == {}
+    assert receipt.replaced[-1].last == 63
+    assert receipt.is_enough
+
+
+def test_what_a_call_was_given_gives_way_before_its_unread_result() -> None:
+    policy = Policy(window_tokens=8_000)
+    step = used("1", "Write", LOG[:6_000], path="a.py", text=LOG[:9_000])
+    session, receipt = compacted([TASK, *chatter(4), *step], policy)
+    assert shown_results(session, policy)["1"] == LOG[:6_000]
+    assert receipt.is_enough
+
+
+def test_a_models_prose_has_room_beside_an_unread_result_that_is_not_whole_anyway() -> None:
+    policy = Policy(window_tokens=20_000)
+    steps = [assistant(f"Step {n} took {n}00ms. " + "word " * 40) for n in range(60)]
+    session = session_of([TASK, *steps, *ran("1", "cat app.log", LOG)])
+    prose = Item(text="the steps were timed one by one", provenance="summarized")
+    draft = Draft(author="model-x", sections=(("FACTS", (prose,)),))
+    outcome = compress(session, policy, Drafted(session.messages, draft), force=True)
+    assert isinstance(outcome, Compaction)
+    assert any(prose.text in render_digest(digest, False) for digest in outcome.digests)
+    assert 0.95 * policy.release_tokens < outcome.receipt.after <= policy.release_tokens
+
+
+# Several at once
+
+
+def test_parallel_unread_results_share_the_room_and_small_ones_are_whole() -> None:
+    policy = Policy(window_tokens=20_000)
+    asked = calls(*((f"{n}", "Read", {"file_path": f"{n}.log"}) for n in range(4)))
+    answers = (("0", LOG[:40_000]), ("1", "12 passed"), ("2", LOG[-30_000:]), ("3", LOG[:3_000]))
+    session, receipt = compacted([TASK, *chatter(6), asked, results(*answers)], policy)
+    shown = shown_results(session, policy)
+    assert (shown["1"], shown["3"]) == ("12 passed", LOG[:3_000])
+    assert abs(estimate(shown["0"]) - estimate(shown["2"])) < 200
+    assert 0.95 * policy.release_tokens < receipt.after <= policy.release_tokens
+    assert [note for note in receipt.notes if "unread" in note] == [
+        "unread and shown in part: m9 Read (13k of 40k characters), m9 Read (13k of 30k "
+        "characters); all of it: recall_archived refs m9"
+    ]
+
+
+def test_of_many_unread_results_a_receipt_names_three_and_says_how_to_read_all() -> None:
+    policy = Policy(window_tokens=4_000)
+    asked = calls(*((f"{n}", "Read", {"file_path": f"{n}.log"}) for n in range(4)))
+    orphan = results(*((f"{n}", LOG[:9_000]) for n in range(4)), ("lost", LOG[:30_000]))
+    _, receipt = compacted([TASK, *chatter(4), asked, orphan], policy)
+    note = next(note for note in receipt.notes if "unread" in note)
+    assert note.count("m7 Read (") == 3
+    assert note.endswith(" and 2 more; all of it: recall_archived refs m7")
+
+
+def test_an_image_counts_as_a_part_of_its_result() -> None:
+    policy = Policy(window_tokens=10_000)
+    image: Json = {"type": "image", "source": {"type": "base64", "data": "", "media_type": "x/y"}}
+    blocks: list[Json] = [{"type": "text", "text": LOG[:30_000]}, image]
+    answer: Json = {"type": "tool_result", "tool_use_id": "1", "content": blocks}
+    step = [call("1", "shot"), {"role": "user", "content": [answer]}]
+    session, receipt = compacted([TASK, *chatter(4), *step], policy)
+    assert receipt.is_enough
+    assert len(shown_results(session, policy)["1"]) > 7_000
+
+
+# What is read, and when
+
+
+def test_the_lines_that_the_user_and_the_call_speak_of_are_shown() -> None:
+    lines = LOG.splitlines()
+    lines[700] = "ERROR invoice import: column tax_rate is missing"
+    lines[800] = "WARN quarantine is full"
+    answer = "\n".join(lines)
+    policy = Policy(window_tokens=12_000)
+    step = ran("1", "tail app.log | less +/quarantine", answer)
+    session, receipt = compacted([TASK, *chatter(6), *step], policy)
+    shown = shown_results(session, policy)["1"]
+    assert lines[700] in shown
+    assert lines[800] in shown
+    assert lines[750] not in shown
+    told = receipt_text(receipt).split("\n")
+    assert [line for line in told if "unread" in line] == [
+        f"note: unread and shown in part: m9 Bash ({len(shown) / 1000:.0f}k of "
+        f"{len(answer) / 1000:.0f}k characters); all of it: recall_archived refs m9"
+    ]
+
+
+def test_the_task_of_the_sections_and_words_beside_results_are_a_request_too() -> None:
+    lines = LOG.splitlines()
+    lines[700], lines[800] = "the kiwi shipment", "a mango harvest"
+    policy = Policy(window_tokens=12_000, keep_first_request=False)
+    step = [call("1", "fetch"), results(("1", "\n".join(lines)), text="look for mangos")]
+    session = session_of([assistant("so"), *step])
+    sections = session.sections.model_copy(update={"task": "Follow the kiwi."})
+    session = session.model_copy(update={"sections": sections})
+    outcome = compress(session, policy, force=True)
+    shown = shown_results(after(session, outcome), policy)["1"]
+    assert lines[700] in shown
+    assert lines[800] in shown
+
+
+def test_a_result_that_was_answered_is_old_and_shrinks_as_before() -> None:
+    policy = Policy(window_tokens=20_000, min_gain_percent=0)
+    step = ran("1", "cat app.log", LOG)
+    answered = [TASK, *step, assistant("I see."), *chatter(4)]
+    session, _ = compacted(answered, policy)
+    assert len(shown_results(session, policy)["1"]) < 1_200
+
+
+def test_a_result_that_was_shown_large_shrinks_when_it_has_been_read() -> None:
+    policy = Policy(window_tokens=20_000, min_gain_percent=0, preserve_recent_turns=1)
+    originals = [TASK, *chatter(4), *ran("1", "cat app.log", LOG)]
+    session, _ = compacted(originals, policy)
+    assert len(shown_results(session, policy)["1"]) > 20_000
+    more = [assistant("I see."), *chatter(4), *ran("2", "cat b.log", LOG[:20_000])]
+    session = said(session, more, len(originals))
+    session = after(session, compress(session, policy))
+    shown = shown_results(session, policy)
+    assert len(shown.get("1", "")) < 1_200
+    assert shown["2"] == LOG[:20_000]
+
+
+def test_words_of_the_user_after_a_result_do_not_make_it_read() -> None:
+    policy = Policy(window_tokens=20_000)
+    originals = [TASK, *chatter(4), *ran("1", "cat app.log", LOG), user("Go on, please.")]
+    session, receipt = compacted(originals, policy)
+    assert len(shown_results(session, policy)["1"]) > 20_000
+    assert receipt.is_enough
+
+
+def test_an_open_batch_stays_as_it_is() -> None:
+    policy = Policy(window_tokens=20_000)
+    asked = calls(("1", "Bash", {"command": "cat app.log"}), ("2", "Read", {"file_path": "b"}))
+    session = session_of([TASK, *chatter(60), asked, results(("1", LOG[:40_000]))])
+    seen = after(session, compress(session, policy, force=True))
+    assert shown_results(seen, policy)["1"] == LOG[:40_000]

@@ -1,0 +1,90 @@
+"""What is shown of a text that somebody waits for: its start, its end, and what was asked for."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.matching import preview_within
+from mcp_compaction.core.window.preview import note_of_size
+
+_WORDS = st.sampled_from(
+    ("limit", "limits", "bucket", "tenant", "retry", "Größe", "窗口快满", "\t", "{", "4711", "ok")
+)
+LINES = st.lists(st.lists(_WORDS, max_size=12).map(" ".join), min_size=1, max_size=200)
+LOG = [
+    f"12:{n % 60:02} worker {n} handled request {n * 7919 % 1000} in {n % 97} ms"
+    for n in range(900)
+]
+
+
+def outside_notes(shown: str, text: str, ref: str) -> list[str]:
+    """The runs of a text that are shown, without the marks between them."""
+    start, _, rest = shown.partition(f"{note_of_size(text, ref)}\n")
+    return [start, *rest.split("[...]\n")]
+
+
+@settings(max_examples=150, deadline=None)
+@given(LINES, st.sampled_from(("\n", " ")), st.integers(40, 3_000), st.text(max_size=60))
+def test_what_is_shown_takes_no_more_than_its_tokens_and_is_the_texts_own(
+    lines: list[str], joint: str, tokens: int, request: str
+) -> None:
+    text = joint.join(lines) * 8
+    if estimate(text) <= tokens:
+        return
+    shown = preview_within(text, "m1", tokens, request, estimate)
+    assert note_of_size(text, "m1") in shown
+    assert len(shown) < 300 or estimate(shown) <= tokens
+    runs = outside_notes(shown, text, "m1")
+    assert text.startswith(runs[0].rstrip("\n"))
+    assert text.endswith(runs[-1])
+    assert all(run.rstrip("\n") in text for run in runs)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(150, 700), st.integers(400, 4_000))
+def test_a_line_that_matches_is_shown_before_any_other_between(place: int, tokens: int) -> None:
+    wanted = "ERROR the quarantine of invoice 88-1203 failed"
+    text = "\n".join([*LOG[:place], wanted, *LOG[place:]])
+    request = "Why do quarantined invoices fail?"
+    assert wanted in preview_within(text, "m1", tokens, request, estimate)
+    assert wanted not in preview_within(text, "m1", 400, "Tell me a joke.", estimate)
+
+
+def test_of_lines_that_match_those_with_rare_words_come_first() -> None:
+    common = [f"retry {n} of the payment job" if n % 9 == 0 else line for n, line in enumerate(LOG)]
+    text = "\n".join([*common[:450], "payment job: tenant kiwi-7 is locked", *common[450:]])
+    shown = preview_within(text, "m1", 700, "retry the payment of kiwi", estimate)
+    assert "tenant kiwi-7 is locked" in shown
+    assert 3 < shown.count("retry") < 100
+
+
+def test_a_word_of_most_lines_chooses_none() -> None:
+    text = "\n".join(LOG)
+    asked = preview_within(text, "m1", 900, "handled requests", estimate)
+    assert asked == preview_within(text, "m1", 900, "", estimate)
+    assert asked.count("[...") == 1
+
+
+def test_one_long_line_is_shown_in_pieces_with_the_one_that_matches() -> None:
+    fields = [f'"field_{n}": {n * 31 % 977}' for n in range(2_000)]
+    fields[900] = '"deadline": "2026-12-24"'
+    shown = preview_within(f"{{{', '.join(fields)}}}", "m7", 800, "which deadline?", estimate)
+    assert '"deadline": "2026-12-24"' in shown
+    assert shown.startswith('{"field_0"')
+    assert shown.endswith("}")
+    assert "recall_archived refs m7" in shown
+
+
+def test_scripts_without_spaces_match_too() -> None:
+    lines = [f"第{n}行：没有什么" for n in range(900)]
+    lines[500] = "数据库的密钥在周五更换"
+    shown = preview_within("\n".join(lines), "m1", 1_000, "密钥什么时候更换？", estimate)
+    assert lines[500] in shown
+
+
+def test_without_room_the_shortest_preview_is_shown() -> None:
+    shown = preview_within("\n".join(LOG), "m1", 1, "worker 400", estimate)
+    assert len(shown) < 180
+    assert note_of_size("\n".join(LOG), "m1") in shown
