@@ -94,7 +94,7 @@ def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
 def test_the_plainest_are_offered_first_and_hints_only_where_rules_leave_room() -> None:
     said = [
         user("Never touch table 1."),
-        user("Handle timeouts like other failures."),
+        user("Explain jargon like a teacher."),
         user("Use tabs."),
     ]
 
