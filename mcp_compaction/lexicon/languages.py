@@ -1,6 +1,6 @@
 """Reads the lexicon of a language: its words, and the signs by which its sentences are understood.
 
-A lexicon is one TOML file; CONTRIBUTING tells what stands in it and how a language is added.
+A lexicon is one TOML file; `docs/lexicon.md` tells what stands in it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -78,7 +78,11 @@ def _list_one(value: object) -> object:
 def _split_pairs(value: object) -> object:
     """A table may be written as words, each with what it stands for: "ran=run wrote=write"."""
     if isinstance(value, str):
-        return dict(pair.split("=", 1) for pair in value.split())
+        pairs = [pair.partition("=") for pair in value.split()]
+        alone = next((word for word, _, meaning in pairs if not meaning), None)
+        if alone is not None:
+            raise ValueError(f"{alone!r} stands for nothing; write it as {alone}=MEANING")
+        return {word: meaning for word, _, meaning in pairs}
     if isinstance(value, dict):
         return {key: str(meaning) for key, meaning in cast("dict[str, object]", value).items()}
     return value
@@ -189,8 +193,16 @@ def parse_lexicon(source: str) -> Lexicon:
         raise InputError(f"this is no TOML: {error}. Mend that place.") from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"{where}: {first['msg']}. See CONTRIBUTING for the keys.") from error
+        where = _place_of(first["loc"], tomllib.loads(source))
+        raise InputError(f"{where}: {first['msg']}. docs/lexicon.md has the keys.") from error
+
+
+def _place_of(path: tuple[int | str, ...], data: dict[str, Any]) -> str:
+    """Where in a file something is wrong: a sign by its name, not by its number."""
+    if len(path) > 1 and path[0] == "sign" and isinstance(path[1], int):
+        sign = data["sign"][path[1]]
+        return f"sign {sign.get('name', path[1] + 1)!r}, {'.'.join(map(str, path[2:]))}"
+    return ".".join(map(str, path))
 
 
 @cache

@@ -74,7 +74,7 @@ def test_what_cannot_be_read_says_what_to_mend(tmp_path: Path, shell: Shell) -> 
     for source, problem in (
         ("x = ", "this is no TOML"),
         ("[meta]\nlanguage = 'nl'", "meta.name: Field required"),
-        (DUTCH.replace('kind = "rule"', 'kind = "rool"'), "sign.1.kind"),
+        (DUTCH.replace('kind = "rule"', 'kind = "rool"'), "sign 'never', kind"),
     ):
         ran = shell.bare("lexicon", "check", written(tmp_path, source))
         assert (ran.code, ran.out) == (2, "")
@@ -99,11 +99,43 @@ def test_the_built_in_lexicons_are_as_their_sentences_say(shell: Shell) -> None:
     assert "wrong" not in ran.out
 
 
+def test_what_a_file_gets_wrong_as_a_whole_is_named(tmp_path: Path, shell: Shell) -> None:
+    for source, problem in (
+        (
+            DUTCH.replace('"dutch"', '"hollands"'),
+            "stemmer = 'hollands' is none",
+        ),
+        (DUTCH.replace("de het een", "de het go with ahead een"), "would be taken for it by "),
+    ):
+        ran = shell.bare("lexicon", "check", written(tmp_path, source))
+        assert ran.code == 1
+        assert problem in ran.out
+    misnamed = shell.bare("lexicon", "check", written(tmp_path, DUTCH.replace('"nl"', '"be"')))
+    assert "Call it be.toml, or mend the code." in misnamed.err
+
+
+def test_a_date_without_the_groups_of_its_reader_is_named(tmp_path: Path, shell: Shell) -> None:
+    date = """
+[[sign]]
+kind = "date"
+name = "a day"
+reads = "day-of-month"
+pattern = '''op de (?P<day>\\d+)e'''
+yes = "Dat was op de 5e van de maand."
+no = "Dat was in de zomer."
+"""
+    ran = shell.bare("lexicon", "check", written(tmp_path, DUTCH + date))
+
+    assert "wrong: day-of-month needs the groups month in its pattern" in ran.out
+    assert "Dutch wrong: it reads dates; give the part day_hint" in ran.out
+
+
 def test_a_sentence_of_ones_own_shows_its_signs(tmp_path: Path, shell: Shell) -> None:
     file = written(tmp_path, DUTCH)
 
     assert "nl rule never" in shell.bare("lexicon", "check", file, "--say", "Nooit pushen!").out
-    assert shell.bare("lexicon", "check", file, "--say", "Hallo daar.").out == "no sign takes it\n"
+    other = shell.bare("lexicon", "check", file, "--say", "Hallo daar.").out
+    assert other == "words and letters that speak for a language: none\nno sign takes it\n"
 
 
 def test_programs_get_one_document(tmp_path: Path, shell: Shell) -> None:

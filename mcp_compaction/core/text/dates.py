@@ -402,5 +402,21 @@ _READERS: Mapping[str, Callable[[_Said], _Days | None]] = {
     "so-far": _so_far,
     "ago": _ago,
 }
-DATE_READERS = frozenset(_READERS)
-"""The names by which a lexicon says how an expression is read."""
+# And the groups without which it reads nothing.
+DATE_READERS: Mapping[str, frozenset[str]] = {
+    "iso-day": frozenset(("year", "number", "day")),
+    "iso-month": frozenset(("year", "number")),
+    "day-of-month": frozenset(("day", "month")),
+    "month-and-year": frozenset(("month", "year")),
+    "month-near": frozenset(("which", "month")),
+    "month-alone": frozenset(("month",)),
+    "year": frozenset(("year",)),
+    "nth": frozenset(("day",)),
+    "weekday": frozenset(("weekday",)),
+    "near-day": frozenset(("near",)),
+    "near": frozenset(("which", "unit")),
+    "week-before-last": frozenset(),
+    "the-weekend": frozenset(),
+    "so-far": frozenset(("unit",)),
+    "ago": frozenset(("count", "unit")),
+}

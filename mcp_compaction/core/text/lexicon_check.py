@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mcp_compaction.core.text.dates import DATE_READERS
-from mcp_compaction.core.text.language import ENGLISH, count_votes, speaks_for
+from mcp_compaction.core.text.language import ENGLISH, count_votes, speaks_for, words_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import Signs
+from mcp_compaction.core.text.words import stem_by
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.languages import Head, Kind, Lexicon, Sign
 
@@ -45,6 +46,34 @@ def check_lexicon(lexicon: Lexicon) -> Iterator[CheckedSign]:
         yield CheckedSign(sign, sentences, tuple(_problems_of(lexicon.meta, sign, sentences)))
 
 
+def check_head(lexicon: Lexicon, others: Iterable[Lexicon]) -> Iterator[str]:
+    """What is wrong with a lexicon as a whole, beside those of the other languages."""
+    head = lexicon.meta
+    if head.stemmer and stem_by(head.stemmer, "word") is None:
+        yield f"stemmer = {head.stemmer!r} is none of snowballstemmer's; leave it out or mend it"
+    for name in ("day_hint", "date_in_numbers"):
+        if any(sign.kind == "date" for sign in lexicon.sign) and not lexicon.has(name):
+            yield f"it reads dates; give the part {name}, or a draft's dates count as invented"
+    for other in others:
+        if other.meta.language == head.language:
+            continue
+        for text in (yes for sign in other.sign if sign.kind != "guard" for yes in sign.yes):
+            taken = [*_words_ahead(head, other.meta, text)]
+            if taken:
+                yield (
+                    f"{other.meta.name} {text!r} would be taken for it by "
+                    f"{', '.join(taken)}; leave such words out"
+                )
+
+
+def _words_ahead(head: Head, other: Head, text: str) -> Iterator[str]:
+    """The words by which a sentence of another language would be taken for this one."""
+    for sentence in spoken_sentences(text):
+        if speaks_for(head, sentence.bare) > max(1, speaks_for(other, sentence.bare)):
+            own = {*head.function_words, *head.typical_words}
+            yield from sorted(words_of(sentence.bare) & own)
+
+
 def signs_in(lexicon: Lexicon, text: str) -> Iterator[Sign]:
     """The signs of all kinds that a text shows."""
     kinds: dict[Kind, None] = dict.fromkeys(sign.kind for sign in lexicon.sign)
@@ -60,12 +89,23 @@ def _broken_parts(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
             re.compile(lexicon.fill(pattern))
     except (re.error, InputError) as error:
         yield f"its pattern cannot be read: {error}"
-    guards = {one.name for one in lexicon.sign if one.kind == "guard"}
+    guards = [one.name for one in lexicon.sign if one.kind == "guard"]
     for name in (*lexicon.guards_of(sign), *sign.beside):
         if name not in guards:
-            yield f"it names the guard {name!r}, and there is none of that name"
-    if sign.kind == "date" and sign.reads not in DATE_READERS:
+            known = ", ".join(guards) or "none"
+            yield f"it names the guard {name!r}, and there is none of that name; there are: {known}"
+    if sign.kind == "date":
+        yield from _broken_date(lexicon, sign)
+
+
+def _broken_date(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
+    if sign.reads not in DATE_READERS:
         yield f"reads = {sign.reads!r}; give one of {', '.join(sorted(DATE_READERS))}"
+        return
+    for pattern in sign.pattern:
+        missing = DATE_READERS[sign.reads] - re.compile(lexicon.fill(pattern)).groupindex.keys()
+        if missing:
+            yield f"{sign.reads} needs the groups {', '.join(sorted(missing))} in its pattern"
 
 
 def _check_sentences(lexicon: Lexicon, sign: Sign) -> Iterator[CheckedSentence]:
@@ -78,9 +118,9 @@ def _check_sentences(lexicon: Lexicon, sign: Sign) -> Iterator[CheckedSentence]:
 
 def _problems_of(head: Head, sign: Sign, sentences: tuple[CheckedSentence, ...]) -> Iterator[str]:
     if not sign.yes:
-        yield "it has no yes sentence"
+        yield "give it a `yes`: a sentence that shows it"
     if not sign.no:
-        yield "it has no no sentence"
+        yield "give it a `no`: a sentence that only sounds alike"
     for one in sentences:
         if one.is_yes and sign.name not in one.taken_by:
             yield f"it does not take its yes sentence: {one.text}"

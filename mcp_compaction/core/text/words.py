@@ -78,11 +78,19 @@ def stem(word: str, language: str = ENGLISH) -> str:
     name = _stemmers().get(language, "")
     if not name or len(word) < _SHORTEST_WITH_ENDING or not word.isalpha():
         return word
+    return stem_by(name, word) or word
+
+
+def stem_by(stemmer: str, word: str) -> str | None:
+    """A word without its endings, by the stemmer of that name; None, where there is none."""
     # Nobody who compacts nothing pays for the tables of all stemmers. One stemmer keeps the word
     # it works on, so that each thread needs its own; making one costs nothing.
-    from snowballstemmer import stemmer  # pyright: ignore
+    from snowballstemmer import stemmer as make  # pyright: ignore
 
-    return cast("str", stemmer(name).stemWord(word))  # pyright: ignore
+    try:
+        return cast("str", make(stemmer).stemWord(word))  # pyright: ignore
+    except KeyError:
+        return None
 
 
 def space_pairs(text: str) -> str:
