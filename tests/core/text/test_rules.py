@@ -279,3 +279,37 @@ def test_a_rule_as_others_write_it_is_found(text: str) -> None:
 )
 def test_a_one_off_small_talk_or_a_report_is_no_rule(text: str) -> None:
     assert find_rules(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bulk mode: delete many records at once.",
+        "Stage 2 (release): copy the compiled files",
+        "Server unavailable: start it if needed.",
+        "Credentials must be provided to the container by the host.",
+        "The key is required for the external gateway.",
+        "No unit tests or suites",
+        "Outlines are drawn on a canvas, not in a tree.",
+        "Use `make help` to list the commands.",
+        "Parts can be added without changing the core.",
+        "4GB RAM minimum",
+    ],
+)
+def test_what_a_program_does_lacks_or_needs_is_no_rule(text: str) -> None:
+    assert find_rules(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Logging: use the shared logger.",
+        "Type hints are required for all functions.",
+        "No new dependencies.",
+        "Imports at the top, not in functions.",
+        "Use parameterized queries to prevent injection.",
+        "Move the file without changing its public names.",
+    ],
+)
+def test_an_order_that_sounds_like_such_a_description_is_a_rule(text: str) -> None:
+    assert find_rules(text) == (text,)
