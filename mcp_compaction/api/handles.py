@@ -50,11 +50,12 @@ class OpenStore:
         agent_profile: AgentProfile | None = None,
     ) -> OpenSession:
         """The session of that name, made where it is new; what is named here is set for it."""
-        if not (name.strip() and name.isprintable()):
+        if not isinstance(name, str) or not (name.strip() and name.isprintable()):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"{name!r} is no name for a session; write one as tax-2026.")
         _check_choice("complexity", complexity, Complexity)
         _check_choice("agent_profile", agent_profile, AgentProfile)
-        if window_tokens is not None and window_tokens <= 0:
+        is_size = isinstance(window_tokens, int) and window_tokens > 0
+        if window_tokens is not None and not is_size:
             raise InputError(f"{window_tokens} is no window; pass its size in tokens, as 200000.")
         named = {
             "model": model,

@@ -10,6 +10,7 @@ from types import TracebackType
 from mcp_compaction.api.blocking import BlockingStore, open_blocking
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import InputError
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.wiring import open_compactor
@@ -41,10 +42,12 @@ class Opening:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._is_used = False
         self._compactor: Compactor | None = None
         self._blocking = ExitStack()
 
     async def __aenter__(self) -> OpenStore:
+        self._use()
         project = find_project(self._settings.project)
         self._compactor = await open_compactor(self._settings)
         return OpenStore(self._compactor, self._settings, project)
@@ -55,6 +58,11 @@ class Opening:
 
     def __enter__(self) -> BlockingStore:
         return self._blocking.enter_context(open_blocking(self))
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise InputError("this was opened already; call open_store() once for each block.")
+        self._is_used = True
 
     def __exit__(
         self,

@@ -201,6 +201,9 @@ def _place_of(path: tuple[int | str, ...], data: dict[str, Any]) -> str:
     """Where in a file something is wrong: a sign by its name, not by its number."""
     if len(path) > 1 and path[0] == "sign" and isinstance(path[1], int):
         sign = data["sign"][path[1]]
+        if not isinstance(sign, dict):
+            return f"sign {path[1] + 1}"
+        sign = cast("dict[str, Any]", sign)
         return f"sign {sign.get('name', path[1] + 1)!r}, {'.'.join(map(str, path[2:]))}"
     return ".".join(map(str, path))
 

@@ -146,3 +146,25 @@ def test_programs_get_one_document(tmp_path: Path, shell: Shell) -> None:
     assert [sign["name"] for sign in found["signs"]] == ["story", "never"]
     said = shell.bare("lexicon", "check", file, "--json", "--say", "Nooit pushen!").out
     assert json.loads(said) == [{"language": "nl", "kind": "rule", "name": "never"}]
+
+
+def test_one_broken_sign_or_part_keeps_no_other_from_being_checked(
+    tmp_path: Path, shell: Shell
+) -> None:
+    broken = """
+[[sign]]
+kind = "rule"
+name = "broken"
+pattern = '''a('''
+yes = "Doe dat nooit."
+no = "Dat is de regel niet."
+"""
+    parts = "\n[parts]\nround = '''{round}'''\n\n[[sign]]"
+    source = DUTCH.replace("\n[[sign]]", parts, 1) + broken
+
+    ran = shell.bare("lexicon", "check", written(tmp_path, source))
+
+    assert ran.code == 1
+    assert "wrong: its pattern cannot be read" in ran.out
+    assert "Dutch wrong: the part round cannot be read" in ran.out
+    assert "yes Push nooit naar main.  <- never" in ran.out

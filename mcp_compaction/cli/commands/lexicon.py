@@ -113,6 +113,8 @@ def _show(call: Invocation, checked: _Checked, *, in_full: bool) -> None:
     for problem in checked.problems:
         call.screen.say(f"{name} wrong: {problem}")
     state = f"{plural(len(wrong), 'sign')} wrong" if wrong else "all as their sentences say"
+    if checked.problems:
+        state += f"; {plural(len(checked.problems), 'problem')} of the file as a whole"
     call.screen.say(f"{name}: {plural(len(checked.signs), 'sign')}, {state}")
 
 

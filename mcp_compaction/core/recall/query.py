@@ -18,6 +18,7 @@ MOST_TERMS = 64  # of a query; more are not looked for
 _MOST_CHARS = 20_000  # of a question; nobody reads more into one
 _MOST_LETTERS = 1_000  # of a term
 _MOST_DATED = 1_000  # characters in which dates are looked for
+_LONGEST_DATE = 200  # characters of a qualifier
 _MOST_SAID_BACK = 80  # characters of a query that an answer repeats
 _QUALIFIER = pattern_of(r"\b(role|tool|since|until):(\S+)")
 _WORD = pattern_of(
@@ -127,6 +128,7 @@ def _read_stretch(text: str | None, now: datetime) -> Stretch | None:
     """The moment, day or longer time that a qualifier names."""
     if text is None:
         return None
+    text = text[:_LONGEST_DATE]
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -14,6 +13,13 @@ from mcp_compaction.core.text.signs import Signs
 from mcp_compaction.core.text.words import stem_by
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.languages import Head, Kind, Lexicon, Sign
+
+_IN_ALL_LANGUAGES = frozenset(
+    (
+        *("order-to-model", "marker", "negation", "demand", "permission", "needless", "lifting"),
+        *("lifts-rules", "pleasantry", "small-talk", "intent", "excuse"),
+    )
+)
 
 
 class CheckedSentence(NamedTuple):
@@ -34,21 +40,26 @@ class CheckedSign(NamedTuple):
 
 def check_lexicon(lexicon: Lexicon) -> Iterator[CheckedSign]:
     """Each sign of a lexicon, checked by its sentences."""
-    names = Counter((sign.kind, sign.name) for sign in lexicon.sign)
-    for sign in lexicon.sign:
-        broken = [*_broken_parts(lexicon, sign)]
-        if names[sign.kind, sign.name] > 1:
-            broken.append(f"another sign of kind {sign.kind} has its name")
-        if broken:
-            yield CheckedSign(sign, (), tuple(broken))
+    broken = [tuple(_complain_of_form(lexicon, sign)) for sign in lexicon.sign]
+    pairs = [*zip(lexicon.sign, broken, strict=True)]
+    sound = lexicon.model_copy(update={"sign": tuple(sign for sign, wrong in pairs if not wrong)})
+    for sign, wrong in pairs:
+        if wrong:
+            yield CheckedSign(sign, (), wrong)
             continue
-        sentences = tuple(_check_sentences(lexicon, sign))
+        sentences = tuple(_check_sentences(sound, sign))
         yield CheckedSign(sign, sentences, tuple(_problems_of(lexicon.meta, sign, sentences)))
 
 
 def check_head(lexicon: Lexicon, others: Iterable[Lexicon]) -> Iterator[str]:
     """What is wrong with a lexicon as a whole, beside those of the other languages."""
     head = lexicon.meta
+    try:
+        re.compile(f"[{head.letters or 'a'}]")
+    except re.error as error:
+        yield f"letters = {head.letters!r} is no inside of a class: {error}"
+        return
+    yield from _complain_of_parts(lexicon)
     if head.stemmer and stem_by(head.stemmer, "word") is None:
         yield f"stemmer = {head.stemmer!r} is none of snowballstemmer's; leave it out or mend it"
     for name in ("day_hint", "date_in_numbers"):
@@ -64,6 +75,14 @@ def check_head(lexicon: Lexicon, others: Iterable[Lexicon]) -> Iterator[str]:
                     f"{other.meta.name} {text!r} would be taken for it by "
                     f"{', '.join(taken)}; leave such words out"
                 )
+
+
+def _complain_of_parts(lexicon: Lexicon) -> Iterator[str]:
+    for name in lexicon.parts:
+        try:
+            re.compile(lexicon.fill(f"{{{name}}}"))
+        except (re.error, InputError, RecursionError) as error:
+            yield f"the part {name} cannot be read: {error}"
 
 
 def _words_ahead(head: Head, other: Head, text: str) -> Iterator[str]:
@@ -82,13 +101,21 @@ def signs_in(lexicon: Lexicon, text: str) -> Iterator[Sign]:
             yield from (shown.sign for shown in Signs(lexicon, kind).find(sentence.bare))
 
 
-def _broken_parts(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
+def _complain_of_form(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
     """What keeps a sign from being looked for at all."""
+    if sum((one.kind, one.name) == (sign.kind, sign.name) for one in lexicon.sign) > 1:
+        yield f"another sign of kind {sign.kind} has its name"
     try:
         for pattern in sign.pattern:
             re.compile(lexicon.fill(pattern))
-    except (re.error, InputError) as error:
+    except (re.error, InputError, RecursionError) as error:
         yield f"its pattern cannot be read: {error}"
+        return
+    for word in sign.needs:
+        if word.isascii() and words_of(word) != frozenset((word,)):
+            yield f"needs {word!r}: write words of small letters alone, as a sentence is cut"
+    if sign.kind in _IN_ALL_LANGUAGES and (lexicon.guards_of(sign) or sign.beside or sign.by):
+        yield f"signs of kind {sign.kind} are looked for in all languages at once, without guards"
     guards = [one.name for one in lexicon.sign if one.kind == "guard"]
     for name in (*lexicon.guards_of(sign), *sign.beside):
         if name not in guards:

@@ -41,6 +41,8 @@ QUOTED = pattern_of(
 
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
+    if not any(patterns):
+        raise ValueError("a pattern of nothing would be found everywhere")
     return pattern_of("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
 
 

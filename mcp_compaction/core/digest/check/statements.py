@@ -98,7 +98,9 @@ def _settling_texts(message: Message) -> Iterable[str]:
 def _settling_clauses(sentence: Sentence, text: str, by_user: bool) -> Iterator[str]:
     """The clauses of a sentence of a text that settle something by themselves: a user settles it
     by asking for it, an assistant by saying that it does it."""
-    if _QUESTION.search(sentence.bare) or find_sign("leaves-open", sentence) or is_doubt(sentence):
+    # English words stand in texts of every language, and a doubt among them is a doubt.
+    both = sentence._replace(languages=tuple(dict.fromkeys((*sentence.languages, ENGLISH))))
+    if _QUESTION.search(sentence.bare) or find_sign("leaves-open", both) or is_doubt(both):
         return
     kind: Kind = "asks-for" if by_user else "says-done"
     language = next((code for code in _languages_of(sentence) if signs_of(code, kind)), None)

@@ -19,6 +19,7 @@ from mcp_compaction.lexicon.languages import read_lexicon
 _WORD = pattern_of(r"[^\W_][\w-]*[^\W_]")
 _SPOKEN = pattern_of(r"\w+|[✓✔✅]")
 _CHECKED = frozenset("✓✔✅")
+_COLUMNS = pattern_of(r"\s{4}")
 _MISSABLE = 5  # one word in so many; a task shown too long costs less than one lost
 
 
@@ -118,6 +119,8 @@ def _done_in_sentence(sentence: Sentence, language: str) -> Iterable[DoneThing]:
 
 def _done_by_signs(said: str, bare: str, doing: _Doing) -> Iterator[DoneThing]:
     """What the signs of a language say is done: `of` what, and by which `verb`."""
+    if _COLUMNS.search(bare):  # a row of a table is no speech, and slow to look through
+        return
     for _, match in signs_of(doing.language, "done").find(bare):
         named = match.groupdict()
         if named.get("of") is None:
