@@ -42,27 +42,25 @@ class Opening:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._is_used = False
+        self._is_open = False
         self._compactor: Compactor | None = None
         self._blocking = ExitStack()
 
     async def __aenter__(self) -> OpenStore:
-        self._use()
+        if self._is_open:
+            raise InputError("this store is open already; call open_store() once for each block.")
         project = find_project(self._settings.project)
         self._compactor = await open_compactor(self._settings)
+        self._is_open = True
         return OpenStore(self._compactor, self._settings, project)
 
     async def __aexit__(self, *_: object) -> None:
+        self._is_open = False
         if self._compactor is not None:
             await self._compactor.close()
 
     def __enter__(self) -> BlockingStore:
         return self._blocking.enter_context(open_blocking(self))
-
-    def _use(self) -> None:
-        if self._is_used:
-            raise InputError("this was opened already; call open_store() once for each block.")
-        self._is_used = True
 
     def __exit__(
         self,

@@ -40,7 +40,7 @@ async def _request_after(home: Path, shape: Shape, *sent: Any) -> list[Any]:
         return (await session.request(shape))[LISTS[shape]]
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(script=scripts(min_steps=1), shape=shapes)
 async def test_a_list_in_any_shape_is_what_a_request_in_that_shape_shows(
     script: list[Scene], shape: Shape
@@ -52,7 +52,7 @@ async def test_a_list_in_any_shape_is_what_a_request_in_that_shape_shows(
     assert problems(shown, shape) == []
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(script=scripts(min_steps=2), shape=shapes, cut=st.integers(0, 40))
 async def test_whole_bodies_sent_again_and_again_are_kept_once(
     script: list[Scene], shape: Shape, cut: int

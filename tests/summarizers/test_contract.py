@@ -368,7 +368,7 @@ async def test_where_a_limit_is_reached_no_model_is_asked(api: Api, tmp_path: Pa
 async def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(
     api: Api, tmp_path: Path
 ) -> None:
-    terms = Terms(window_tokens=2_600, timeout_seconds=120, total_seconds=240)
+    terms = Terms(window_tokens=2_000, timeout_seconds=120, total_seconds=240)
     with serving("ok") as served:
         async with open_play(
             tmp_path, summarizer(api, served.url, tmp_path, terms, Pauses())
@@ -380,14 +380,14 @@ async def test_a_span_over_the_models_window_is_sent_in_parts_that_fit(
     assert any("This is part 2 of" in asked.prompt[1] for asked in served.asked)
     for asked in served.asked:
         tokens = sum(map(COUNTER.count, asked.prompt))
-        assert tokens + asked.body["max_tokens"] <= 2_600
+        assert tokens + asked.body["max_tokens"] <= 2_000
 
 
 @pytest.mark.parametrize("api", APIS)
 async def test_when_a_later_part_fails_what_was_answered_is_kept_and_said(
     api: Api, tmp_path: Path
 ) -> None:
-    terms = Terms(window_tokens=2_600, timeout_seconds=120, total_seconds=240)
+    terms = Terms(window_tokens=2_000, timeout_seconds=120, total_seconds=240)
     with serving("ok", "ok", "401") as served:
         async with open_play(
             tmp_path, summarizer(api, served.url, tmp_path, terms, Pauses())
