@@ -100,9 +100,14 @@ def measure(
         parts=parts,
         by_role=tuple(sorted(by_role.items())),
         window=policy.window_tokens,
-        ratio=scale(1_000_000, model, session.calibration) / 1_000_000,
+        ratio=ratio_of(session),
         precision=precision_of(counter_precision, model),
     )
+
+
+def ratio_of(session: Session) -> float:
+    """How many tokens the session's model makes of one that our counter counts."""
+    return scale(1_000_000, session.info.traits.model, session.calibration) / 1_000_000
 
 
 def pressure(fill: Fill, policy: Policy) -> Pressure:
