@@ -11,6 +11,7 @@ from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
+from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.receipt.reasons import (
     explain_being_compacted,
@@ -174,6 +175,7 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
         await progress("saving")
         done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
         if await work.store.save(info.id, outcome, done):
+            await keep_reported_fill(work, session)
             return outcome
     return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
 
