@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor import Compactor, compressing
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -18,11 +18,13 @@ from mcp_compaction.model import (
     Compaction,
     Draft,
     NothingToDo,
+    Refusal,
     SessionInfo,
     SummaryRequest,
     Traits,
 )
 from mcp_compaction.ports import Scope
+from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.compactor.small_session import assistant, open_session, record_long, user
 from tests.strategies import coding_session
@@ -172,3 +174,40 @@ async def test_records_take_exactly_one_limit(tmp_path: Path) -> None:
         for limits in ({}, {"max_chars": 5, "max_tokens": 5}, {"max_chars": 0}):
             with pytest.raises(InputError, match="either max_chars or max_tokens"):
                 await compactor.records(info, **limits)
+
+
+async def test_a_preparation_waits_for_no_other_compaction_longer_than_a_compression_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressing, "_PATIENCE", 0.0)
+    async with open_session(tmp_path, policy=ROOMY) as (compactor, info):
+        await record_long(compactor, info)
+        other = await open_store(tmp_path / "store.db")
+        try:
+            async with other.compacting(info.id, 0.0) as is_ours:
+                assert is_ours
+                refused = await compactor.prepare(info)
+        finally:
+            await other.close()
+        assert isinstance(refused, Refusal)
+        assert refused.reason == "being_compacted"
+        await prepare(compactor, info)
+
+
+async def test_what_was_prepared_beside_a_view_that_has_changed_is_not_kept(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        done = await compactor.compress(info, Ask(reason="one", target_percent=30))
+        assert isinstance(done, Compaction)
+        store = await open_store(tmp_path / "store.db")
+        try:
+            assert await store.prepared_view(info.id) is None
+            stale = done.model_copy(update={"digests": ()})
+            assert not await store.save_prepared(info.id, stale)
+            fresh = stale.model_copy(update={"base_version": done.view.version})
+            assert await store.save_prepared(info.id, fresh)
+            assert await store.prepared_view(info.id) is not None
+            await compactor.restore(info, done.receipt.ref, force=True)
+            assert await store.prepared_view(info.id) is None
+        finally:
+            await store.close()
