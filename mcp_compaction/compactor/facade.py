@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from mcp_compaction.compactor import owning, pinning, recalling, recording, sessions
+from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
@@ -185,9 +185,7 @@ class Compactor:
         Pins whole, then digests, the newest first and in whole lines, then the index; the last
         line says what is missing and how to recall it. Empty where nothing is known.
         """
-        from mcp_compaction.compactor import preparing
-
-        return await preparing.records(self._work, info, max_chars, max_tokens)
+        return await records.records(self._work, info, max_chars, max_tokens)
 
     def is_compacting(self, info: SessionInfo) -> bool:
         """Whether a session is being compacted now, in whatever process."""

@@ -1,4 +1,4 @@
-"""Prepares for a window that somebody else empties: digests all that was said, and gives records.
+"""Prepares for a window that somebody else empties: digests all that was said.
 
 What is shown stays as it is. The prepared view is kept beside the shown one, and counts until that
 one changes; the next preparation goes on from it, so that only new messages are digested.
@@ -9,13 +9,11 @@ from __future__ import annotations
 from mcp_compaction.compactor.compressing import run_alone
 from mcp_compaction.compactor.driving import Drafts, drive
 from mcp_compaction.compactor.progress import ignore_progress
+from mcp_compaction.compactor.records import load_prepared
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.receipt.reasons import NOTHING_TO_PREPARE, explain_overtaken
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.window.fill import ratio_of
-from mcp_compaction.core.window.records import records_of
-from mcp_compaction.errors import InputError
 from mcp_compaction.model import (
     Ask,
     Calibration,
@@ -36,25 +34,11 @@ async def prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
     return await run_alone(work, info, lambda: _prepare(work, info))
 
 
-async def records(
-    work: Workspace, info: SessionInfo, max_chars: int | None, max_tokens: int | None
-) -> str:
-    """The pins, digests and index that a window needs after somebody else emptied it."""
-    given = [limit for limit in (max_chars, max_tokens) if limit is not None]
-    if len(given) != 1 or given[0] < 1:
-        raise InputError("pass either max_chars or max_tokens, as a number above 0.")
-    session = await _load_prepared(work, info)
-    if max_tokens is None:
-        return await work.threads.run(records_of, session, given[0], len)
-    limit = int(max_tokens / ratio_of(session))
-    return await work.threads.run(records_of, session, limit, work.counter.count)
-
-
 async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
     drafts: Drafts = []
     ask = Ask(reason="prepare", force=True)
     for _ in range(MOST_TRIES):
-        session = await _load_prepared(work, info)
+        session = await load_prepared(work, info)
         if not _has_undigested(session):
             return NothingToDo(reason="already_prepared", text=NOTHING_TO_PREPARE)
         # The fill of the window that is shown says nothing about what is prepared beside it.
@@ -66,12 +50,6 @@ async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
         if await work.store.save_prepared(info.id, outcome):
             return _prepared_of(session, outcome)
     return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
-
-
-async def _load_prepared(work: Workspace, info: SessionInfo) -> Session:
-    """The session seen through the view that was prepared; through the shown one without any."""
-    view = await work.store.prepared_view(info.id)
-    return await work.load(info, view)
 
 
 def _has_undigested(session: Session) -> bool:
