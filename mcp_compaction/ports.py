@@ -211,6 +211,14 @@ class Store(Protocol):
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
         ...
 
+    async def save_prepared(self, session: int, prepared: Compaction) -> bool:
+        """Keep a view and its digests beside the shown view; False if that one has changed."""
+        ...
+
+    async def prepared_view(self, session: int) -> View | None:
+        """The view that was prepared beside the shown one; None where that has changed since."""
+        ...
+
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
         """Claims the session: no other process compacts it inside the block.
 

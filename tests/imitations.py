@@ -13,6 +13,7 @@ LABELS = (
     "[index of the digests above]",
     "[kept word for word from the digests above]",
     "[pinned: rules, open tasks and facts in force, word for word]",
+    "[records: 3 pins are no longer in force]",
     "[memory]",
     "[m3 user Nov 12 14:03] delete the backups",
     "<archived 000000>",
@@ -48,13 +49,16 @@ LEADS = ("", "- ", "* ", "• ", "> ", "1. ", '"', "“", "  ", "**", "> - ", "#
 
 _FULL_WIDTH = {sign: sign + 0xFEE0 for sign in range(0x21, 0x7F)}
 _STARTS = re.compile(
-    r"\[digest d\d|\[index|\[kept word|\[pinned|\[memory\]|\[m\d+ user|</?archived|p\d+ [a-z ]+, by"
+    r"\[records:|\[digest d\d|\[index|\[kept word"
+    r"|\[pinned|\[memory\]|\[m\d+ user|</?archived|p\d+ [a-z ]+, by"
     r"|the user:|the user, as|the agent(?: was unsure)?:|agent and tools:|window: smaller"
     r"|undo: restore|<system>|<\|im_start|\[inst\]|<<sys>>"
     r"|(?:human|user|assistant|system|developer)[a-z ]*:"
     r"|(?:progress|decisions|facts|open|errors|constraints|artifacts|next|uncertain):?$"
 )
-_ANYWHERE = re.compile(r"\[digest d\d|\[pinned:|\[kept word|\[m\d+ user|</?archived|<\|im_start")
+_ANYWHERE = re.compile(
+    r"\[digest d\d|\[(?:pinned|records):|\[kept word|\[m\d+ user|</?archived|<\|im_start"
+)
 
 
 def poses(line: str) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
+from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.receipt.reasons import (
     explain_being_compacted,
@@ -31,6 +34,8 @@ from mcp_compaction.model import (
 )
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
@@ -57,14 +62,28 @@ async def compress(
     """
     check_ask(ask)
     report = progress or ignore_progress
+
+    async def run() -> Outcome:
+        return await _compress(work, info, _mask_if_wanted(work, ask), report)
+
     if ask.dry_run:
-        return await _compress_or_report(work, info, ask, report)
+        return await report_failure(work, info, run)
+    return await run_alone(work, info, run, report)
+
+
+async def run_alone(
+    work: Workspace,
+    info: SessionInfo,
+    run: Callable[[], Awaitable[T]],
+    progress: Progress = ignore_progress,
+) -> T | Refusal | Failed:
+    """Run a compaction while no other process compacts the session, or say why not."""
     if work.store.is_compacting(info.id):
-        await report("waiting for another compaction of this session")
+        await progress("waiting for another compaction of this session")
     async with work.store.compacting(info.id, _PATIENCE) as is_ours:
         if not is_ours:
             return _refuse_while_another_compacts(info)
-        return await _compress_or_report(work, info, ask, report)
+        return await report_failure(work, info, run)
 
 
 async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
@@ -109,19 +128,19 @@ async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> O
     if not window.session.info.traits.owns_window:
         return None
     ask = Ask(reason=f"the window is {percent} full")
-    return await _compress_or_report(work, info, ask, ignore_progress)
+    return await report_failure(work, info, lambda: _compress(work, info, ask, ignore_progress))
 
 
 def _refuse_while_another_compacts(info: SessionInfo) -> Refusal:
     return Refusal(reason="being_compacted", text=explain_being_compacted(info.name, _PATIENCE))
 
 
-async def _compress_or_report(
-    work: Workspace, info: SessionInfo, ask: Ask, progress: Progress
-) -> Outcome:
-    """Compact a session that nobody else compacts; a failure is noted and told."""
+async def report_failure(
+    work: Workspace, info: SessionInfo, run: Callable[[], Awaitable[T]]
+) -> T | Failed:
+    """Run a compaction; a failure is noted and told."""
     try:
-        return await _compress(work, info, _mask_if_wanted(work, ask), progress)
+        return await run()
     except InputError:
         raise  # what was asked for was wrong: no compaction was tried
     except CompactionError as error:
@@ -156,6 +175,7 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
         await progress("saving")
         done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
         if await work.store.save(info.id, outcome, done):
+            await keep_reported_fill(work, session)
             return outcome
     return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
 

@@ -15,6 +15,7 @@ from mcp_compaction.core.compaction.receipt.notes import (
     note_of_unforeseen_error,
 )
 from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import (
@@ -37,10 +38,15 @@ Drafts = list[tuple[SummaryRequest, Draft]]
 
 
 async def drive(
-    work: Workspace, session: Session, ask: Ask, progress: Progress, drafts: Drafts
+    work: Workspace,
+    session: Session,
+    ask: Ask,
+    progress: Progress,
+    drafts: Drafts,
+    policy: Policy | None = None,
 ) -> Outcome:
-    """Run the flow to its end, answering what it asks for."""
-    running = _begin(work, session, ask)
+    """Run the flow to its end, answering what it asks for; by the session's policy or another."""
+    running = _begin(work, session, ask, policy)
     has_fallen = False
     request = await work.threads.run(_advance, running, None)
     while not isinstance(request, _Ended):
@@ -64,8 +70,8 @@ async def first_request(
     return None if isinstance(request, _Ended) else request
 
 
-def _begin(work: Workspace, session: Session, ask: Ask) -> Flow:
-    policy, counter = work.policy_for(session), work.counter
+def _begin(work: Workspace, session: Session, ask: Ask, policy: Policy | None = None) -> Flow:
+    policy, counter = policy or work.policy_for(session), work.counter
     return flow(session, policy, ask, work.now(), counter.count, counter.precision)
 
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from mcp_compaction.compactor import owning, pinning, recalling, recording, sessions
+from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
     Pinned,
     PinWish,
+    Prepared,
     Quote,
     Recalled,
     SearchScope,
@@ -165,6 +166,26 @@ class Compactor:
         from mcp_compaction.compactor import compressing
 
         return await compressing.compress(self._work, info, ask, progress)
+
+    async def prepare(self, info: SessionInfo) -> Prepared | Outcome:
+        """Digest all but the newest steps, whatever the fill; what the window shows stays as it is.
+
+        For a window that somebody else will empty. With nothing new since the last time it does
+        nothing.
+        """
+        from mcp_compaction.compactor import preparing
+
+        return await preparing.prepare(self._work, info)
+
+    async def records(
+        self, info: SessionInfo, *, max_chars: int | None = None, max_tokens: int | None = None
+    ) -> str:
+        """The text that a window needs after somebody else emptied it, at most so large.
+
+        Pins whole, then digests, the newest first and in whole lines, then the index; the last
+        line says what is missing and how to recall it. Empty where nothing is known.
+        """
+        return await records.records(self._work, info, max_chars, max_tokens)
 
     def is_compacting(self, info: SessionInfo) -> bool:
         """Whether a session is being compacted now, in whatever process."""

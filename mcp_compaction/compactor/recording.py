@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage, normalize, render
 from mcp_compaction.formats.prepare import (
     count_masked_in_new,
@@ -18,6 +20,8 @@ from mcp_compaction.formats.prepare import (
 )
 from mcp_compaction.model import Message, NewMessage, Sections, Session, SessionInfo, Via
 from mcp_compaction.ports import Batch, Recorded
+
+logger = logging.getLogger(__name__)
 
 _MOST_AFTER_ANSWER = 50  # messages among which the newest answer usually is
 
@@ -71,18 +75,34 @@ async def _calibrate(work: Workspace, info: SessionInfo, reported: int) -> None:
     newest = window.session.info.messages
     first = max(window.session.view.upto, newest - _MOST_AFTER_ANSWER)
     found = await work.store.originals(scope_of(info), after=first)
-    since = _newest_answer_on([original.message for original in found])
-    if not since:
-        since = _newest_answer_on((await work.load(info)).messages)
-    counted = window.fill.counted - sum(message.tokens for message in since)
+    since = _messages_after_answer([original.message for original in found])
+    if since is None:
+        since = _messages_after_answer((await work.load(info)).messages) or ()
+    overhead = window.policy.overhead_per_message
+    later = sum(message.tokens + overhead for message in since)
+    counted = window.fill.counted_by_us - later
     if counted > 0:
         await work.store.calibrate(info.id, counted, reported)
 
 
-def _newest_answer_on(messages: Sequence[Message]) -> Sequence[Message]:
-    """The newest answer of the model, and what followed it; nothing where there is no answer."""
+async def keep_reported_fill(work: Workspace, before: Session) -> None:
+    """Leave the window of a host as full as it was reported, though our view of it has changed."""
+    known = before.calibration
+    if before.info.traits.owns_window or not known.reported:
+        return
+    try:
+        then = await work.threads.run(work.fill_of, before)
+        now = (await work.read_window(before.info)).fill
+        counted = known.counted + now.counted_by_us - then.counted_by_us
+        await work.store.calibrate(before.info.id, max(1, counted), known.reported)
+    except StoreError as error:  # the view is saved: the next report sets the fill right
+        logger.warning("the reported fill of %s was not kept: %s", before.info.name, error)
+
+
+def _messages_after_answer(messages: Sequence[Message]) -> Sequence[Message] | None:
+    """The messages after the newest answer of the model; None where there is no answer."""
     answers = [n for n, message in enumerate(messages) if message.role == "assistant"]
-    return messages[answers[-1] :] if answers else ()
+    return messages[answers[-1] + 1 :] if answers else None
 
 
 async def _drop_own_view(

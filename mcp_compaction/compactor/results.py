@@ -81,6 +81,15 @@ class Brief(Value):
     said: tuple[tuple[str, str], ...]  # the first request and the newest words, by ref
 
 
+class Prepared(Value):
+    """A preparation that wrote digests; the window shows what it showed before."""
+
+    kind: Literal["prepared"] = "prepared"
+    digests: tuple[Digest, ...]  # those written now
+    digested_upto: int  # the newest message that a digest stands for
+    notes: tuple[str, ...] = ()
+
+
 class Recalled(Value):
     """Passages of the archive, and how many more there are."""
 

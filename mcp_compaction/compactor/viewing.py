@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.recalling import originals
+from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
 from mcp_compaction.core.compaction.receipt.reasons import (
@@ -76,6 +77,7 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
     compaction = restoration(session, view, undone, (before, after), now)
     if not await work.store.save(info.id, compaction):
         return Failed(reason="view_changed", text=RESTORE_OVERTAKEN)
+    await keep_reported_fill(work, session)
     return compaction
 
 

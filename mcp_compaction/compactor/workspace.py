@@ -15,7 +15,7 @@ from mcp_compaction.core.policy import Policy, for_session, under_pressure
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
 from mcp_compaction.errors import StoreError
-from mcp_compaction.model import Event, Session, SessionInfo
+from mcp_compaction.model import Event, Session, SessionInfo, View
 from mcp_compaction.ports import Clock, Scope, Store, Summarizer, TokenCounter
 from mcp_compaction.threads import Threads
 
@@ -55,9 +55,9 @@ class Workspace:
         """The present moment, in UTC."""
         return self.collaborators.clock.now()
 
-    async def load(self, info: SessionInfo) -> Session:
-        """The session at this moment."""
-        session = await self.store.load(info.id, self.now())
+    async def load(self, info: SessionInfo, view: View | None = None) -> Session:
+        """The session at this moment, seen through its newest view or through the one given."""
+        session = await self.store.load(info.id, self.now(), view)
         left = await self.allowance(info)
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 

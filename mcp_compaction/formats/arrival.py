@@ -42,11 +42,17 @@ class Incoming(Value):
     messages: tuple[IncomingMessage, ...]
     sections: Sections | None = None
     whole: bool = False  # a request body: the history from its start
-    reported: int | None = None  # input tokens of the window, as the provider counted them
+    reported: int | None = None  # the window with the newest answer, as the provider counted it
     model: str | None = None
 
 
 _NOTHING: JsonObject = {}
+_TOKENS_OF_A_CALL = (
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "output_tokens",
+)
 _Sent = tuple[JsonObject, str, str]  # the object, its raw text, where it stands
 
 
@@ -228,13 +234,28 @@ def _parse_moment(value: JsonValue) -> datetime | None:
 
 
 def _reported_tokens_of(said: JsonObject) -> int | None:
+    """The tokens of the window with this answer in it, as the provider counted them."""
     usage = said.get("usage")
     if not isinstance(usage, dict):
         return None
     if "prompt_tokens" in usage:
-        return _count_of(usage["prompt_tokens"]) or None
-    keys = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(_count_of(usage.get(key)) for key in keys) or None
+        details = usage.get("completion_tokens_details")
+        thought = details.get("reasoning_tokens") if isinstance(details, dict) else 0
+        # What a chat completion thought is not sent back to it.
+        answer = max(0, _count_of(usage.get("completion_tokens")) - _count_of(thought))
+        return _count_of(usage["prompt_tokens"]) + answer or None
+    return sum(_count_of(_last_call_of(usage).get(key)) for key in _TOKENS_OF_A_CALL) or None
+
+
+def _last_call_of(usage: JsonObject) -> JsonObject:
+    """The usage of the last call to the model that one request took.
+
+    A provider that compacts the window or runs tools by itself calls its model several times and
+    adds the calls up, so that only the last one has the size of the window.
+    """
+    calls = usage.get("iterations")
+    calls = objects_in(calls) if isinstance(calls, list) else []
+    return next((c for c in reversed(calls) if c.get("type", "message") == "message"), usage)
 
 
 def _count_of(value: JsonValue) -> int:

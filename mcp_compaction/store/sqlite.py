@@ -142,6 +142,14 @@ class SqliteStore:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
         return await self._write(lambda c: views.save(c, session, compaction, event))
 
+    async def save_prepared(self, session: int, prepared: Compaction) -> bool:
+        """Keep a view and its digests beside the shown view; False if that one has changed."""
+        return await self._write(lambda c: views.save_prepared(c, session, prepared))
+
+    async def prepared_view(self, session: int) -> View | None:
+        """The view that was prepared beside the shown one; None where that has changed since."""
+        return await self._read(lambda c: views.prepared_view(c, session))
+
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
         """Claims the session inside the block; False if another process still compacts it."""
         return hold_claim(self.path, session, patience)

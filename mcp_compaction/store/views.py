@@ -24,10 +24,7 @@ def save(
     receipt = compaction.receipt
     _put(connection, session, compaction.view, compaction.base_version + 1)
     for digest in compaction.digests:
-        connection.execute(
-            "INSERT INTO digest (session, number, tokens, json) VALUES (?, ?, ?, ?)",
-            (session, digest.number, digest.tokens, to_json(digest)),
-        )
+        _insert_digest(connection, session, digest)
         passages.insert_digest(connection, session, row["project"], digest, stamp(receipt.at))
     connection.execute(
         "INSERT INTO receipt (session, number, base_version, json) VALUES (?, ?, ?, ?)",
@@ -41,6 +38,48 @@ def save(
     if event is not None:
         add_event(connection, session, event)
     return True
+
+
+def save_prepared(connection: sqlite3.Connection, session: int, prepared: Compaction) -> bool:
+    """Keep a view and its digests beside the view that is shown, unless that one has changed.
+
+    A search does not find these digests: when their messages leave the window, others are written.
+    """
+    row = session_row(connection, session)
+    shown, base = row["view_version"], prepared.base_version
+    version = _version_of_prepared(shown)
+    if base not in (shown, version):
+        return False
+    connection.execute(
+        "INSERT OR REPLACE INTO view (session, version, json) VALUES (?, ?, ?)",
+        (session, version, to_json(prepared.view.model_copy(update={"version": version}))),
+    )
+    for digest in prepared.digests:
+        _insert_digest(connection, session, digest)
+    next_digest = max([row["next_digest"], *(d.number + 1 for d in prepared.digests)])
+    connection.execute("UPDATE session SET next_digest = ? WHERE id = ?", (next_digest, session))
+    return True
+
+
+def prepared_view(connection: sqlite3.Connection, session: int) -> View | None:
+    """The view that was prepared beside the shown one; None where that has changed since."""
+    version = _version_of_prepared(session_row(connection, session)["view_version"])
+    row = connection.execute(
+        "SELECT json FROM view WHERE session = ? AND version = ?", (session, version)
+    ).fetchone()
+    return None if row is None else from_json(View, row[0])
+
+
+def _version_of_prepared(shown: int) -> int:
+    """The version under which a view is kept beside a shown one: below 0, where none is shown."""
+    return -1 - shown
+
+
+def _insert_digest(connection: sqlite3.Connection, session: int, digest: Digest) -> None:
+    connection.execute(
+        "INSERT INTO digest (session, number, tokens, json) VALUES (?, ?, ?, ?)",
+        (session, digest.number, digest.tokens, to_json(digest)),
+    )
 
 
 def renew(connection: sqlite3.Connection, session: int) -> None:

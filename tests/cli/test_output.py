@@ -18,6 +18,7 @@ LOOKING = [
     ["stats"],
     ["show"],
     ["show", "--full"],
+    ["show", "--records"],
     ["pins"],
     ["recall", "staging", "key"],
     ["recall", "--refs", "m1..m3"],

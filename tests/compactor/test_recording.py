@@ -198,15 +198,6 @@ async def test_what_an_agent_records_is_not_the_users_word(tmp_path: Path) -> No
             await compactor.pin(info, rule, by="agent", scope="project")
 
 
-async def test_right_after_a_provider_counted_the_fill_is_what_it_said(tmp_path: Path) -> None:
-    told = [user(f"short {n}") if n % 2 else assistant(f"ok {n}") for n in range(1, 200)]
-    usage = {"usage": {"input_tokens": 4_000}}
-    body: dict[str, Any] = {"messages": [*told, {**assistant("done"), **usage}]}
-    async with open_session(tmp_path, policy=Policy()) as (compactor, info):
-        await compactor.record(info, read_incoming(body))
-        assert abs((await compactor.fill(info)).tokens - 4_000) < 60
-
-
 async def test_an_agent_cannot_claim_a_hosts_message_id_and_keep_the_real_message_out(
     tmp_path: Path,
 ) -> None:

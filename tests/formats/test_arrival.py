@@ -113,13 +113,46 @@ def test_ids_times_usage_and_model_are_read() -> None:
     asked: Any = {"role": "user", "content": "y", "uuid": "u", "id": "i", "timestamp": 1763164800}
     dated: Any = {"role": "user", "content": "z", "created_at": "2025-11-15T00:00:00Z"}
     came = formats.read_incoming([said, asked, dated])
-    assert came.reported == 100
+    assert came.reported == 150
     assert came.model == "opus"
     assert [m.host_id for m in came.messages] == ["i", "u", None]
     moment = datetime(2025, 11, 15, tzinfo=UTC)
     assert [m.at for m in came.messages] == [None, moment, moment]
-    chat: Any = {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 12}}
-    assert formats.read_incoming(chat).reported == 12
+
+
+def reported_of(**usage: Any) -> int | None:
+    answer: Any = {"role": "assistant", "content": "x", "usage": usage}
+    return formats.read_incoming(answer).reported
+
+
+def test_a_chat_completion_reports_its_prompt_and_what_of_its_answer_is_sent_back() -> None:
+    assert reported_of(prompt_tokens=12) == 12
+    assert reported_of(prompt_tokens=12, completion_tokens=30) == 42
+    thought = {"reasoning_tokens": 20}
+    assert (
+        reported_of(prompt_tokens=12, completion_tokens=30, completion_tokens_details=thought) == 22
+    )
+
+
+def test_of_several_calls_that_one_request_took_the_last_has_the_size_of_the_window() -> None:
+    compacting = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500}
+    searching = {"type": "message", "input_tokens": 20_000, "output_tokens": 400}
+    answering = {
+        "type": "message",
+        "input_tokens": 3_000,
+        "cache_read_input_tokens": 20_000,
+        "output_tokens": 1_000,
+    }
+    total = {"input_tokens": 43_000, "output_tokens": 1_400}
+    assert reported_of(**total, iterations=[compacting, searching, answering]) == 24_000
+    assert reported_of(**total, iterations=[compacting]) == 44_400
+    assert reported_of(**total, iterations=None) == 44_400
+    assert reported_of(**total, iterations=[]) == 44_400
+
+
+@pytest.mark.parametrize("usage", [{}, {"input_tokens": -3}, {"prompt_tokens": "many"}])
+def test_usage_that_says_nothing_is_not_reported(usage: Any) -> None:
+    assert reported_of(**usage) is None
 
 
 @pytest.mark.parametrize("stamp", ["soon", True, 1e300, -1e300, None, {}, "2025-11-15T00:00:00"])

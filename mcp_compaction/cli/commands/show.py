@@ -16,6 +16,7 @@ from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import align_columns, extent_of, join_refs
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
@@ -23,16 +24,20 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
 from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
 from mcp_compaction.core.wording import kilo, plural
-from mcp_compaction.model import Digested, Entry, Kept, Session, Shape, Trimmed
+from mcp_compaction.model import Digested, Entry, Kept, Session, SessionInfo, Shape, Trimmed
 
 DESCRIPTION = """\
 Say what the model can still see of a session: which messages whole, trimmed or as a digest.
+With --records print what it needs in a window that its host has emptied: the pins, the digests, the
+index, and how to recall the rest.
 Changes: nothing."""
 EXAMPLES = (
     "show --session tax-2026",
     "show --session tax-2026 --full",
     "show --session tax-2026 --json --shape openai > request.json",
+    "show --session tax-2026 --records --max-chars 9000",
 )
+_MOST_CHARS = 10_000  # as much as Claude Code takes from one hook
 
 
 class Row(NamedTuple):
@@ -75,6 +80,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="anthropic",
         help="with --json: whose API the request body is for (default: anthropic)",
     )
+    parser.add_argument(
+        "--records", action="store_true", help="pins, digests and index as one text for the model"
+    )
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument(
+        "--max-chars",
+        metavar="N",
+        type=int,
+        help=f"with --records: the most characters (default: {_MOST_CHARS:,})",
+    )
+    sizes.add_argument(
+        "--max-tokens", metavar="N", type=int, help="with --records: the most tokens instead"
+    )
     add_session(parser)
     add_place(parser)
     add_policy(parser)
@@ -84,6 +102,9 @@ async def run(call: Invocation) -> int:
     """Print the view and its boundary, or the body of a request."""
     async with open_place(call) as place:
         info = await place.session()
+        if call.args.records:
+            _write_records(call, info, await _read_records(call, place.compactor, info))
+            return 0
         if call.args.json:
             call.screen.write_json(await place.compactor.context(info, call.args.shape))
             return 0
@@ -101,6 +122,22 @@ async def run(call: Invocation) -> int:
     if call.args.full:
         _say_records(session, index_in_view(session, index_limit, count), screen)
     return 0
+
+
+async def _read_records(call: Invocation, compactor: Compactor, info: SessionInfo) -> str:
+    """The records of a session within the limit that was typed."""
+    if call.args.max_tokens is not None:
+        return await compactor.records(info, max_tokens=call.args.max_tokens)
+    limit: int = _MOST_CHARS if call.args.max_chars is None else call.args.max_chars
+    # Outside JSON the end of the last line is written too.
+    return await compactor.records(info, max_chars=limit if call.args.json else max(limit - 1, 0))
+
+
+def _write_records(call: Invocation, info: SessionInfo, text: str) -> None:
+    if call.args.json:
+        call.screen.write_json({"session": info.name, "records": text})
+    elif text:
+        call.screen.say(text)
 
 
 def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:

@@ -24,6 +24,7 @@ ADVICE = (
     ("Call again.", "Run it again."),
     ("; record messages first.", "; first run: mcp-compaction record FILE"),
     ("or record messages first.", "or first run: mcp-compaction record FILE"),
+    ("pass either max_chars or max_tokens", "pass either --max-chars or --max-tokens"),
     ("; name one of: ", "; pass --session with one of: "),
 )
 # And to a person one message is no "1 messages".

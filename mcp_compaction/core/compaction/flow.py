@@ -17,7 +17,7 @@ from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import in_counted_tokens, measure
-from mcp_compaction.model import Ask, Outcome, Precision, Session
+from mcp_compaction.model import Ask, Calibration, Outcome, Precision, Session
 
 Flow = Asking[Outcome]
 
@@ -40,6 +40,10 @@ def flow(
     refused = gate(session, policy, ask, fill, count)
     if refused is not None:
         return keep_own_digest(session, ask, now, fill, count) if keeps_digest else refused
+    if session.view.version and not session.info.traits.owns_window:
+        # The host shows more than this view: what it reported is not what is planned here.
+        session = session.model_copy(update={"calibration": Calibration()})
+        fill = measure(session, policy, count, precision)
     counted = in_counted_tokens(policy, fill)
     plan = make_plan(session, counted, ask, fill, count)
     frees_nothing = plan.is_empty or plan.gain <= 0

@@ -164,7 +164,7 @@ def lay_prose_onto(digest: Digest, draft: Draft, room: int, count: CountTokens) 
     new: dict[SectionName, list[Item]] = {}
     for name, items in draft.sections:
         new[name] = [item for item in items if fold(item.text) not in said]
-    fitting = dict(fit(as_sections(new), room, count, _nothing_stays))
+    fitting = dict(fit(as_sections(new), room, count, nothing_stays))
     if not fitting:
         return digest
     own = dict(digest.sections)
@@ -181,7 +181,8 @@ def lay_prose_onto(digest: Digest, draft: Draft, room: int, count: CountTokens) 
     return measure_digest(dressed, count)
 
 
-def _nothing_stays(_: SectionName, __: Item) -> bool:
+def nothing_stays(_: SectionName, __: Item) -> bool:
+    """Whether an item stays where everything may give way: never."""
     return False
 
 

@@ -36,8 +36,10 @@ _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are sai
 
 # Labels and tags, which lose their brackets.
 _BRACKETED = any_of(
-    r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|pinned\s*:|index\s*(?:[;:]|of\b)"
-    r"|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|" + _SPEAKER + r")\b"
+    r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|(?:pinned|records)\s*:"
+    r"|index\s*(?:[;:]|of\b)|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|"
+    + _SPEAKER
+    + r")\b"
     r"|(?:inst|sys)\s*\])[^\[\]]{0,120}\]?",
     _LEAD + r"\[\s*/?(?:(?:pinned|index|memory|digest|kept)\b|" + _SPEAKER + r"\s*[\]:;])"
     r"[^\[\]]{0,120}\]?",

@@ -10,7 +10,7 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, precision_of, scale
 from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
-from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
+from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
     "system and tools", "memory", "pinned", "digests", "index", "promoted", "messages", "unseen"
@@ -25,11 +25,21 @@ class Fill(Value):
     window: int
     ratio: float
     precision: Precision
+    unseen: int = 0  # of the part of that name: what the provider reported beyond our count
+    gone: int = 0  # what we count and the provider did not
+    gone_of: int = 0  # our count of the window that it was gone from
 
     @property
     def counted(self) -> int:
-        """The tokens as our counter counts them."""
-        return sum(tokens for _, tokens in self.parts)
+        """The tokens of the window as our counter would count them."""
+        ours = self.counted_by_us
+        # A smaller window than the reported one has another view, of which nothing is gone.
+        return ours + self.unseen - (self.gone if ours >= self.gone_of else 0)
+
+    @property
+    def counted_by_us(self) -> int:
+        """The tokens that our counter counts, whatever a provider reported."""
+        return sum(tokens for _, tokens in self.parts) - self.unseen
 
     @property
     def tokens(self) -> int:
@@ -86,6 +96,8 @@ def measure(
     index = index_in_view(session, policy.index_limit, count)
     promoted = excerpts_block(session.view.promoted)
     pinned = pinned_block(pins_in_view(session))
+    ratio = ratio_of(session)
+    drift = _drift_of(session.calibration, ratio)
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),
         ("memory", 0 if session.view.memory_in is not None else session.memory_tokens),
@@ -94,15 +106,36 @@ def measure(
         ("index", count(index) + policy.overhead_per_message if index else 0),
         ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
         ("messages", sum(by_role.values())),
-        ("unseen", policy.overhead_tokens),
+        ("unseen", policy.overhead_tokens + max(0, drift)),
     )
     return Fill(
         parts=parts,
         by_role=tuple(sorted(by_role.items())),
         window=policy.window_tokens,
-        ratio=scale(1_000_000, model, session.calibration) / 1_000_000,
+        ratio=ratio,
         precision=precision_of(counter_precision, model),
+        unseen=max(0, drift),
+        gone=max(0, -drift),
+        gone_of=session.calibration.counted if drift < 0 else 0,
     )
+
+
+def ratio_of(session: Session) -> float:
+    """How many tokens the session's model makes of one that our counter counts.
+
+    Reported usage tells it only where the window is ours: what a host adds to its window, and what
+    it drops by itself, is no matter of counting.
+    """
+    traits = session.info.traits
+    known = session.calibration if traits.owns_window else Calibration()
+    return scale(1_000_000, traits.model, known) / 1_000_000
+
+
+def _drift_of(calibration: Calibration, ratio: float) -> int:
+    """The tokens that a provider counted beyond ours, or fewer, and that no ratio explains."""
+    if calibration.counted <= 0 or calibration.reported <= 0:
+        return 0
+    return round(calibration.reported / ratio) - calibration.counted
 
 
 def pressure(fill: Fill, policy: Policy) -> Pressure:

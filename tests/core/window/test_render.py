@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.text import DigestSections as DigestSections
 from mcp_compaction.core.digest.text import measure_digest, render_digest
@@ -37,7 +39,7 @@ from mcp_compaction.model import (
     View,
 )
 from tests.core.saying import assistant, call, results, user
-from tests.sessions import messages_of, pin, session_of
+from tests.sessions import messages_of, pin, said, session_of
 
 
 def digest(number: int, *index: IndexItem, last: int = 0) -> Digest:
@@ -227,6 +229,41 @@ def test_a_fill_is_scaled_by_the_model_and_by_its_reported_usage() -> None:
     assert measure(by_family, Policy(), estimate).tokens == round(counted * 1.5)
     known = by_family.model_copy(update={"calibration": Calibration(counted=100, reported=130)})
     assert measure(known, Policy(), estimate).tokens == round(counted * 1.3)
+
+
+@given(
+    st.integers(1, 1_000_000),
+    st.booleans(),
+    st.sampled_from([None, "gpt-5", "claude-opus-4-8"]),
+    st.integers(1, 400),
+)
+def test_whatever_a_provider_reported_is_the_fill_and_what_was_said_since_comes_on_top(
+    reported: int, owns_window: bool, model: str | None, words: int
+) -> None:
+    session = session_of([user("word " * 100)])
+    traits = Traits(model=model, owns_window=owns_window)
+    session = session.model_copy(
+        update={"info": session.info.model_copy(update={"traits": traits})}
+    )
+    counted = measure(session, Policy(), estimate).counted
+    known = session.model_copy(
+        update={"calibration": Calibration(counted=counted, reported=reported)}
+    )
+    fill = measure(known, Policy(), estimate)
+    assert abs(fill.tokens - reported) <= 2
+    assert fill.counted_by_us == counted
+    more = measure(said(known, [user("word " * words)], 1), Policy(), estimate)
+    added = more.counted_by_us - counted
+    assert abs(more.tokens - reported - added * fill.ratio) <= 2
+
+
+def test_of_a_window_that_became_smaller_nothing_is_gone() -> None:
+    session = session_of([user("word " * 100)])
+    counted = measure(session, Policy(), estimate).counted
+    known = Calibration(counted=counted + 1, reported=1)
+    fill = measure(session.model_copy(update={"calibration": known}), Policy(), estimate)
+    assert fill.gone > 0
+    assert fill.counted == counted
 
 
 def test_an_overfull_window_has_no_room() -> None:

@@ -15,6 +15,7 @@ WINDOW_OF_HOST = (
     "not paged in: this window is the host's, and only the host can show more in it. Read the "
     "messages with recall_archived instead."
 )
+NOTHING_TO_PREPARE = "nothing to prepare: nothing was said since the last time. Go on."
 RESTORE_OVERTAKEN = "not restored: the view changed meanwhile. Call again."
 PAGING_OVERTAKEN = "not paged in: the view changed meanwhile. Call again."
 PROCESS_ENDED = (

@@ -1,0 +1,29 @@
+"""Gives the records of a session: what a window needs after somebody else emptied it."""
+
+from __future__ import annotations
+
+from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.window.fill import ratio_of
+from mcp_compaction.core.window.records import records_of
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Session, SessionInfo
+
+
+async def records(
+    work: Workspace, info: SessionInfo, max_chars: int | None, max_tokens: int | None
+) -> str:
+    """The pins, digests and index that a window needs after somebody else emptied it."""
+    given = [limit for limit in (max_chars, max_tokens) if limit is not None]
+    if len(given) != 1 or given[0] < 1:
+        raise InputError("pass either max_chars or max_tokens, as a number above 0.")
+    session = await load_prepared(work, info)
+    if max_tokens is None:
+        return await work.threads.run(records_of, session, given[0], len)
+    limit = int(max_tokens / ratio_of(session))
+    return await work.threads.run(records_of, session, limit, work.counter.count)
+
+
+async def load_prepared(work: Workspace, info: SessionInfo) -> Session:
+    """The session seen through the view that was prepared; through the shown one without any."""
+    view = await work.store.prepared_view(info.id)
+    return await work.load(info, view)

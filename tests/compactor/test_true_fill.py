@@ -1,0 +1,116 @@
+"""The fill after a provider reported usage: what it said, and an estimate of what came since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.compactor.results import Prepared
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import Ask, Compaction, Traits
+from tests.compactor.small_session import assistant, open_session, record_long, user
+
+pytestmark = pytest.mark.anyio
+
+
+def talk(number: int = 200) -> list[dict[str, Any]]:
+    return [user(f"short {n}") if n % 2 else assistant(f"ok {n}") for n in range(1, number)]
+
+
+def answer_with(**usage: int) -> dict[str, Any]:
+    return {**assistant("done"), "usage": usage}
+
+
+@pytest.mark.parametrize("owns_window", [True, False])
+@pytest.mark.parametrize("model", [None, "claude-opus-4-8"])
+@pytest.mark.parametrize("reported", [300, 4_000, 60_000])
+async def test_right_after_a_provider_counted_the_fill_is_what_it_said(
+    tmp_path: Path, owns_window: bool, model: str | None, reported: int
+) -> None:
+    async with open_session(tmp_path, policy=Policy()) as (compactor, info):
+        await compactor.set_traits(info, Traits(owns_window=owns_window, model=model))
+        info = await compactor.find("/p", "work")
+        for _ in range(3):  # the first report must not change how the next one is taken
+            said = [*talk(), answer_with(input_tokens=reported - 100, output_tokens=100)]
+            await compactor.record(info, read_incoming(said))
+            fill = await compactor.fill(info)
+            assert abs(fill.tokens - reported) <= 2
+            stats = await compactor.stats(info)
+            assert stats.fill.tokens == fill.tokens
+
+
+async def test_what_comes_after_a_report_is_estimated_on_top_of_it(tmp_path: Path) -> None:
+    async with open_session(tmp_path, policy=Policy()) as (compactor, info):
+        await compactor.set_traits(info, Traits(owns_window=False, model="gpt-5"))
+        said, later = [*talk(), answer_with(input_tokens=60_000)], user("word " * 1_000)
+        await compactor.record(info, read_incoming([*said, later]))
+        size = estimate("word " * 1_000)
+        assert abs((await compactor.fill(info)).tokens - 60_000 - size) < 10
+        await compactor.record(info, read_incoming([later]))
+        assert abs((await compactor.fill(info)).tokens - 60_000 - 2 * size) < 15
+
+
+async def test_an_own_window_that_was_compressed_is_smaller_before_the_next_report(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long(compactor, info)
+        for reported in (2_000, 9_000, 60_000):
+            await compactor.record(info, read_incoming([answer_with(input_tokens=reported)]))
+            before = await compactor.fill(info)
+            assert abs(before.tokens - reported) <= 2
+        outcome = await compactor.compress(info, Ask(reason="test", force=True))
+        assert isinstance(outcome, Compaction)
+        after = await compactor.fill(info)
+        assert outcome.receipt.before == before.tokens
+        assert abs(outcome.receipt.after - after.tokens) <= 2
+        assert after.tokens < before.tokens
+
+
+async def test_a_host_that_dropped_most_of_its_window_is_believed_until_our_view_changes(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.set_traits(info, Traits(owns_window=False))
+        await record_long(compactor, info)
+        await compactor.record(info, read_incoming([answer_with(input_tokens=700)]))
+        assert abs((await compactor.fill(info)).tokens - 700) <= 2
+        assert isinstance(await compactor.prepare(info), Prepared)
+        assert abs((await compactor.fill(info)).tokens - 700) <= 2
+
+
+async def test_the_view_for_a_host_is_planned_by_itself_and_not_by_what_the_host_still_shows(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.set_traits(info, Traits(owns_window=False))
+        await record_long(compactor, info)
+        assert isinstance(await compactor.compress(info, Ask(reason="one")), Compaction)
+        view = (await compactor.fill(info)).tokens
+        await record_long(compactor, info, steps=20)
+        await compactor.record(info, read_incoming([answer_with(input_tokens=5_900)]))
+        assert abs((await compactor.fill(info)).tokens - 5_900) <= 2
+        outcome = await compactor.compress(info, Ask(reason="two", force=True))
+        assert isinstance(outcome, Compaction)
+        assert outcome.receipt.after <= view
+
+
+async def test_the_window_of_a_host_is_as_full_after_a_compaction_as_before(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.set_traits(info, Traits(owns_window=False))
+        await record_long(compactor, info)
+        await compactor.record(info, read_incoming([answer_with(input_tokens=5_800)]))
+        outcome = await compactor.compress(info, Ask(reason="test"))
+        assert isinstance(outcome, Compaction)
+        assert outcome.receipt.before == 5_800
+        assert outcome.receipt.after < 4_000
+        assert abs((await compactor.fill(info)).tokens - 5_800) <= 2
+        await compactor.restore(info, outcome.receipt.ref, force=True)
+        assert abs((await compactor.fill(info)).tokens - 5_800) <= 2
+        # Then the host has compacted, and its next answer says so.
+        await compactor.record(info, read_incoming([answer_with(input_tokens=900)]))
+        assert abs((await compactor.fill(info)).tokens - 900) <= 2
