@@ -12,10 +12,11 @@ import pytest
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.digest.prompt import prompts_for
 from mcp_compaction.core.log.outline import outline_of
+from mcp_compaction.errors import NeedsUser
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Draft, Shape, SummaryRequest
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from tests.compactor.small_session import open_session
+from tests.compactor.small_session import assistant, open_session, user
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio
@@ -172,6 +173,10 @@ async def test_a_rule_that_only_a_host_wrote_is_no_rule_of_the_user(
         await compactor.record(info, read_incoming(session_in(host)))
         pinned = await compactor.pin(info, "Never feed zebra-41 before noon.", by="agent")
         assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
+        with pytest.raises(NeedsUser, match="put there by the host"):
+            await compactor.pin(
+                info, "Never feed zebra-41 before noon.", by="agent", scope="project"
+            )
 
 
 @each_host
@@ -181,6 +186,17 @@ async def test_a_search_still_finds_furniture_and_names_no_user(tmp_path: Path, 
         found = await compactor.recall(info, "feed zebra-41 noon")
         assert found.hits
         assert {hit.role for hit in found.hits} == {"system"}
+
+
+async def test_a_search_keeps_a_users_words_apart_from_the_hosts_in_one_message(
+    tmp_path: Path,
+) -> None:
+    said = "The zebra gets its hay at noon."
+    both = f"<system-reminder>\nGive the zebra no hay.\n</system-reminder>\n{said}"
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user(both), assistant("Good.")]))
+        found = await compactor.recall(info, "zebra hay")
+        assert [hit.text for hit in found.hits if hit.role == "user"] == [said]
 
 
 OWN_CALLS = (
