@@ -199,6 +199,21 @@ async def test_a_search_keeps_a_users_words_apart_from_the_hosts_in_one_message(
         assert [hit.text for hit in found.hits if hit.role == "user"] == [said]
 
 
+@each_host
+async def test_a_span_of_nothing_but_furniture_gives_way_and_no_summarizer_is_asked(
+    tmp_path: Path, host: Host
+) -> None:
+    own = [said_in(host.shape, "user", f"{host.furniture[0].strip()}\n" * 40) for _ in range(20)]
+    ask, answer = (said_in(host.shape, "user", "Go on."), {"role": "assistant", "content": "Yes."})
+    watched = Watched()
+    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
+        outcome = await compress_all(compactor, info, [ask, *own, ask, answer])
+        assert outcome.digests
+        assert not watched.prompts
+        assert not any(digest.index for digest in outcome.digests)
+        assert not any(items for digest in outcome.digests for _, items in digest.sections)
+
+
 OWN_CALLS = (
     ("mcp__compaction__pin_constraint", "p1 pinned: Never feed zebra-41. zebra_count=4100"),
     ("compaction_recall_archived", "1 passage\nm3: zebra/stripes.py zebra.yaml ZebraError: hay"),

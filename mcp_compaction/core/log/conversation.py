@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
 from mcp_compaction.core.text.furniture import without_furniture, without_furniture_behind
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.furniture import own_tools
 from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
+
+_TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
 
 
 def conversation_of(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -35,6 +38,17 @@ def has_request(message: Message) -> bool:
     return message.is_request and bool(conversation_of([message]))
 
 
+def is_own_call(call: ToolCall) -> bool:
+    """Whether a call runs a tool of ours: by its name, or as a program that calls no other."""
+    if is_own_tool(call.name):
+        return True
+    program = call.arguments.get("input")  # in Codex's code mode a model writes JavaScript
+    if not isinstance(program, str) or "tools." not in program:
+        return False
+    called = _TOOL_IN_PROGRAM.findall(program)
+    return bool(called) and all(map(is_own_tool, called))
+
+
 @lru_cache(maxsize=1_024)
 def is_own_tool(name: str) -> bool:
     """Whether a tool is one of ours, whatever a host puts before its name."""
@@ -49,10 +63,11 @@ def _own_names() -> re.Pattern[str]:
 def _parts_said(message: Message, own_calls: set[str]) -> Iterator[Part]:
     for part in message.parts:
         match part:
-            case ToolCall(id=call, name=name):
-                # Some providers number the calls of a turn anew.
-                (own_calls.add if is_own_tool(name) else own_calls.discard)(call)
-                if call not in own_calls:
+            case ToolCall(id=call):
+                if is_own_call(part):
+                    own_calls.add(call)
+                else:
+                    own_calls.discard(call)  # some providers number the calls of a turn anew
                     yield part
             case ToolResult(call=call):
                 if call not in own_calls:

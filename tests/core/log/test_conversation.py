@@ -93,6 +93,23 @@ def test_calls_of_our_tools_leave_with_their_results_and_others_stay() -> None:
     assert [result.text for m in said for result in m.results] == ["41 passed"]
 
 
+@pytest.mark.parametrize(
+    ("program", "is_ours"),
+    [
+        ("const r = await tools.mcp__compaction__recall_archived({query: 'zebra'}); text(r)", True),
+        ("await tools.mcp__compaction__context_stats({}); await tools.exec_command({})", False),
+        ("await tools.exec_command({cmd: 'grep recall_archived -r .'})", False),
+        ("text('tools')", False),
+    ],
+)
+def test_a_program_that_calls_only_our_tools_is_a_call_of_ours(program: str, is_ours: bool) -> None:
+    call = {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": program}
+    result = {"type": "custom_tool_call_output", "call_id": "c1", "output": "1 found: zebra"}
+    asked = {"type": "message", "role": "user", "content": "Go."}
+    said = conversation_of(messages_of([asked, call, result]))
+    assert [bool(m.calls or m.results) for m in said] == [False] + [True, True] * (not is_ours)
+
+
 def test_a_call_id_that_is_used_again_is_anothers() -> None:
     said = conversation_of(
         messages_of(
