@@ -58,19 +58,21 @@ def without_furniture(text: str) -> str:
 
 def without_furniture_behind(result: str) -> str:
     """A tool's result without what a host put behind it."""
-    end = _end_of_words(result)
+    kept = len(result)
+    end = _end_of_words(result, kept)
     while kind := next((k for k in _behind_results() if result.endswith(k.ends, 0, end)), None):
         start = result.rfind(kind.begins, 0, end)
         line = result.rfind("\n", 0, max(start, 0)) + 1
         if start < 0 or result[line:start].strip():
             break
-        end = _end_of_words(result[:start])
-        result = result[:end]
-    return result
+        kept = end = _end_of_words(result, start)
+    return result[:kept]
 
 
-def _end_of_words(text: str) -> int:
-    return len(text.rstrip())
+def _end_of_words(text: str, end: int) -> int:
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 class _Reader:

@@ -60,10 +60,16 @@ def test_the_words_of_a_result_stay(result: str, behind: list[str]) -> None:
 
 def test_a_text_of_openings_that_never_close_is_read_in_one_pass() -> None:
     for kind in KINDS:
-        text = f"x\n{kind.begins} and on\n" * 50_000
+        text = f"x\n{kind.begins} and on\n" * 10_000
         assert furniture_in(text) == ()
-        run = kind.begins * 50_000
+        run = kind.begins * 10_000
         assert bool(furniture_in(run)) == (not kind.ends)
+
+
+def test_a_result_with_very_much_behind_it_is_read_in_one_pass() -> None:
+    reminder = "<system-reminder>x</system-reminder>\n"
+    assert without_furniture_behind("41 passed\n" + reminder * 100_000) == "41 passed"
+    assert without_furniture_behind(reminder * 100_000) == ""
 
 
 def test_a_fence_inside_of_furniture_hides_nothing() -> None:
