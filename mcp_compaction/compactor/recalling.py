@@ -9,6 +9,7 @@ from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.recall.rank import choose
@@ -194,7 +195,7 @@ async def brief(work: Workspace, info: SessionInfo) -> Brief:
     """Pins, the digests of the view as they are shown, the first request and the newest words."""
     session = await work.load(info)
     digests = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
-    spoken = [m for m in session.messages if m.text.strip()]
+    spoken = [m for m in conversation_of(session.messages) if m.text.strip()]
     ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
     said = tuple((f"{m.ref} {_speaker_of(m)}", m.text) for m in ends.values())
     return Brief(info=session.info, pins=session.pins, digests=digests, said=said)

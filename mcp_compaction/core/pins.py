@@ -190,7 +190,7 @@ def _reason_of(saying: Saying | None, draft: Pin) -> str:
         case "told":
             return f"{saying.ref} holds these words only as the agent told it"
         case "passed on":
-            return f"in {saying.ref} the user quotes or pastes these words"
+            return f"in {saying.ref} these words are quoted, pasted or put there by the host"
         case "said" if draft.expires is not None:
             return f"{saying.ref} says it, and only the user sets an end to it"
         case "said":

@@ -64,10 +64,10 @@ class Policy(Value):
 
     # What stays
     keep_first_request: bool = Field(
-        default=True, description="Whether the first user message stays in the head."
+        default=True, description="Whether the first request stays in the head."
     )
     head_preview_over_tokens: Positive = Field(
-        default=2_000, description="Size over which the first user message is shown as a preview."
+        default=2_000, description="Size over which the first request is shown as a preview."
     )
     preserve_recent_turns: Count = Field(
         default=3, description="Newest turns, of two messages each, that stay as they are."

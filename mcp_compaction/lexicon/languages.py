@@ -236,7 +236,8 @@ def fill_in_all(name: str) -> str:
 def read_heads() -> tuple[Head, ...]:
     """The heads of all languages, English first; their signs are not read for it."""
     names = (file.name for file in files(__package__ or "").iterdir())
-    codes = {name.removesuffix(".toml") for name in names if name.endswith(".toml")} - {"secrets"}
+    codes = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
+    codes -= {"furniture", "secrets"}
     english_first = sorted(codes, key=lambda code: (code != "en", code))
     return tuple(_read_head(_source_of(code)) for code in english_first)
 

@@ -22,7 +22,7 @@ _WITH_ALL = (
     " CROSS JOIN passage ON passage.id = passage_index.rowid"
     " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
     " WHERE passage_index MATCH ? AND passage.session = ? AND passage.kind = 'm'"
-    " ORDER BY message.via, message.seq LIMIT ?"
+    " AND message.role = 'user' ORDER BY message.via, message.seq LIMIT ?"
 )
 # Only a message of several passages can hold the text across a cut.
 _WITH_A_PIECE = (
@@ -30,7 +30,8 @@ _WITH_A_PIECE = (
     f" WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT {_SCANNED}) AS found"
     " CROSS JOIN passage ON passage.id = found.id"
     " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
-    " WHERE passage.session = ? AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM passage AS other"
+    " WHERE passage.session = ? AND passage.kind = 'm' AND message.role = 'user'"
+    " AND EXISTS (SELECT 1 FROM passage AS other"
     " WHERE other.session = passage.session AND other.kind = 'm'"
     " AND other.number = passage.number AND other.ordinal <> passage.ordinal)"
     " ORDER BY message.via, message.seq LIMIT ?"
@@ -61,7 +62,9 @@ def requests_with(
 
 def _expression_of(phrases: Sequence[str], session: int) -> str:
     quoted = " OR ".join(f'"{phrase}"' for phrase in phrases)
-    marks = f"marks : {session_mark(session)} AND marks : {role_mark('user')}"
+    # What a host put into a user's message has passages of the system's.
+    by = f"({role_mark('user')} OR {role_mark('system')})"
+    marks = f"marks : {session_mark(session)} AND marks : {by}"
     return f"text : ({quoted}) AND {marks}"
 
 

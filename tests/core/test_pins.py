@@ -219,7 +219,7 @@ def test_what_a_user_said_in_one_project_binds_no_other() -> None:
     ("how", "why"),
     [
         ("told", "m17 holds these words only as the agent told it"),
-        ("passed on", "in m17 the user quotes or pastes these words"),
+        ("passed on", "in m17 these words are quoted, pasted or put there by the host"),
     ],
 )
 def test_a_refusal_names_the_message_that_holds_the_words(how: Any, why: str) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.content import shown_parts, tokens_of
+from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.log.steps import count_head, steps
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -343,4 +344,4 @@ def _extend_back(blocks: Sequence[StepBlock], wanted: int, least: int, limit: in
 
 def _newest_request(blocks: Sequence[StepBlock]) -> int | None:
     newest_first = reversed(range(len(blocks)))
-    return next((n for n in newest_first if blocks[n].step.messages[0].is_request), None)
+    return next((n for n in newest_first if has_request(blocks[n].step.messages[0])), None)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.text import ASKED, TOLD, DigestSections, as_sections
 from mcp_compaction.core.log.content import is_talk
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import decisions_among
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.core.log.failures import causes_of, ending_of, is_failure
@@ -54,7 +55,7 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
             refs=(message.ref,),
             provenance="verbatim" if message.via == "host" else "extracted",
         )
-        for message in messages
+        for message in conversation_of(messages)
         if message.role == "user"
         for rule in find_rules(message.text)
     ]
@@ -93,7 +94,7 @@ class _Speech(NamedTuple):
 
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, none of them reworded."""
-    messages = request.messages
+    messages = conversation_of(request.messages)
     said = [
         _Speech(message, text, spoken_sentences(text))
         for message in messages
@@ -110,7 +111,7 @@ def extract(request: SummaryRequest) -> Draft:
         "ERRORS": list(_error_items(messages)),
         "ARTIFACTS": list(_artifact_items(request)),
         "NEXT": [
-            *running_jobs(messages),
+            *running_jobs(request.messages),  # a host tells of their end
             *_question_items(messages, said),
             *reversed(list(_sentence_items(spoken, remarks.is_next_step))),
         ],
@@ -216,7 +217,7 @@ def _error_items(messages: Sequence[Message]) -> Iterable[Item]:
         act = action_of(call)
         command = first_line(act.target) if act.kind == "run" else ""
         mended.discard(command)
-        found = () if act.kind == "recall" else causes_of(result)
+        found = causes_of(result)
         for why in map(_shorten, reversed(found)):
             old = seen.pop(why, None)
             item = Item(text=why, refs=(message.ref,))

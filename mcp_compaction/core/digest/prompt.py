@@ -17,6 +17,7 @@ from typing import cast
 from mcp_compaction.core.digest.check.refuse import is_excuse
 from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
 from mcp_compaction.core.log.content import text_of
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import redact
@@ -97,7 +98,11 @@ def prompts_for(request: SummaryRequest, window: int, count: CountTokens) -> tup
     There are none where the window is too small for any of it.
     """
     whole = _make_prompt(
-        request, "\n\n".join(_messages_as_text(request.messages)), (1, 1), window, count
+        request,
+        "\n\n".join(_messages_as_text(conversation_of(request.messages))),
+        (1, 1),
+        window,
+        count,
     )
     if whole.tokens + answer_room(whole.limit) + _MARGIN <= window:
         return (whole,)
@@ -105,7 +110,7 @@ def prompts_for(request: SummaryRequest, window: int, count: CountTokens) -> tup
     room = window - empty.tokens - answer_room(empty.limit) - _MARGIN
     if room < _LEAST_SPAN:
         return ()
-    parts = tuple(_pack(request.messages, room, count))
+    parts = tuple(_pack(conversation_of(request.messages), room, count))
     return tuple(
         _make_prompt(request, text, (number, len(parts)), window, count)
         for number, text in enumerate(parts, start=1)

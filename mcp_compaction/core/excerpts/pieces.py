@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.all_languages import part_in_all
@@ -78,6 +79,7 @@ def cut_pieces(
     lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
     rule, and stays whole.
     """
+    gone = conversation_of(gone)
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
     asked = _Requests()

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import calls_by_id, words_of
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import (
@@ -114,9 +115,11 @@ def error_lines(text: str) -> Iterable[str]:
         yield text[start:done].strip()[:300]
 
 
-def identifiers_by_message(messages: Iterable[Message]) -> dict[int, tuple[Finding, ...]]:
-    """The identifiers of each message, by its number."""
-    return {message.seq: identifiers_of_parts(message.parts) for message in messages}
+def identifiers_by_message(messages: Sequence[Message]) -> dict[int, tuple[Finding, ...]]:
+    """The identifiers that were said in each message, by its number."""
+    found: dict[int, tuple[Finding, ...]] = {message.seq: () for message in messages}
+    found |= {m.seq: identifiers_of_parts(m.parts) for m in conversation_of(messages)}
+    return found
 
 
 def identifiers_of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.content import calls_by_id
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.identifiers import exit_code
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.log.tool_calls import action_of, tasks_of
@@ -34,9 +35,11 @@ class Passage(Value):
 def outline_of(messages: Sequence[Message]) -> tuple[Passage, ...]:
     """The conversation as passages, one for each thing the user asked for."""
     found: list[Passage] = []
+    requests = {m.seq: m for m in conversation_of(messages) if m.is_request}
     for message in messages:
-        if message.is_request or not found:
-            about = _subject_of(message) if message.is_request else "before the first request"
+        request = requests.get(message.seq)
+        if request or not found:
+            about = _subject_of(request) if request else "before the first request"
             found.append(
                 Passage(first=message.seq, last=message.seq, about=about, tokens=message.tokens)
             )
@@ -51,7 +54,7 @@ def outline_of(messages: Sequence[Message]) -> tuple[Passage, ...]:
 def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
     """The signs in the last steps that this is a good moment to compress."""
     cues: dict[str, None] = {}
-    for step in steps(messages)[-_RECENT:]:
+    for step in steps(conversation_of(messages))[-_RECENT:]:
         calls = calls_by_id(step.messages)
         for message in step.messages:
             for result in message.results:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.text.furniture import furniture_in
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.model import Part, Role, Spoken, ToolResult
+from mcp_compaction.model import Part, Role, Spoken, Text, ToolResult
 
 MOST_CHARS = 600  # about eighty words
 _LINE = pattern_of(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
@@ -21,16 +22,31 @@ _ANSWER = pattern_of(
 
 
 def passages_of(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
-    """The passages a search finds a message by: about eighty words each, and whose they are.
+    """The passages a search finds a message by: about eighty words each, and whose they are;
+    what a host put into a user's message is the system's.
 
     What recall itself once answered stands elsewhere in the archive, and is not found twice.
     """
     return tuple(
-        Spoken("tool" if isinstance(part, ToolResult) else role, piece)
+        Spoken(by, piece)
         for part in parts
         if not (isinstance(part, ToolResult) and _ANSWER.match(part.text))
-        for piece in _cut_pieces(words_of(part))
+        for by, text in _stretches_of(role, part)
+        for piece in _cut_pieces(text)
     )
+
+
+def _stretches_of(role: Role, part: Part) -> Iterator[Spoken]:
+    text = words_of(part)
+    if isinstance(part, ToolResult):
+        yield Spoken("tool", text)
+        return
+    end = 0
+    for stretch in furniture_in(text) if role == "user" and isinstance(part, Text) else ():
+        yield Spoken(role, text[end : stretch.start])
+        yield Spoken("system", text[stretch.start : stretch.end])
+        end = stretch.end
+    yield Spoken(role, text[end:])
 
 
 def _cut_pieces(text: str) -> Iterator[str]:

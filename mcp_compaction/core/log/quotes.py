@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
@@ -22,12 +23,14 @@ _IN_WORDS = pattern_of(r"\W?")
 _STOPS = tuple(".!?")
 _WIDE_STOPS = tuple("。！？")
 
+_Standing = Literal["said", "passed on"]
+
 
 class Saying(NamedTuple):
     """Where the words of a pin stand, and how far they are the user's own.
 
     said: the user's own words. told: only an agent recorded that the user said them.
-    passed on: the user quotes or pastes them.
+    passed on: the user quotes or pastes them, or a host put them there.
     """
 
     ref: str
@@ -41,6 +44,7 @@ class Requests:
         """Fold each message once."""
         self._texts = [(m, unify_lines(m.text)) for m in messages if m.is_request]
         self._folded = [one_line(text) for _, text in self._texts]
+        self._own = {m.seq: m.text for m in conversation_of(m for m, _ in self._texts)}
 
     @cached_property
     def _all(self) -> Haystack:
@@ -53,7 +57,10 @@ class Requests:
             return None
         best: Saying | None = None
         for (message, said), folded in zip(self._texts, self._folded, strict=True):
-            if wanted not in folded or (stand := _standing_of(wanted, said)) is None:
+            if wanted not in folded:
+                continue
+            stand = self._standing_in(message, said, wanted)
+            if stand is None:
                 continue
             if stand == "passed on":
                 best = best or Saying(message.ref, "passed on")
@@ -63,17 +70,25 @@ class Requests:
                 best = Saying(message.ref, "told")
         return best
 
+    def _standing_in(self, message: Message, said: str, wanted: str) -> _Standing | None:
+        """How a message holds these words; what only the host says in it is passed on."""
+        own = self._own.get(message.seq, "")
+        if own == message.text:
+            return _standing_of(wanted, said)
+        standing = _standing_of(wanted, unify_lines(own)) if own else None
+        return standing or ("passed on" if _standing_of(wanted, said) else None)
+
 
 def saying_of(text: str, messages: Iterable[Message]) -> Saying | None:
     """The user message that holds these words as whole sentences or lines, the best first."""
     return Requests(messages).saying_of(text)
 
 
-def _standing_of(wanted: str, text: str) -> Literal["said", "passed on"] | None:
+def _standing_of(wanted: str, text: str) -> _Standing | None:
     """How a text holds these words as whole sentences or lines; None: it does not."""
     flat = _fold_text(text)
     spans = passed_on_spans(text)
-    standing: Literal["said", "passed on"] | None = None
+    standing: _Standing | None = None
     start = flat.text.find(wanted)
     while start >= 0:
         end = start + len(wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.rules import find_likely_rules
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.lexicon.languages import Strength
@@ -31,7 +32,7 @@ def likely_rules(messages: Sequence[Message], pins: Sequence[Pin]) -> Iterator[L
     """What users said that nobody has pinned and that is or may be a rule, each time it was said,
     oldest first."""
     known = [fold(pin.text) for pin in pins]
-    for message in messages:
+    for message in conversation_of(messages):
         if message.role != "user":
             continue
         for text, strength in find_likely_rules(message.text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.model import Message, Step, Thinking
 
 
@@ -51,10 +52,15 @@ def _is_only_thinking(message: Message) -> bool:
 
 
 def count_head(messages: Sequence[Message], keep_first_request: bool) -> int:
-    """How many leading messages are the head: system messages and the first request."""
+    """How many leading messages are the head: system messages and the first request, with what a
+    host put before it."""
     system = 0
     while system < len(messages) and messages[system].role == "system":
         system += 1
-    if keep_first_request and system < len(messages) and messages[system].is_request:
-        return system + 1
+    if keep_first_request:
+        for place, message in enumerate(messages[system:], start=system + 1):
+            if has_request(message):
+                return place
+            if message.role != "system" and not message.is_request:
+                break
     return system

@@ -306,6 +306,8 @@ def _join_neighbors(hits: Iterable[Hit]) -> list[Hit]:
 
 def _continues(span: Sequence[Hit], hit: Hit) -> bool:
     room = _MOST_JOINED - sum(len(other.text) for other in span)
+    if hit.role != span[0].role:  # a host's words in a user's message are not the user's
+        return False
     return len(hit.text) <= room and any(abs(other.ordinal - hit.ordinal) == 1 for other in span)
 
 

@@ -11,6 +11,7 @@ from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.digest.check.statements import Statements
 from mcp_compaction.core.log.content import compact_json, words_of
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.patterns import pattern_of
@@ -93,7 +94,7 @@ class Source:
 
     @cached_property
     def user(self) -> str:
-        said = [m.text for m in self.request.messages if m.role in ("user", "system")]
+        said = [m.text for m in conversation_of(self.request.messages) if m.role == "user"]
         return _join_folded([*said, *self.in_force])
 
     @cached_property
@@ -107,7 +108,7 @@ class Source:
 
     @cached_property
     def statements(self) -> Statements:
-        return Statements(self._messages, [*self._known, *self.beside.settled])
+        return Statements(conversation_of(self._messages), [*self._known, *self.beside.settled])
 
     @property
     def _messages(self) -> tuple[Message, ...]:

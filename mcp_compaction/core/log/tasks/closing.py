@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tasks.done import (
     DoneThing,
     OpenTask,
@@ -46,11 +47,11 @@ def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:
 
 
 def last_closed(items: Sequence[Item], messages: Sequence[Message]) -> dict[str, int]:
-    """The place where each task was last said to be done, by its text."""
+    """The place in the conversation where each task was last said to be done, by its text."""
     wanted = {item.text: read_task(item.text) for item in items}
     by_word = _tasks_by_rarest_words(wanted)
     closed: dict[str, int] = {}
-    for place, message in enumerate(messages) if by_word else ():
+    for place, message in enumerate(conversation_of(messages)) if by_word else ():
         for told in _done_things(message):
             near = {text for word in told.words for text in by_word.get(word, ())}
             closed.update((text, place) for text in near if _closes(told, wanted[text]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tasks.closing import last_closed
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.rules import find_rules
@@ -21,7 +22,8 @@ def leaves_open(sentence: Sentence) -> bool:
 def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     """The sentences in which users leave something to do, unless it was said to be done since."""
     found: dict[str, tuple[int, Item]] = {}
-    for place, message in enumerate(messages):
+    said = conversation_of(messages)
+    for place, message in enumerate(said):
         if message.role == "user":
             for text in _tasks_in(message.text):
                 item = Item(text=text, refs=(message.ref,), provenance="verbatim")
@@ -29,7 +31,7 @@ def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     if not found:
         return ()
     items = tuple(item for _, item in found.values())
-    closed = last_closed(items, messages)
+    closed = last_closed(items, said)
     return tuple(i for place, i in found.values() if closed.get(i.text, -1) <= place)
 
 

@@ -1,0 +1,91 @@
+"""Tells the conversation from what stands beside it: furniture of the host, and our own tools.
+
+A view shows messages as they are; whoever reads what was said reads them through here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+
+from mcp_compaction.core.text.furniture import without_furniture, without_furniture_behind
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
+
+_TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
+
+
+def conversation_of(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages as people and tools said them, without what a host put in and without the
+    calls and results of our own tools; one of which nothing is left is left out."""
+    own_calls: set[str] = set()
+    found: list[Message] = []
+    for message in messages:
+        if message.role == "system":
+            continue
+        kept = tuple(_parts_said(message, own_calls))
+        if kept == message.parts:
+            found.append(message)
+        elif kept:
+            found.append(message.model_copy(update={"parts": kept}))
+    return tuple(found)
+
+
+def has_request(message: Message) -> bool:
+    """Whether a user asked for something here, rather than a tool or a host spoke."""
+    return message.is_request and bool(conversation_of([message]))
+
+
+def is_own_call(call: ToolCall) -> bool:
+    """Whether a call runs a tool of ours: by its name, or as a program that calls no other."""
+    if is_own_tool(call.name):
+        return True
+    program = call.arguments.get("input")  # in Codex's code mode a model writes JavaScript
+    if not isinstance(program, str) or "tools." not in program:
+        return False
+    called = _TOOL_IN_PROGRAM.findall(program)
+    return bool(called) and all(map(is_own_tool, called))
+
+
+@lru_cache(maxsize=1_024)
+def is_own_tool(name: str) -> bool:
+    """Whether a tool is one of ours, whatever a host puts before its name."""
+    return bool(_own_names().search(name))
+
+
+@cache
+def _own_names() -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[^A-Za-z0-9])(?:{'|'.join(own_tools())})$")
+
+
+def _parts_said(message: Message, own_calls: set[str]) -> Iterator[Part]:
+    for part in message.parts:
+        match part:
+            case ToolCall(id=call):
+                if is_own_call(part):
+                    own_calls.add(call)
+                else:
+                    own_calls.discard(call)  # some providers number the calls of a turn anew
+                    yield part
+            case ToolResult(call=call):
+                if call not in own_calls:
+                    yield _result_said(part)
+            case Text() if message.role == "user":
+                if said := _text_said(part):
+                    yield said
+            case _:
+                yield part
+
+
+def _result_said(part: ToolResult) -> ToolResult:
+    text = without_furniture_behind(part.text)
+    return part if text == part.text else part.model_copy(update={"text": text})
+
+
+def _text_said(part: Text) -> Text | None:
+    text = without_furniture(part.text)
+    if text == part.text:
+        return part
+    return Text(text=text) if text.strip() else None

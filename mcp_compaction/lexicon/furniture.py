@@ -1,0 +1,53 @@
+"""What hosts put into a conversation, as data: the kinds of furniture and our own tools."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import model_validator
+
+from mcp_compaction.model import Value
+
+
+class Furniture(Value):
+    """One kind of text that a host writes; see the head of `furniture.toml`."""
+
+    kind: str
+    host: str
+    begins: str
+    example: str
+    near_miss: str
+    ends: str = ""
+    in_results: bool = False
+
+    @model_validator(mode="after")
+    def _is_shown_by_examples(self) -> Furniture:
+        if not (self.begins and self.example and self.near_miss):
+            raise ValueError(f"{self.kind}: give begins, an example and a near_miss")
+        if self.in_results and not self.ends:
+            raise ValueError(f"{self.kind}: what stands behind results has to end")
+        return self
+
+
+class _File(Value):
+    own_tools: tuple[str, ...]
+    furniture: tuple[Furniture, ...]
+
+
+def known_furniture() -> tuple[Furniture, ...]:
+    """The kinds of furniture, host by host."""
+    return _read_file().furniture
+
+
+def own_tools() -> tuple[str, ...]:
+    """The names of this server's tools, without what a host puts before them."""
+    return _read_file().own_tools
+
+
+@cache
+def _read_file() -> _File:
+    import tomllib
+    from importlib.resources import files
+
+    text = files(__package__ or "").joinpath("furniture.toml").read_text(encoding="utf-8")
+    return _File.model_validate(tomllib.loads(text))

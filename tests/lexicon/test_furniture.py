@@ -1,0 +1,81 @@
+"""Every kind of furniture in the lexicon is known by its example and not by its near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mcp_compaction.core.text.furniture import (
+    furniture_in,
+    without_furniture,
+    without_furniture_behind,
+)
+from mcp_compaction.lexicon.furniture import Furniture, known_furniture, own_tools
+from mcp_compaction.server.tools import list_tools
+
+each_kind = pytest.mark.parametrize(
+    "kind", known_furniture(), ids=[f"{one.host} {one.kind}" for one in known_furniture()]
+)
+
+
+@each_kind
+def test_the_example_is_furniture_as_a_whole_also_behind_other_furniture(kind: Furniture) -> None:
+    assert without_furniture(kind.example) == ""
+    assert without_furniture(f"  {kind.example}\n ").strip() == ""
+    assert without_furniture(f"<bash-input>ls</bash-input>\n{kind.example}").strip() == ""
+
+
+@each_kind
+def test_the_near_miss_stays(kind: Furniture) -> None:
+    assert furniture_in(kind.near_miss) == ()
+
+
+@each_kind
+def test_an_example_that_somebody_shows_in_a_code_fence_stays(kind: Furniture) -> None:
+    for fence in ("```", "~~~"):
+        shown = f"My host writes this:\n{fence}xml\n{kind.example}\n{fence}\nIs that right?"
+        assert without_furniture(shown) == shown
+
+
+@each_kind
+def test_what_a_user_says_beside_furniture_that_ends_stays_word_for_word(kind: Furniture) -> None:
+    if kind.ends:
+        said = f"Fix the login.\n{kind.example}\nAnd the logout."
+        assert without_furniture(said) == "Fix the login.\n\nAnd the logout."
+    else:
+        said = f"Fix the login.\n{kind.example}"
+        assert without_furniture(said) == said
+
+
+@each_kind
+def test_behind_a_result_only_what_hosts_put_there_is_furniture(kind: Furniture) -> None:
+    result = f"41 passed\n\n{kind.example}\n"
+    assert without_furniture_behind(result) == ("41 passed" if kind.in_results else result)
+    inside = f"{kind.example}\n41 passed"
+    assert without_furniture_behind(inside) == inside
+
+
+def test_the_furniture_is_of_four_hosts() -> None:
+    assert {one.host for one in known_furniture()} == {"claude", "codex", "gemini", "opencode"}
+
+
+def test_no_two_kinds_begin_alike() -> None:
+    begins = [one.begins for one in known_furniture()]
+    assert len(set(begins)) == len(begins)
+
+
+def test_our_own_tools_are_those_that_the_server_publishes() -> None:
+    assert sorted(own_tools()) == sorted(tool.name for tool in list_tools())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"begins": ""}, {"example": ""}, {"near_miss": ""}, {"in_results": True}, {"surprise": 1}],
+)
+def test_an_entry_that_lacks_something_is_refused(fault: dict[str, Any]) -> None:
+    whole = {"kind": "x", "host": "y", "begins": "<x>", "example": "<x>", "near_miss": "x"}
+    Furniture.model_validate(whole)
+    with pytest.raises(ValidationError):
+        Furniture.model_validate(whole | fault)
