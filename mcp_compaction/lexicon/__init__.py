@@ -41,7 +41,13 @@ def known_secrets() -> tuple[Secret, ...]:
     """The kinds of secrets, in the order in which they are tried; read once."""
     # Nobody who masks nothing pays for reading a file.
     import tomllib
+
+    text = read_source("secrets.toml")
+    return tuple(Secret.model_validate(entry) for entry in tomllib.loads(text)["secret"])
+
+
+def read_source(name: str) -> str:
+    """The text of a file of data beside this one."""
     from importlib.resources import files
 
-    text = files(__name__).joinpath("secrets.toml").read_text(encoding="utf-8")
-    return tuple(Secret.model_validate(entry) for entry in tomllib.loads(text)["secret"])
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from functools import cache
 
 from pydantic import model_validator
 
+from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
 
 
@@ -47,7 +48,5 @@ def own_tools() -> tuple[str, ...]:
 @cache
 def _read_file() -> _File:
     import tomllib
-    from importlib.resources import files
 
-    text = files(__package__ or "").joinpath("furniture.toml").read_text(encoding="utf-8")
-    return _File.model_validate(tomllib.loads(text))
+    return _File.model_validate(tomllib.loads(read_source("furniture.toml")))

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
 
 Kind = Literal[
@@ -168,12 +169,14 @@ class Lexicon(Value):
         words = self.lists.get(name) or self.tables.get(name)
         if not words:
             raise InputError(f"no list, table or part {name!r}; add it, or mend the name.")
-        longest_first = sorted(words, key=lambda word: (-len(word), word))
-        return f"(?:{'|'.join(map(_escape, longest_first))})"
+        return _any_word(tuple(words))
 
 
-def _escape(word: str) -> str:
-    return re.escape(word).replace(r"\ ", " ")
+@cache  # one list stands in many patterns
+def _any_word(words: tuple[str, ...]) -> str:
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    escaped = (re.escape(word).replace(r"\ ", " ") for word in longest_first)
+    return f"(?:{'|'.join(escaped)})"
 
 
 def whole_words(*patterns: str) -> str:
@@ -211,7 +214,7 @@ def _place_of(path: tuple[int | str, ...], data: dict[str, Any]) -> str:
 @cache
 def read_lexicon(language: str) -> Lexicon:
     """The lexicon of a language that has one."""
-    return parse_lexicon(_source_of(language))
+    return parse_lexicon(read_source(f"{language}.toml"))
 
 
 @cache
@@ -239,14 +242,10 @@ def read_heads() -> tuple[Head, ...]:
     codes = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
     codes -= {"furniture", "secrets"}
     english_first = sorted(codes, key=lambda code: (code != "en", code))
-    return tuple(_read_head(_source_of(code)) for code in english_first)
+    return tuple(_read_head(read_source(f"{code}.toml")) for code in english_first)
 
 
 def _read_head(source: str) -> Head:
     signs = _FIRST_TABLE_OF_MANY.search(source)
     head = tomllib.loads(source[: signs.start()] if signs else source)
     return Head.model_validate(head["meta"])
-
-
-def _source_of(language: str) -> str:
-    return files(__package__ or "").joinpath(f"{language}.toml").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from mcp_compaction.core.text.dates import Stretch, named_days
-from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import stop_words
 from mcp_compaction.errors import InputError
@@ -92,11 +92,7 @@ def terms_of(text: str) -> tuple[str, ...]:
 
 def _empty_words(text: str) -> frozenset[str]:
     """The words that stand in every second message of a text's language and tell none apart."""
-    return stop_words(_language_of(text))
-
-
-def _language_of(text: str) -> str:
-    return next(iter(languages_of(text)), ENGLISH)
+    return stop_words(main_language(text))
 
 
 def shorten_query(text: str) -> str:
@@ -108,7 +104,7 @@ def _words_beside_days(plain: Question, days: Iterable[Stretch]) -> tuple[str, .
     """The words that do not name a day; none where only stop words are left beside one."""
     in_days = {word for day in days for word in question_of_words(day.words).terms}
     beside = tuple(term for term in plain.terms if term not in in_days)
-    words = read_lexicon(_language_of(plain.text)).words("saying") | _empty_words(plain.text)
+    words = read_lexicon(main_language(plain.text)).words("saying") | _empty_words(plain.text)
     only_days = all(term.lower() in words for term in beside)
     return () if days and only_days else beside
 

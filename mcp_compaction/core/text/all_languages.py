@@ -14,6 +14,14 @@ from mcp_compaction.lexicon.languages import (
     whole_words,
 )
 
+KINDS_IN_ALL: frozenset[Kind] = frozenset(
+    (
+        *("order-to-model", "marker", "negation", "demand", "permission", "needless", "lifting"),
+        *("lifts-rules", "pleasantry", "small-talk", "intent", "excuse"),
+    )
+)
+"""The kinds that are looked for here; their signs have no guards."""
+
 
 @cache
 def patterns_by_name(kind: Kind) -> dict[str, re.Pattern[str]]:
@@ -36,6 +44,8 @@ def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
 
 
 def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
+    if kind not in KINDS_IN_ALL:
+        raise ValueError(f"{kind} may have guards: look for it by its language")
     return ((one, sign) for one in read_lexicons() for sign in one.sign if sign.kind == kind)
 
 

@@ -34,7 +34,7 @@ def named_days(text: str, now: datetime) -> tuple[Stretch, ...]:
                 if any(match.start() < other.stop and other.start < match.end() for other in found):
                     continue
                 said = _Said(match, words, now.date())
-                days = _READERS[reads](said)
+                days = _READERS[reads].read(said)
                 if days is not None:
                     found.append(_name_stretch(said, days, now))
     joined = _join_ranges(text, sorted(found))
@@ -384,39 +384,31 @@ def _weekend(monday: date) -> _Days:
     return monday + timedelta(days=5), monday + _WEEK
 
 
+class _Reader:
+    """What reads an expression, and the groups without which it reads nothing."""
+
+    def __init__(self, read: Callable[[_Said], _Days | None], *groups: str) -> None:
+        self.read = read
+        self.groups = frozenset(groups)
+
+
 # What a lexicon calls each of them
-_READERS: Mapping[str, Callable[[_Said], _Days | None]] = {
-    "iso-day": _iso_day,
-    "iso-month": _iso_month,
-    "day-of-month": _day_of_month,
-    "month-and-year": _month_and_year,
-    "month-near": _month_near,
-    "month-alone": _month_alone,
-    "year": _year,
-    "nth": _nth,
-    "weekday": _weekday,
-    "near-day": _near_day,
-    "near": _near,
-    "week-before-last": _week_before_last,
-    "the-weekend": _the_weekend,
-    "so-far": _so_far,
-    "ago": _ago,
+_READERS: Mapping[str, _Reader] = {
+    "iso-day": _Reader(_iso_day, "year", "number", "day"),
+    "iso-month": _Reader(_iso_month, "year", "number"),
+    "day-of-month": _Reader(_day_of_month, "day", "month"),
+    "month-and-year": _Reader(_month_and_year, "month", "year"),
+    "month-near": _Reader(_month_near, "which", "month"),
+    "month-alone": _Reader(_month_alone, "month"),
+    "year": _Reader(_year, "year"),
+    "nth": _Reader(_nth, "day"),
+    "weekday": _Reader(_weekday, "weekday"),
+    "near-day": _Reader(_near_day, "near"),
+    "near": _Reader(_near, "which", "unit"),
+    "week-before-last": _Reader(_week_before_last),
+    "the-weekend": _Reader(_the_weekend),
+    "so-far": _Reader(_so_far, "unit"),
+    "ago": _Reader(_ago, "count", "unit"),
 }
-# And the groups without which it reads nothing.
-DATE_READERS: Mapping[str, frozenset[str]] = {
-    "iso-day": frozenset(("year", "number", "day")),
-    "iso-month": frozenset(("year", "number")),
-    "day-of-month": frozenset(("day", "month")),
-    "month-and-year": frozenset(("month", "year")),
-    "month-near": frozenset(("which", "month")),
-    "month-alone": frozenset(("month",)),
-    "year": frozenset(("year",)),
-    "nth": frozenset(("day",)),
-    "weekday": frozenset(("weekday",)),
-    "near-day": frozenset(("near",)),
-    "near": frozenset(("which", "unit")),
-    "week-before-last": frozenset(),
-    "the-weekend": frozenset(),
-    "so-far": frozenset(("unit",)),
-    "ago": frozenset(("count", "unit")),
-}
+DATE_READERS: Mapping[str, frozenset[str]] = {name: one.groups for name, one in _READERS.items()}
+"""The groups that the pattern of a date needs, by what reads it."""

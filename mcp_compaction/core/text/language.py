@@ -32,6 +32,11 @@ def languages_of(text: str) -> tuple[str, ...]:
     return most_voted(count_votes(text))
 
 
+def main_language(text: str, words: frozenset[str] | None = None) -> str:
+    """The one language that a text is read in: the first that it may be in, or English."""
+    return next(iter(most_voted(count_votes(text, words))), ENGLISH)
+
+
 def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
     """How many words and letters of a text speak for each language; its words, where known, are
     not read again."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from mcp_compaction.core.text.all_languages import KINDS_IN_ALL
 from mcp_compaction.core.text.dates import DATE_READERS
 from mcp_compaction.core.text.language import ENGLISH, count_votes, speaks_for, words_of
 from mcp_compaction.core.text.sentences import spoken_sentences
@@ -13,13 +14,6 @@ from mcp_compaction.core.text.signs import Signs
 from mcp_compaction.core.text.words import stem_by
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.languages import Head, Kind, Lexicon, Sign
-
-_IN_ALL_LANGUAGES = frozenset(
-    (
-        *("order-to-model", "marker", "negation", "demand", "permission", "needless", "lifting"),
-        *("lifts-rules", "pleasantry", "small-talk", "intent", "excuse"),
-    )
-)
 
 
 class CheckedSentence(NamedTuple):
@@ -114,7 +108,7 @@ def _complain_of_form(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
     for word in sign.needs:
         if word.isascii() and words_of(word) != frozenset((word,)):
             yield f"needs {word!r}: write words of small letters alone, as a sentence is cut"
-    if sign.kind in _IN_ALL_LANGUAGES and (lexicon.guards_of(sign) or sign.beside or sign.by):
+    if sign.kind in KINDS_IN_ALL and (lexicon.guards_of(sign) or sign.beside or sign.by):
         yield f"signs of kind {sign.kind} are looked for in all languages at once, without guards"
     guards = [one.name for one in lexicon.sign if one.kind == "guard"]
     for name in (*lexicon.guards_of(sign), *sign.beside):

@@ -42,16 +42,16 @@ class Signs:
 
     def __init__(self, lexicon: Lexicon, kind: Kind) -> None:
         """Take the signs of that kind, with the guards that they name."""
+        own = [sign for sign in lexicon.sign if sign.kind == kind]
+        named = {name for sign in own for name in (*lexicon.guards_of(sign), *sign.beside)}
         guards = {
             sign.name: any_of(*lexicon.patterns_of(sign))
             for sign in lexicon.sign
-            if sign.kind == "guard"
+            if sign.kind == "guard" and sign.name in named
         }
         self._always: list[_Look] = []
         self._by_word: dict[str, list[_Look]] = {}
-        for sign in lexicon.sign:
-            if sign.kind != kind:
-                continue
+        for sign in own:
             look = _Look(
                 sign,
                 any_of(*lexicon.patterns_of(sign)),

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import cast
 
-from mcp_compaction.core.text.language import ENGLISH, count_votes, most_voted
+from mcp_compaction.core.text.language import ENGLISH, main_language
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
@@ -47,7 +47,7 @@ def telling_words(text: str) -> tuple[str, ...]:
 def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
     words = WORD.findall(text.lower())
-    language = next(iter(most_voted(count_votes(text, frozenset(words)))), ENGLISH)
+    language = main_language(text, frozenset(words))
     return tuple(telling_stem(word, language) for word in words)
 
 
@@ -85,10 +85,11 @@ def stem_by(stemmer: str, word: str) -> str | None:
     """A word without its endings, by the stemmer of that name; None, where there is none."""
     # Nobody who compacts nothing pays for the tables of all stemmers. One stemmer keeps the word
     # it works on, so that each thread needs its own; making one costs nothing.
-    from snowballstemmer import stemmer as make  # pyright: ignore
+    # The package has no types.
+    from snowballstemmer import stemmer as make  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
     try:
-        return cast("str", make(stemmer).stemWord(word))  # pyright: ignore
+        return cast("str", make(stemmer).stemWord(word))  # pyright: ignore[reportUnknownMemberType]
     except KeyError:
         return None
 

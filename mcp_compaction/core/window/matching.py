@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
-from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.words import WORD, space_pairs, telling_stem, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import note_of_size, preview
@@ -82,7 +82,7 @@ class _Matcher:
 
     def __init__(self, request: str) -> None:
         spaced = space_pairs(request)
-        self._language = next(iter(languages_of(spaced)), ENGLISH)
+        self._language = main_language(spaced)
         self._stems = frozenset(telling_words(spaced))
         self._prefixes = frozenset(stem[:_PREFIX] for stem in self._stems)
 

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.language import ENGLISH, languages_of, main_language
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
@@ -187,7 +187,7 @@ def _is_ours(word: str, before: str, bare: str) -> bool:
 @lru_cache(maxsize=8_192)
 def read_task(text: str) -> OpenTask:
     """What the text of a task asks to do."""
-    doing = _doing_in(_language_of(text))
+    doing = _doing_in(main_language(text))
     bare = text.replace("’", "'")
     if doing.language == ENGLISH:
         bare = part_of("task_labels").sub("", bare)
@@ -200,11 +200,7 @@ def read_task(text: str) -> OpenTask:
 
 def words_of_task(text: str) -> tuple[str, ...]:
     """The stem of each word of a task, and nothing in the place of one that tells nothing."""
-    return _doing_in(_language_of(text)).words_in_order(text)
-
-
-def _language_of(text: str) -> str:
-    return next(iter(languages_of(text)), ENGLISH)
+    return _doing_in(main_language(text)).words_in_order(text)
 
 
 def _verbs_to_do(bare: str, doing: _Doing) -> Iterator[str]:
