@@ -33,6 +33,7 @@ from mcp_compaction.model import (
     Author,
     Channel,
     Digest,
+    Event,
     JsonObject,
     Outcome,
     Pin,
@@ -49,6 +50,8 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import (
     Forgotten,
     Health,
+    KnownTranscript,
+    Mark,
     Original,
     Recorded,
     Scope,
@@ -113,6 +116,25 @@ class Compactor:
     ) -> Recorded:
         """Append what is not yet known; answers with the number of each message, in order."""
         return await recording.record(self._work, info, came, after, via)
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript of a host is recorded; None where nothing of it is."""
+        return await self._store.find_transcript(address)
+
+    async def record_transcript(
+        self,
+        info: SessionInfo,
+        came: Incoming,
+        *,
+        via: Via,
+        mark: Mark | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> Recorded:
+        """Append a piece of a transcript: its messages are known by their host ids alone.
+
+        Messages, mark and events are saved together.
+        """
+        return await recording.record_transcript(self._work, info, came, via, mark, events)
 
     # Looking
 

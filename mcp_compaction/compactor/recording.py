@@ -18,8 +18,8 @@ from mcp_compaction.formats.prepare import (
     mask_sections,
     prepare_message,
 )
-from mcp_compaction.model import Message, NewMessage, Sections, Session, SessionInfo, Via
-from mcp_compaction.ports import Batch, Recorded
+from mcp_compaction.model import Event, Message, NewMessage, Sections, Session, SessionInfo, Via
+from mcp_compaction.ports import Batch, Mark, Recorded
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +62,47 @@ async def record(
         new += done.new
         diverged = diverged or done.diverged
         masked += count_masked_in_new(rows, done)
-    if came.model and came.model != info.traits.model:
-        await work.store.set_traits(info.id, info.traits.model_copy(update={"model": came.model}))
+    await _note_model(work, info, came)
     if came.reported is not None and seqs:
         await _calibrate(work, info, came.reported)
     return Recorded(seqs=tuple(seqs), new=new, diverged=diverged, masked=masked)
+
+
+async def record_transcript(
+    work: Workspace,
+    info: SessionInfo,
+    came: Incoming,
+    via: Via,
+    mark: Mark | None,
+    events: tuple[Event, ...],
+) -> Recorded:
+    """Append a piece of a transcript, at most as many messages as one transaction may take."""
+    ready = await work.threads.run(_prepare_messages, work, came.messages)
+    sections, fixed, memory = await work.threads.run(_prepare_sections, work, came)
+    batch = Batch(
+        messages=tuple(ready),
+        counter=work.counter.id,
+        via=via,
+        sections=sections,
+        section_tokens=fixed,
+        memory_tokens=memory,
+        has_ids=True,
+        mark=mark,
+        events=events,
+    )
+    done = await work.store.append(info.id, batch, work.now())
+    await _note_model(work, info, came)
+    if came.reported is not None:
+        await _calibrate(work, info, came.reported)
+    return done.model_copy(update={"masked": count_masked_in_new(ready, done)})
+
+
+async def _note_model(work: Workspace, info: SessionInfo, came: Incoming) -> None:
+    known = info.traits
+    told = {"model": came.model, "window_tokens": came.window_tokens}
+    traits = known.model_copy(update={name: value for name, value in told.items() if value})
+    if traits != known:
+        await work.store.set_traits(info.id, traits)
 
 
 async def _calibrate(work: Workspace, info: SessionInfo, reported: int) -> None:

@@ -21,7 +21,7 @@ from mcp_compaction.formats.jsontext import (
     scrub,
 )
 from mcp_compaction.formats.table import FORMATS
-from mcp_compaction.model import JsonObject, Sections, Shape, Value
+from mcp_compaction.model import JsonObject, Sections, Shape, Value, Via
 
 _SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
 _BODY_KEYS = ("messages", "input", *_SECTION_KEYS)
@@ -34,6 +34,7 @@ class IncomingMessage(Value):
     raw: str
     host_id: str | None = None
     at: datetime | None = None
+    via: Via | None = None  # None: as all that came with it
 
 
 class Incoming(Value):
@@ -44,6 +45,7 @@ class Incoming(Value):
     whole: bool = False  # a request body: the history from its start
     reported: int | None = None  # the window with the newest answer, as the provider counted it
     model: str | None = None
+    window_tokens: int | None = None
 
 
 _NOTHING: JsonObject = {}
@@ -187,7 +189,7 @@ def _read_messages(
     messages = tuple(_read_message(one, common, any_item=is_request) for one in sent)
     said = next((obj for obj, _, _ in reversed(sent) if obj.get("role") == "assistant"), _NOTHING)
     model = text_or_empty(scrub(said.get("model"))) or None
-    return Incoming(messages=messages, reported=_reported_tokens_of(said), model=model)
+    return Incoming(messages=messages, reported=reported_tokens_of(said), model=model)
 
 
 def _find_common_shape(sent: Sequence[_Sent]) -> Shape | None:
@@ -207,7 +209,7 @@ def _read_message(sent: _Sent, common: Shape | None, *, any_item: bool) -> Incom
         shape=shape,
         raw=raw,
         host_id=text_or_empty(obj.get("uuid")) or text_or_empty(obj.get("id")) or None,
-        at=_parse_moment(obj.get("timestamp")) or _parse_moment(obj.get("created_at")),
+        at=parse_moment(obj.get("timestamp")) or parse_moment(obj.get("created_at")),
     )
 
 
@@ -220,7 +222,8 @@ def _check_item(obj: JsonObject, where: str) -> None:
         )
 
 
-def _parse_moment(value: JsonValue) -> datetime | None:
+def parse_moment(value: JsonValue) -> datetime | None:
+    """The moment that a text in ISO 8601 or a number of seconds or milliseconds names."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
@@ -233,7 +236,7 @@ def _parse_moment(value: JsonValue) -> datetime | None:
     return None
 
 
-def _reported_tokens_of(said: JsonObject) -> int | None:
+def reported_tokens_of(said: JsonObject) -> int | None:
     """The tokens of the window with this answer in it, as the provider counted them."""
     usage = said.get("usage")
     if not isinstance(usage, dict):

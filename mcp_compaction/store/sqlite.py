@@ -34,6 +34,7 @@ from mcp_compaction.ports import (
     Batch,
     Forgotten,
     Health,
+    KnownTranscript,
     NewPin,
     Original,
     Recorded,
@@ -51,6 +52,7 @@ from mcp_compaction.store import (
     requests,
     search,
     sessions,
+    transcripts,
     twins,
     views,
 )
@@ -123,6 +125,10 @@ class SqliteStore:
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
         return await self._write(lambda c: log.append(c, session, batch, now))
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript is recorded; None where nothing of it is."""
+        return await self._read(lambda c: transcripts.find_transcript(c, address))
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:
         """Note our count of the window beside the provider's count of the same window."""
