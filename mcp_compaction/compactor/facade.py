@@ -75,9 +75,16 @@ class Compactor:
 
     # Sessions
 
-    async def open(self, key: SessionKey, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
-        """The session of that key, made where it is not there yet; and whether it is new."""
-        return await self._store.open_session(key, traits or Traits(), self._work.now())
+    async def open(
+        self, key: SessionKey, traits: Traits | None = None, started: datetime | None = None
+    ) -> tuple[SessionInfo, bool]:
+        """The session of that key, made where it is not there yet; and whether it is new.
+
+        `started`: when a chat that is recorded later began.
+        """
+        now = self._work.now()
+        began = now if started is None else min(started, now)
+        return await self._store.open_session(key, traits or Traits(), began)
 
     async def find(self, project: str, name: str | None) -> SessionInfo:
         """The session of that name, or the only one there is."""

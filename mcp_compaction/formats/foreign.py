@@ -80,12 +80,22 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
 
 def refuse_foreign(value: JsonValue, where: str) -> None:
     """Refuse an object that only a file of another format holds, by the format's name."""
+    foreign = _find_foreign(value)
+    if foreign is not None:
+        raise MalformedMessage(
+            f"{where}: this is {foreign.name}, not a list of messages; nothing was recorded. "
+            f"{foreign.next_step}"
+        )
+
+
+def name_foreign(value: JsonValue) -> str | None:
+    """The name of the format whose files hold such an object; None for a message."""
+    foreign = _find_foreign(value)
+    return None if foreign is None else foreign.name
+
+
+def _find_foreign(value: JsonValue) -> Foreign | None:
     # A message stays one, whatever keys a host has added to it.
     if not isinstance(value, dict) or "role" in value or is_item_type(value.get("type")):
-        return
-    for foreign in FOREIGN:
-        if any(mark.is_on(value) for mark in foreign.marks):
-            raise MalformedMessage(
-                f"{where}: this is {foreign.name}, not a list of messages; it is not read yet, "
-                f"and nothing was recorded. {foreign.next_step}"
-            )
+        return None
+    return next((f for f in FOREIGN if any(mark.is_on(value) for mark in f.marks)), None)

@@ -222,9 +222,15 @@ class _Log:
     def save_end(self) -> None:
         """Note in the session where its log ends now."""
         self._connection.execute(
-            "UPDATE session SET last_seq = ?, last_chain = ?, updated = ? WHERE id = ?",
-            (self._seq, self._chain, self._now, self._session),
+            "UPDATE session SET last_seq = ?, last_chain = ?, updated = max(updated, ?)"
+            " WHERE id = ?",
+            (self._seq, self._chain, self._last_used(), self._session),
         )
+
+    def _last_used(self) -> str:
+        """The moment of the newest message where a transcript tells it, else now."""
+        told = [stamp(message.at) for message in self._batch.messages if message.at is not None]
+        return min(self._now, max(told)) if self._batch.has_ids and told else self._now
 
 
 def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, now: str) -> bool:
