@@ -36,6 +36,7 @@ def _mark(keys: str, types: str = "") -> Mark:
     return Mark(frozenset(keys.split()), frozenset(types.split()))
 
 
+_AS_FILE = "To take its file in, run: mcp-compaction import FILE"
 _AS_MESSAGES = "Send each message in it as an object with role and content."
 
 # The first that fits counts: Gemini's log has keys of a Claude Code transcript too.
@@ -43,12 +44,12 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
     Foreign(
         "an export of mcp-compaction",
         (_mark("session sections view receipts"),),
-        "Leave out its first line and send the others: they are the messages.",
+        _AS_FILE,
     ),
     Foreign(
         "a Codex rollout",
         (_mark("timestamp type payload"), _mark("record_type")),
-        "Send the payload of each response_item line instead.",
+        _AS_FILE,
     ),
     Foreign(
         "a Gemini chat file",
@@ -58,7 +59,7 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
             _mark("$set"),
             _mark("id timestamp type content", "user gemini info warning error"),
         ),
-        _AS_MESSAGES,
+        _AS_FILE,
     ),
     Foreign(
         "a Claude Code transcript",
@@ -70,7 +71,7 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
             _mark("type messageId snapshot"),
             _mark("type shapeHash"),
         ),
-        "Send the message of each user and assistant line instead.",
+        _AS_FILE,
     ),
     Foreign("a claude.ai export", (_mark("chat_messages"), _mark("sender text")), _AS_MESSAGES),
     Foreign("a ChatGPT export", (_mark("mapping title"), _mark("author content")), _AS_MESSAGES),

@@ -58,7 +58,7 @@ def _folder_beside(path: Path) -> str | None:
 def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
     """What a line tells: a message, or all messages anew."""
     history = object_at(obj, "$set") if "$set" in obj else obj
-    written = objects_in(history["messages"]) if "messages" in history else [history]
+    written = _leave_out_copies(history["messages"]) if "messages" in history else [history]
     lines = [_try_message(message) for message in written]
     if not lines:
         return NOTHING
@@ -70,6 +70,18 @@ def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
         model=newest.model,
         skipped=sum(one.skipped for one in lines),
     )
+
+
+def _leave_out_copies(messages: JsonValue) -> list[JsonObject]:
+    """A history up to the summary in it: what follows has been written before, by other ids."""
+    written = objects_in(messages)
+    summaries = [number for number, obj in enumerate(written) if _is_snapshot(obj)]
+    return written[: summaries[-1] + 1] if summaries else written
+
+
+def _is_snapshot(obj: JsonObject) -> bool:
+    texts = [text_at(part, "text") or "" for part in _parts_of(obj.get("content"))]
+    return obj.get("type") == "user" and "".join(texts).startswith(_SNAPSHOT)
 
 
 def _try_message(obj: JsonObject) -> Line:
@@ -95,14 +107,14 @@ def _read_user(obj: JsonObject, host_id: str) -> Line:
     parts = _parts_of(obj.get("content"))
     texts = [text for part in parts if (text := text_at(part, "text")) is not None]
     when = obj.get("timestamp")
-    is_snapshot = bool(texts) and texts[0].startswith(_SNAPSHOT)
-    moment = parse_moment(when)
-    events = (
-        (Event(name=HOST_COMPACTED, at=moment, detail="history"),) if is_snapshot and moment else ()
-    )
     content: list[JsonValue] = [{"type": "text", "text": text} for text in texts]
-    said = message_of({"role": "user", "content": content}, "anthropic", host_id, when)
-    return Line((*said, *_read_results(parts, when)), events=events)
+    message: JsonObject = {"role": "user", "content": content}
+    moment = parse_moment(when)
+    if _is_snapshot(obj) and moment is not None:
+        event = Event(name=HOST_COMPACTED, at=moment, detail="history")
+        return Line(message_of(message, "anthropic", host_id, when, "tool"), events=(event,))
+    said = message_of(message, "anthropic", host_id, when)
+    return Line((*said, *_read_results(parts, when)))
 
 
 def _read_answer(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:

@@ -116,7 +116,7 @@ class Transcript(Protocol):
         ...
 
     def size(self) -> int:
-        """The position of its end, as it is now."""
+        """The bytes of its file as it is now; 0 where it shares one with others."""
         ...
 
     def chat(self) -> Chat:
