@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_place
@@ -50,14 +51,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Record what is new in the transcripts that are meant."""
-    transcripts = _find(call)
+    transcripts, failed = _find(call)
     intake = Intake()
     if transcripts:
         async with open_place(call, makes_store=True) as place:
             intake = await take_in(call, place, transcripts)
+    intake.failed += failed
     if call.args.json:
         call.screen.write_json(intake_as_json(intake))
-    elif transcripts:
+    elif transcripts or failed:
         for line in describe_intake(intake):
             call.screen.say(line)
         call.screen.say(f"{plural(intake.new, 'new message')} in all")
@@ -66,14 +68,25 @@ async def run(call: Invocation) -> int:
     return 1 if intake.failed else 0
 
 
-def _find(call: Invocation) -> list[Transcript]:
+def _find(call: Invocation) -> tuple[list[Transcript], list[str]]:
+    """The transcripts that are meant, and why a host's file could not be opened."""
     source: str | None = call.args.source
     trusted = trusted_environ(call)
     hosts = [host for host in known_hosts() if source in (None, host.name)]
-    if hosts:
-        paths = [path for host in hosts for path in host.find_transcripts(call.environ)]
-        return [found for path in paths for found in transcripts_at(path, trusted)]
-    path = Path(source or "").expanduser()
+    if not hosts:
+        return _find_at(source or "", trusted), []
+    found: list[Transcript] = []
+    failed: list[str] = []
+    for path in (path for host in hosts for path in host.find_transcripts(call.environ)):
+        try:
+            found += transcripts_at(path, trusted)
+        except InputError as error:
+            failed.append(str(error))
+    return found, failed
+
+
+def _find_at(source: str, trusted: Mapping[str, str]) -> list[Transcript]:
+    path = Path(source).expanduser()
     if not path.exists():
         names = ", ".join(host.name for host in known_hosts())
         raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.compactor import HOST_COMPACTED
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
 from mcp_compaction.hosts.transcripts.pieces import (
