@@ -47,6 +47,14 @@ def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
     return list(_in_file(real, environ))
 
 
+def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | None:
+    """The transcript at a path that a host's hook names; None where it is not that host's word."""
+    real = Path(os.path.realpath(path))
+    host = host_of_file(real, environ)
+    form = _BY_HOST.get(host.name) if host is not None else None
+    return None if form is None else FileTranscript(form, real, is_hosts_word=True)
+
+
 def _depth_and_name(path: Path) -> tuple[int, str]:
     return len(path.parts), str(path)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import UnknownSession
@@ -31,6 +32,7 @@ class Taken:
     skipped: int = 0
     masked: Counter[str] = field(default_factory=Counter[str])
     refused: str | None = None  # the project of which nothing may be recorded
+    is_complete: bool = True  # False: there is more, which the next call takes
 
 
 async def record_new(
@@ -41,14 +43,16 @@ async def record_new(
     name: str | None = None,
     may_record: Callable[[str], bool] = lambda _: True,
     on_progress: Callable[[int], None] = lambda _: None,
+    most_pieces: int | None = None,
 ) -> Taken:
     """Record what came since the last time; called twice, or after a kill, nothing is doubled.
 
     `project_of` names the project of a chat that is not known yet. What is not the host's word
-    goes into a session of its own, where nobody's words are the user's.
+    goes into a session of its own, where nobody's words are the user's. `most_pieces` is for those
+    who must not wait: a piece is at most 500 messages.
     """
     work = _Recording(compactor, transcript, project_of, name, may_record)
-    return await work.run(on_progress)
+    return await work.run(on_progress, most_pieces)
 
 
 def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
@@ -81,21 +85,23 @@ class _Recording:
         self._taken = Taken()
         self._newest = Told()
 
-    async def run(self, on_progress: Callable[[int], None]) -> Taken:
+    async def run(self, on_progress: Callable[[int], None], most_pieces: int | None) -> Taken:
         address = self._transcript.address
         known = await self._compactor.find_transcript(address)
         mark = known.mark if known is not None else None
         self._taken.session = known.session if known is not None else None
-        while True:
+        for number in count(1):
             piece = await self._threads.run(self._transcript.read, mark)
             self._taken.skipped += piece.skipped
             if mark is not None and piece.position == mark.position and not piece.agents:
-                return self._taken
+                break
             mark = Mark(address=address, position=piece.position, tail=piece.tail)
             await self._save(piece, mark)
             on_progress(piece.position)
-            if piece.is_last or self._taken.refused is not None:
-                return self._taken
+            self._taken.is_complete = piece.is_last
+            if piece.is_last or number == most_pieces or self._taken.refused is not None:
+                break
+        return self._taken
 
     async def _save(self, piece: Piece, mark: Mark) -> None:
         if self._taken.session is None and not piece.agents:

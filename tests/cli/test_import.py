@@ -63,7 +63,7 @@ def test_only_a_person_at_a_terminal_can_move_a_hosts_folder(user: Shell) -> Non
 
 
 def test_where_no_host_wrote_anything_no_store_is_made(shell: Shell) -> None:
-    assert shell.as_user().done("import") == "no transcript found in the folders of any host\n"
+    assert shell.as_user().done("import") == "no transcript found in the folder of any host\n"
     assert not shell.home.exists()
 
 
@@ -71,6 +71,15 @@ def test_a_word_that_is_no_host_and_no_file_is_refused(shell: Shell) -> None:
     ran = shell("import", "claud")
     assert ran.code == 2
     assert "'claud' is no host and no file; name one of claude-code, codex, gemini" in ran.err
+
+
+def test_a_file_of_messages_is_left_to_record(shell: Shell) -> None:
+    path = shell.folder / "chat.jsonl"
+    path.write_text('{"role": "user", "content": "x"}\n', encoding="utf-8")
+    ran = shell("import", str(path))
+    assert ran.code == 2
+    assert "there is no transcript of a host in " in ran.err
+    assert not shell.home.exists()
 
 
 def test_a_project_that_records_nothing_is_left_out(user: Shell) -> None:

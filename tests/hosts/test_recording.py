@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.finding import own_transcript, transcripts_at
 from mcp_compaction.hosts.recording import record_new
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.ports import Mark, Scope
@@ -198,6 +198,19 @@ async def test_sidechains_among_the_lines_of_a_chat_are_sessions_of_their_own(
         assert parents == {"": None, "a1": main, "sidechain": main}
 
 
+async def test_a_chat_that_goes_on_with_another_is_known_by_its_own_file(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(0, "before"), claude_line(1, "now", sessionId="7b")], "7b")
+    synthetic = {"role": "assistant", "model": "<synthetic>", "content": "API error"}
+    write_chat(environ, [claude_line(0, "x", type="assistant", message=synthetic)], "8c")
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record_all(compactor, found_in(environ))
+        sessions = [one.session for one in taken if one.session is not None]
+        assert [info.host_session for info in sessions] == ["7b", "8c"]
+        assert (await compactor.find(SHOP, sessions[1].name)).traits.model is None
+
+
 async def test_a_forgotten_chat_does_not_come_back_but_goes_on(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
@@ -287,6 +300,19 @@ async def test_after_a_kill_in_the_middle_nothing_is_missing_or_doubled(
         assert taken.session is not None
         said = await said_in(compactor, taken.session)
     assert [one.text for one in said] == [f"prompt {number}" for number in range(700)]
+
+
+async def test_who_must_not_wait_takes_a_long_chat_in_pieces(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    path = write_chat(environ, [claude_line(number, "again") for number in range(700)])
+    transcript = own_transcript(path, environ)
+    assert transcript is not None
+    async with compactor_in(tmp_path) as compactor:
+        taken = [
+            await record_new(compactor, transcript, lambda _: SHOP, most_pieces=1) for _ in range(3)
+        ]
+    assert [(one.new, one.is_complete) for one in taken] == [(500, False), (200, True), (0, True)]
 
 
 async def test_two_processes_that_record_the_same_file_record_it_once(

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.finding import own_transcript, transcripts_at
 from mcp_compaction.hosts.folders import HostFolder, known_hosts
 from tests.hosts.given_hosts import (
     CHATS,
@@ -71,6 +71,7 @@ def test_a_file_elsewhere_is_nobodys_word_but_the_agents(
     path.write_text(LINE, encoding="utf-8")
     (found,) = transcripts_at(path, environ)
     assert not found.is_hosts_word
+    assert own_transcript(path, environ) is None
     assert path.resolve() not in [one.path for one in found_in(environ)]
 
 

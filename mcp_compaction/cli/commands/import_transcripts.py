@@ -64,7 +64,7 @@ async def run(call: Invocation) -> int:
             call.screen.say(line)
         call.screen.say(f"{plural(intake.new, 'new message')} in all")
     else:
-        call.screen.say(f"no transcript found in {call.args.source or 'the folders of any host'}")
+        call.screen.say(f"no transcript found in the folder of {call.args.source or 'any host'}")
     return 1 if intake.failed else 0
 
 
@@ -90,4 +90,10 @@ def _find_at(source: str, trusted: Mapping[str, str]) -> list[Transcript]:
     if not path.exists():
         names = ", ".join(host.name for host in known_hosts())
         raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
-    return transcripts_at(path, trusted)
+    found = transcripts_at(path, trusted)
+    if not found:
+        raise InputError(
+            f"there is no transcript of a host in {source!r}; messages are taken by: "
+            "mcp-compaction record FILE"
+        )
+    return found

@@ -24,30 +24,29 @@ from mcp_compaction.hosts.transcripts.pieces import (
 from mcp_compaction.model import Event, JsonObject, Via
 
 NAME: Final = "claude-code"
+_NO_MODEL = "<synthetic>"  # the host's own words, as for an error of the service
 _SIDECHAIN = "sidechain"  # older versions do not say which subagent it was
 
 
 def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
-    """The chat of a file: a subagent's has the session of the chat that started it."""
-    session: str | None = None
+    """The chat of a file, whose name is the session; a subagent's is in the session it serves."""
     for line in lines:
-        session = session or text_at(line, "sessionId")
         if line.get("type") not in ("user", "assistant"):
             continue
-        agent = _agent_of(line)
-        return Chat(
-            session=session,
-            agent=agent,
-            parent_file=_parent_file_of(path, session) if agent and session else None,
-            folder=text_at(line, "cwd"),
-        )
-    return Chat(session=session)
+        agent, folder = _agent_of(line), text_at(line, "cwd")
+        if not agent:
+            # A chat that goes on with another one may begin with lines of that one.
+            return Chat(session=path.stem, folder=folder)
+        parent = _parent_file_of(path, text_at(line, "sessionId"))
+        return Chat(session=parent.stem, agent=agent, parent_file=parent, folder=folder)
+    return Chat(session=path.stem)
 
 
-def _parent_file_of(path: Path, session: str) -> Path:
+def _parent_file_of(path: Path, session: str | None) -> Path:
     folder = path.parent
-    is_nested = folder.name == "subagents"
-    return (folder.parent.parent if is_nested else folder) / f"{session}.jsonl"
+    if folder.name == "subagents":
+        return folder.parent.with_name(f"{folder.parent.name}.jsonl")
+    return folder / f"{session}.jsonl"
 
 
 def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
@@ -82,9 +81,10 @@ def _via_of(obj: JsonObject) -> Via | None:
 def _read_answer(obj: JsonObject, host_id: str, agent: str) -> Line:
     message = object_at(obj, "message")
     said = message_of(message, "anthropic", host_id, obj.get("timestamp"))
-    if obj.get("isApiErrorMessage") is True:  # no model said it
+    model = text_at(message, "model")
+    if model == _NO_MODEL:
         return Line(said, agent)
-    return Line(said, agent, reported=reported_tokens_of(message), model=text_at(message, "model"))
+    return Line(said, agent, reported=reported_tokens_of(message), model=model)
 
 
 def _read_queued(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:
