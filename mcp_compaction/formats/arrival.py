@@ -56,11 +56,14 @@ _TOKENS_OF_A_CALL = (
 _Sent = tuple[JsonObject, str, str]  # the object, its raw text, where it stands
 
 
-def read_incoming(data: Any) -> Incoming:
-    """The messages in a JSON value: one message, a list of them or a whole request body."""
+def read_incoming(data: Any, shape: Shape | None = None) -> Incoming:
+    """The messages in a JSON value: one message, a list of them or a whole request body.
+
+    `shape`: what a list is of, where that is known from what came before it.
+    """
     check_depth(data, "the message")
     if isinstance(data, list):
-        return _read_messages(_dump_all(cast("list[JsonValue]", data)))
+        return _read_messages(_dump_all(cast("list[JsonValue]", data)), shape)
     if not isinstance(data, dict):
         raise MalformedMessage(
             "there is no message in it; send a message, a list of messages or a request body."
@@ -141,6 +144,27 @@ def _read_body(data: JsonObject) -> Incoming:
     )
 
 
+def list_of_body(data: JsonObject) -> str | None:
+    """The key under which a request body has its messages; None where it is no such body."""
+    if not _is_body(data):
+        return None
+    key = "input" if "input" in data else "messages"
+    return key if isinstance(data.get(key), list) else None
+
+
+def read_beside_messages(data: JsonObject) -> Incoming:
+    """All that stands in a request body beside its messages."""
+    return _read_body({**data, "messages": []})
+
+
+def shape_of(messages: Sequence[JsonObject], body: JsonObject) -> Shape:
+    """The shape of a list of messages, which may stand in a request body."""
+    known = _shape_of_body(body)
+    for message in messages:
+        known = known or sure_shape(message)
+    return known or detect(messages[0])
+
+
 def _shape_of_body(data: JsonObject) -> Shape | None:
     if "input" in data or "instructions" in data:
         return "responses"
@@ -187,7 +211,7 @@ def _read_messages(
     messages = tuple(_read_message(one, common, any_item=is_request) for one in sent)
     said = next((obj for obj, _, _ in reversed(sent) if obj.get("role") == "assistant"), _NOTHING)
     model = text_or_empty(scrub(said.get("model"))) or None
-    return Incoming(messages=messages, reported=_reported_tokens_of(said), model=model)
+    return Incoming(messages=messages, reported=reported_tokens_of(said), model=model)
 
 
 def _find_common_shape(sent: Sequence[_Sent]) -> Shape | None:
@@ -233,7 +257,7 @@ def _parse_moment(value: JsonValue) -> datetime | None:
     return None
 
 
-def _reported_tokens_of(said: JsonObject) -> int | None:
+def reported_tokens_of(said: JsonObject) -> int | None:
     """The tokens of the window with this answer in it, as the provider counted them."""
     usage = said.get("usage")
     if not isinstance(usage, dict):

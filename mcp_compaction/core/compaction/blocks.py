@@ -244,8 +244,8 @@ def _split_head(
     if view.upto:
         return view.head, entries_of(view, session.messages)[len(view.head) :]
     number = count_head(session.messages, policy.keep_first_request)
-    whole = tuple(Kept(seq=m.seq) for m in session.messages)
-    return whole[:number], (*view.body, *whole[number:])
+    said = [e for e in entries_of(view, session.messages) if not isinstance(e, Digested)]
+    return tuple(said[:number]), (*view.body, *said[number:])
 
 
 def find_unread(session: Session) -> frozenset[int]:

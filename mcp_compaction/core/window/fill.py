@@ -9,7 +9,7 @@ from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, precision_of, scale
-from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
+from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view, told_blocks
 from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
@@ -95,13 +95,13 @@ def measure(
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_in_view(session, policy.index_limit, count)
     promoted = excerpts_block(session.view.promoted)
-    pinned = pinned_block(pins_in_view(session))
+    pinned = [pinned_block(pins_in_view(session)), *told_blocks(session).values()]
     ratio = ratio_of(session)
     drift = _drift_of(session.calibration, ratio)
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),
         ("memory", 0 if session.view.memory_in is not None else session.memory_tokens),
-        ("pinned", count(pinned) + policy.overhead_per_message if pinned else 0),
+        ("pinned", sum(count(text) + policy.overhead_per_message for text in pinned if text)),
         ("digests", digest_tokens),
         ("index", count(index) + policy.overhead_per_message if index else 0),
         ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
