@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from mcp_compaction.compactor.compressing import relieve
 from mcp_compaction.compactor.events import OFFLOADED
 from mcp_compaction.compactor.following import follow_history
-from mcp_compaction.compactor.lines import Frame, Line, Seen
+from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen
 from mcp_compaction.compactor.recording import (
     note_report,
     prepare_batch,
@@ -54,9 +54,10 @@ _IN_AN_ANSWER = ("tool", "message", "dialog")
 
 
 class Fitted(NamedTuple):
-    """A caller's messages as they should be sent, and what came of recording them."""
+    """A caller's request as it should be sent, and what came of recording it."""
 
-    messages: list[JsonObject]
+    request: Any  # a list of messages, or a request body, as the caller gave it
+    messages: list[JsonObject]  # of it; what is shown whole is the caller's own object
     recorded: Recorded
     outcome: Outcome | None  # of compressing, where the window was too full
     fill: Fill
@@ -74,7 +75,7 @@ class _Given(NamedTuple):
 
     messages: list[JsonObject]
     rest: JsonObject  # of a request body, without its messages
-    is_body: bool
+    key: str | None  # under which the body has them; None: it is a bare list
     shape: Shape
     prints: list[bytes]
     rest_print: bytes
@@ -95,7 +96,10 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
         frame = await work.threads.run(_make_frame, work, session, given.shape, own)
     laid = _lay_out(frame, given, line, own)
     work.lines.keep(info.id, line._replace(frame=frame), laid.line)
-    return Fitted(laid.messages, recorded, outcome, reading.fill)
+    request: object = laid.messages
+    if given.key is not None:
+        request = {**given.rest, given.key: laid.messages}
+    return Fitted(request, laid.messages, recorded, outcome, reading.fill)
 
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:
@@ -116,7 +120,7 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
         return await record(work, info, came, None, "host")
     await note_report(work, info, came, done)
     prints = fingerprints_of(messages)
-    answers = tuple((message.role, message.parts) for message in ready)
+    answers: tuple[Answer, ...] = tuple((message.role, message.parts) for message in ready)
     longer = [line.with_answer(prints, done.seqs, answers, done.new) for line in lines]
     work.lines.keep(info.id, *longer)
     return done
@@ -145,7 +149,7 @@ def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
     prints = fingerprints_of(messages)
     known = work.lines.find(info.id, prints)
     shape = known.shape if known is not None else shape_of(messages, body)
-    return _Given(messages, rest, key is not None, shape, prints, fingerprint_of(rest))
+    return _Given(messages, rest, key, shape, prints, fingerprint_of(rest))
 
 
 async def _record(
@@ -189,7 +193,7 @@ def _known_start(known: Line | None, given: _Given) -> Line | None:
 
 def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
     came = read_incoming(messages, given.shape) if messages else Incoming(messages=())
-    if not given.is_body:
+    if given.key is None:
         return came
     beside = read_beside_messages(given.rest)
     return came.model_copy(
@@ -206,9 +210,8 @@ async def _record_news(
     seqs = tuple(one.seq for one in known.seen if one.seq is not None)
     if not new and is_rest_same:
         return Recorded(seqs=seqs, new=0), known
-    if is_rest_same:
-        given = given._replace(is_body=False)
-    came = await work.threads.run(_read_incoming, given, new)
+    read_as = given._replace(key=None) if is_rest_same else given
+    came = await work.threads.run(_read_incoming, read_as, new)
     ready = await work.threads.run(prepare_messages, work, came.messages)
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
     done = await _append(work, info, known, batch)
