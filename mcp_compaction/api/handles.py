@@ -110,7 +110,7 @@ class OpenSession:
         `instructions` and `input`.
         """
         _check_choice("shape", shape, Shape)
-        return await self._compactor.context(self.info, shape)
+        return await self._compactor.context(self.info, shape, begins=True)
 
     async def fit(
         self, request: Any, *, relieve: bool = True, offload_over_tokens: int | None = None
