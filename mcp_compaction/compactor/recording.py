@@ -62,8 +62,9 @@ async def record(
         new += done.new
         diverged = diverged or done.diverged
         masked += count_masked_in_new(rows, done)
-    if came.model and came.model != info.traits.model:
-        await work.store.set_traits(info.id, info.traits.model_copy(update={"model": came.model}))
+    traits = came.traits_over(info.traits)
+    if traits != info.traits:
+        await work.store.set_traits(info.id, traits)
     if came.reported is not None and seqs:
         await _calibrate(work, info, came.reported)
     return Recorded(seqs=tuple(seqs), new=new, diverged=diverged, masked=masked)

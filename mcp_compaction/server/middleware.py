@@ -41,7 +41,7 @@ def strict_arguments(
 
 
 def slim(schema: Any) -> Any:
-    """A JSON schema without what only costs tokens: titles, null defaults, `or null`."""
+    """A JSON schema without what only costs tokens: titles, defaults null and false, `or null`."""
     if isinstance(schema, list):
         return [slim(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -114,7 +114,9 @@ def _slim_properties(properties: Any) -> dict[str, Any]:
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
+    return (key == "title" and isinstance(value, str)) or (
+        key == "default" and (value is None or value is False)
+    )
 
 
 def _reword_texts(result: dict[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,19 @@ async def test_no_answer_tells_the_agent_to_compress(tmp_path: Path) -> None:
         assert [text for text in said if TELLS_TO_COMPRESS.search(text)] == []
 
 
+async def test_a_body_sets_what_a_session_is_like_and_keeps_it(tmp_path: Path) -> None:
+    async with talk(tmp_path) as chat:
+        body = {"messages": [*LONG[:3]], "complexity": "epic", "agent_profile": "deliberative"}
+        await chat.say("record_messages", messages=body, session="loop")
+        await chat.say("record_messages", messages={"messages": [], "model": "m"}, session="loop")
+        (listed,) = json.loads(await chat.read("sessions"))
+        said = await chat.fail("record_messages", messages={"complexity": "hard"}, session="loop")
+    assert listed["traits"]["complexity"] == "epic"
+    assert listed["traits"]["agent_profile"] == "deliberative"
+    assert listed["traits"]["model"] == "m"
+    assert said.endswith("use simple, medium, complex or epic.")
+
+
 async def test_the_system_waits_for_green_tests_and_then_brings_the_directive(
     tmp_path: Path,
 ) -> None:
@@ -92,10 +105,11 @@ async def test_the_system_waits_for_green_tests_and_then_brings_the_directive(
         done = ran("green", "pytest -q", "5 passed in 1s")
         said = await chat.say("record_messages", messages=done, session="loop")
         assert "a compaction is under way" in said
+        result = await chat.call("pin_constraint", text="Keep it small.", session="loop")
         for _ in range(1_000):  # its end is told in an answer: there is nothing else to wait for
-            result = await chat.call("pin_constraint", text="Keep it small.", session="loop")
             if "compaction_directive" in (result.meta or {}):
                 break
+            result = await chat.call("pin_constraint", text="Keep it small.", session="loop")
         assert result.meta is not None
         assert result.meta["compaction_directive"] is True
         assert "5 passed" in json.dumps(json.loads(await chat.read("loop/context")))

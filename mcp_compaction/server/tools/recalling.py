@@ -39,19 +39,19 @@ async def recall_archived(
         Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
     ] = None,
     refs: Annotated[
-        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, tool call id.")
+        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id.")
     ] = None,
     scope: Annotated[
         Literal["session", "project", "all"], Field(description="Where to look.")
     ] = "session",
-    max_tokens: Annotated[int, Field(description="Size of the answer.", ge=50, le=20000)] = 1000,
+    max_tokens: Annotated[int, Field(description="Answer size.", ge=50, le=20000)] = 1000,
     cursor: Annotated[str | None, Field(description="From the answer before.")] = None,
-    keep: Annotated[bool, Field(description="Refs stay in the window.")] = False,
+    keep: Annotated[bool, Field(description="Refs stay in view.")] = False,
     session: Name = None,
 ) -> CallToolResult:
     """Find what left the window, word for word with refs.
 
-    Without query and refs: the brief to resume a session.
+    Without query and refs: the brief to resume.
     """
     state = state_of(ctx)
     compactor = await state.compactor()

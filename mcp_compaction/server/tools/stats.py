@@ -18,7 +18,7 @@ from mcp_compaction.server.tools.replying import Ctx, Name, reply, reply_without
 @errors_as(ToolError)
 async def context_stats(
     ctx: Ctx,
-    detail: Annotated[Literal["brief", "full"], Field(description="full: with outline.")] = "brief",
+    detail: Annotated[Literal["brief", "full"], Field(description="full: outline.")] = "brief",
     session: Name = None,
 ) -> CallToolResult:
     """Fill of the window, room left, what compressing would free, pins, good moments."""
