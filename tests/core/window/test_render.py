@@ -308,6 +308,36 @@ def test_pressure_says_what_the_fill_calls_for(
     )
 
 
+@given(
+    st.integers(0, 120),
+    st.booleans(),
+    st.booleans(),
+    st.floats(1, 100),
+    st.floats(1, 100),
+    st.integers(0, 50),
+)
+def test_nothing_waits_past_the_net_or_into_the_reserve(
+    percent: int, agent: bool, waits: bool, fill: float, safety: float, reserve: int
+) -> None:
+    policy = with_reserve(
+        Policy(
+            window_tokens=100,
+            agent_controlled=agent,
+            wait_for_boundary=waits,
+            fill_threshold_percent=fill,
+            safety_threshold_percent=safety,
+            release_percent=0,
+            reserve_tokens=reserve,
+        )
+    )
+    level = pressure(filled(percent), policy).level
+    acts = level in ("act", "safety net")
+    assert acts == (percent >= policy.net_percent)
+    if percent > max(fill, safety) or percent > 100 - min(reserve, 25):
+        assert acts
+    assert level != "wait" or (waits and not agent and percent >= policy.trigger_percent)
+
+
 def test_pressure_names_the_reserve_where_that_decides() -> None:
     policy = with_reserve(Policy(window_tokens=4_096))
     found = pressure(filled(75), policy)
