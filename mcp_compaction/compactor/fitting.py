@@ -196,8 +196,9 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
     if given.key is None:
         return came
     beside = read_beside_messages(given.rest)
-    return came.model_copy(
-        update={"sections": beside.sections, "model": beside.model or came.model}
+    model = beside.model or came.model
+    return beside.model_copy(
+        update={"messages": came.messages, "reported": came.reported, "model": model}
     )
 
 
