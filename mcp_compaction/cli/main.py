@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp_compaction.cli.commands.import_transcripts", "take in the chats that hosts have kept"
     ),
     "sessions": Listed("mcp_compaction.cli.commands.sessions", "list what is recorded"),
+    "set": Listed("mcp_compaction.cli.commands.set", "say what a session's task and model are"),
     "stats": Listed(
         "mcp_compaction.cli.commands.stats", "say how full the window is and what would help"
     ),

@@ -11,6 +11,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, open_place, project_of, settings_of
 from mcp_compaction.cli.console.reading import read_text
 from mcp_compaction.cli.console.speaker import speaker_of
+from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
 from mcp_compaction.cli.console.transcripts import (
     describe_intake,
     intake_as_json,
@@ -37,6 +38,7 @@ EXAMPLES = (
     "record chat.jsonl --session tax-2026",
     "record request.json --session tax-2026 --model claude-sonnet-4-5 --window 200000",
     "record - --session tax-2026 --after m41 < newest.json",
+    "record chat.jsonl --session tax-2026 --complexity epic --agent-profile verbose",
 )
 
 
@@ -52,8 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_session(parser, "a new one, its name made up")
     parser.add_argument("--after", metavar="REF", help="the known message they follow, as m41")
-    parser.add_argument("--model", metavar="NAME", help="the model that the session talks to")
-    parser.add_argument("--window", metavar="N", type=int, help="the tokens its window holds")
+    add_traits(parser)
     parser.add_argument(
         "--shape", choices=tuple(FORMATS), help="the shape, where it should not be guessed"
     )
@@ -64,14 +65,13 @@ async def run(call: Invocation) -> int:
     """Record what was given, and say which refs it got."""
     args = call.args
     _check_allowed(call)
-    if args.window is not None and args.window <= 0:
-        raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
+    given = typed_traits(call)
     if transcripts := _transcripts_in(call):
-        return await _take_in(call, transcripts)
+        return await _take_in(call, transcripts, given)
     came = _with_shape(read_incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with open_place(call, makes_store=args.after is None) as place:
         other = await place.compactor.find_anywhere(place.name) if place.name else None
-        info, is_new = await _find_or_open(place, call)
+        info, is_new = await _find_or_open(place, call, given)
         via: Via = "host" if speaker_of(call) == "user" else "tool"
         recorded = await place.compactor.record(info, came, args.after, via)
         info = await place.compactor.find(place.project, info.name)
@@ -101,17 +101,20 @@ def _transcripts_in(call: Invocation) -> list[Transcript]:
     return transcripts_at(path, trusted_environ(call)) if path.is_file() else []
 
 
-async def _take_in(call: Invocation, transcripts: list[Transcript]) -> int:
+async def _take_in(
+    call: Invocation, transcripts: list[Transcript], given: dict[str, object]
+) -> int:
     """Record a host's transcript, whose messages have a place and a shape of their own."""
     args = call.args
-    if any(given is not None for given in (args.after, args.shape, args.model, args.window)):
-        raise InputError(
-            f"{args.file} is a transcript; leave out --after, --shape, --model and --window."
-        )
+    if args.after is not None or args.shape is not None:
+        raise InputError(f"{args.file} is a transcript; leave out --after and --shape.")
     if args.session is not None and len(transcripts) > 1:
         raise InputError(f"{args.file} holds {len(transcripts)} sessions; leave out --session.")
     async with open_place(call, makes_store=True) as place:
         intake = await take_in(call, place, transcripts, args.session)
+        for info in [taken.session for _, taken in intake.taken if taken.session is not None]:
+            known = await place.compactor.find(info.project, info.name)
+            await set_traits(place.compactor, known, given)
     if args.json:
         call.screen.write_json(intake_as_json(intake))
     else:
@@ -139,19 +142,15 @@ def _with_shape(came: Incoming, shape: Shape | None) -> Incoming:
     return came.model_copy(update={"messages": messages})
 
 
-async def _find_or_open(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
+async def _find_or_open(
+    place: Place, call: Invocation, given: dict[str, object]
+) -> tuple[SessionInfo, bool]:
     """The session to record in; one that must follow a known message is never made."""
-    known = {"model": call.args.model, "window_tokens": call.args.window}
-    given = {name: value for name, value in known.items() if value is not None}
     if call.args.after is not None:
         info, is_new = await place.session(), False
     else:
-        info, is_new = await place.open_session(Traits(**given))
-    traits = info.traits.model_copy(update=given)
-    if traits == info.traits:
-        return info, is_new
-    await place.compactor.set_traits(info, traits)
-    return info.model_copy(update={"traits": traits}), is_new
+        info, is_new = await place.open_session(Traits.model_validate(given))
+    return await set_traits(place.compactor, info, given), is_new
 
 
 def _describe_recorded(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:
