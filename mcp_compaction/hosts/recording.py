@@ -89,7 +89,11 @@ class _Recording:
         address = self._transcript.address
         known = await self._compactor.find_transcript(address)
         mark = known.mark if known is not None else None
-        self._taken.session = known.session if known is not None else None
+        info = known.session if known is not None else None
+        self._taken.session = info
+        if info is not None and not self._may_record(info.project):
+            self._taken.refused = info.project
+            return self._taken
         for number in count(1):
             piece = await self._threads.run(self._transcript.read, mark)
             self._taken.skipped += piece.skipped

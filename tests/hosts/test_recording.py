@@ -240,6 +240,12 @@ async def test_nothing_is_recorded_of_a_project_that_records_nothing(
         )
         assert (taken.session, taken.refused) == (None, SHOP)
         assert await compactor.sessions(None) == ()
+        await record(compactor, found_in(environ)[0])
+        write_chat(environ, [claude_line(0, "one"), claude_line(1, "two")])
+        taken = await record_new(
+            compactor, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
+        )
+        assert (taken.new, taken.refused) == (0, SHOP)
 
 
 async def test_an_answer_of_opencode_that_is_still_written_waits(tmp_path: Path) -> None:

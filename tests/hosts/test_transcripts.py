@@ -11,6 +11,7 @@ import pytest
 
 from mcp_compaction.compactor import HOST_COMPACTED
 from mcp_compaction.hosts.transcripts import codex, gemini
+from mcp_compaction.ports import SessionKey
 from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
 
 pytestmark = pytest.mark.anyio
@@ -188,6 +189,25 @@ async def test_a_chat_is_as_old_as_what_was_said_in_it(tmp_path: Path) -> None:
         assert info.updated.isoformat() == "2026-11-15T23:17:54.272000+00:00"
         assert (info.traits.model, info.traits.window_tokens) == ("gpt-5.1-codex", 258_400)
         assert not info.traits.owns_window
+
+
+async def test_a_recorded_chat_is_the_one_that_its_hosts_server_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    environ = make_home(tmp_path / "home")
+    chats = {
+        "claude-code": "5be46bcb-6e3b-49d3-b199-f553f845df7d",
+        "codex": "01a1e180-9222-72d3-b9a0-968050c64eb7",
+    }
+    async with compactor_in(tmp_path) as compactor:
+        for host, chat in chats.items():
+            taken = await record_all(compactor, found_in(environ, host))
+            assert await compactor.find_of_host(SHOP, chat, host) is not None
+            key = SessionKey(project=SHOP, host=host, host_session=chat)
+            info, is_new = await compactor.open(key)
+            assert not is_new
+            assert taken[0].session is not None
+            assert info.id == taken[0].session.id
 
 
 async def test_a_parent_is_found_at_any_depth_of_what_codex_tells() -> None:
