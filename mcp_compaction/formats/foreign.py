@@ -51,6 +51,7 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
         (_mark("timestamp type payload"), _mark("record_type")),
         _AS_FILE,
     ),
+    Foreign("an older Gemini chat file", (_mark("sessionId projectHash messages"),), _AS_MESSAGES),
     Foreign(
         "a Gemini chat file",
         (

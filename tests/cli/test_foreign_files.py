@@ -7,8 +7,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.foreign_files import FILES, File
 
-TAKEN_IN = ("a Claude Code transcript", "a Codex rollout", "a Gemini chat file")
-REFUSED = [file for file in FILES if file.name not in TAKEN_IN and not file.as_lines]
+REFUSED = [file for file in FILES if not file.as_lines]
 READ = [file for file in FILES if file.as_lines]
 
 

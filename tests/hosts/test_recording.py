@@ -88,7 +88,7 @@ def test_a_file_that_grows_tells_what_the_whole_file_tells(host: str, tmp_path: 
     whole = read_growing(transcript, written, ())
 
     @given(st.lists(st.integers(0, len(written)), max_size=5).map(sorted))
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=15, deadline=None)
     def check(cuts: list[int]) -> None:
         assert read_growing(transcript, written, cuts) == whole
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcp_compaction.compactor import HOST_COMPACTED
-from mcp_compaction.hosts.transcripts import codex, gemini
+from mcp_compaction.hosts.transcripts import codex
 from mcp_compaction.ports import SessionKey
 from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
 
@@ -216,9 +216,3 @@ async def test_a_parent_is_found_at_any_depth_of_what_codex_tells() -> None:
         line: Any = {"type": "session_meta", "payload": {"id": "t1", **more}}
         chat = codex.chat_of(iter([line]), Path("rollout.jsonl"))
         assert chat.parent == (None if more == {"source": "exec"} else "t0")
-
-
-async def test_a_whole_chat_of_an_older_gemini_is_read_as_one_line(tmp_path: Path) -> None:
-    messages: Any = [{"id": "g1", "type": "user", "content": "Fix it.", "timestamp": "2026-11-12"}]
-    line = gemini.read_line({"sessionId": "9f", "messages": messages}, b"", 0)
-    assert [message.host_id for message in line.messages] == ["g1"]

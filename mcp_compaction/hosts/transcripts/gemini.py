@@ -57,8 +57,7 @@ def _folder_beside(path: Path) -> str | None:
 
 def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
     """What a line tells: a message, or all messages anew."""
-    history = object_at(obj, "$set") if "$set" in obj else obj
-    written = _leave_out_copies(history["messages"]) if "messages" in history else [history]
+    written = _leave_out_copies(object_at(obj, "$set").get("messages")) if "$set" in obj else [obj]
     lines = [_try_message(message) for message in written]
     if not lines:
         return NOTHING
