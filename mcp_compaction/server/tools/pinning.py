@@ -14,9 +14,9 @@ from mcp_compaction.compactor import PinWish
 from mcp_compaction.core.pins import check_question
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import Author, PinKind, PinScope
-from mcp_compaction.server import answers
 from mcp_compaction.server.state import errors_as, state_of
-from mcp_compaction.server.tools.replying import Ctx, Name, reply, session_if_any
+from mcp_compaction.server.tools.replying import Ctx, reply, session_if_any
+from mcp_compaction.tools import answers, arguments
 
 
 class Sure(BaseModel):
@@ -52,18 +52,14 @@ async def _ask_for_pin(
 async def pin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_pin)],
-    text: Annotated[str, Field(description="Word for word, as the user said it.")],
-    kind: Annotated[PinKind, Field(description="note: searchable, not shown.")] = "constraint",
-    scope: Annotated[
-        PinScope | None, Field(description="Default: project for a user's words, else session.")
-    ] = None,
-    supersedes: Annotated[
-        str | None, Field(description="Pin this replaces or finishes, e.g. p2.")
-    ] = None,
-    expires: Annotated[str | None, Field(description="ISO time.")] = None,
-    session: Name = None,
+    text: arguments.PinText,
+    kind: arguments.Kind = "constraint",
+    scope: arguments.Reach = None,
+    supersedes: arguments.Supersedes = None,
+    expires: arguments.Expires = None,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Keep a rule, task or fact word for word; these tools show it until released."""
+    """Answer a call of the tool: pin, and say where the pin will be seen."""
     state = state_of(ctx)
     state.check_records()
     by, until = _author_of(allowed), _parse_time(expires)
@@ -104,10 +100,10 @@ async def _ask_for_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Su
 async def unpin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_release)],
-    ref: Annotated[str, Field(description="The pin, e.g. p2.")],
-    session: Name = None,
+    ref: arguments.PinRef,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Release a pin; a user's pin needs the user."""
+    """Answer a call of the tool: release a pin, where the caller may."""
     state = state_of(ctx)
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Literal
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
-from pydantic import Field
 
 from mcp_compaction.compactor import Compactor, Quote
 from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import SessionInfo
-from mcp_compaction.server import answers
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import (
     Ctx,
-    Name,
     reply,
     reply_without_session,
     session_if_any,
 )
+from mcp_compaction.tools import answers, arguments
 
 _CHARS_PER_TOKEN = 4
 _PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around each text on it
@@ -32,24 +29,14 @@ _LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 @errors_as(ToolError)
 async def recall_archived(
     ctx: Ctx,
-    query: Annotated[
-        str | None,
-        Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
-    ] = None,
-    refs: Annotated[
-        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, tool call id.")
-    ] = None,
-    scope: Annotated[
-        Literal["session", "project", "all"], Field(description="Where to look.")
-    ] = "session",
-    max_tokens: Annotated[int, Field(description="Size of the answer.", ge=50, le=20000)] = 1000,
-    cursor: Annotated[str | None, Field(description="From the answer before.")] = None,
-    session: Name = None,
+    query: arguments.Query = None,
+    refs: arguments.Refs = None,
+    scope: arguments.SearchIn = "session",
+    max_tokens: arguments.MaxTokens = 1000,
+    cursor: arguments.Cursor = None,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Find what left the window, word for word with refs.
-
-    Without query and refs: the brief to resume a session.
-    """
+    """Answer a call of the tool: passages, originals, or the brief of a session."""
     state = state_of(ctx)
     compactor = await state.compactor()
     nonce = secrets.token_hex(3)

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
-from pydantic import Field
 
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
-from mcp_compaction.server import answers, worker_client
+from mcp_compaction.server import worker_client
 from mcp_compaction.server.state import State, errors_as, state_of
-from mcp_compaction.server.tools.replying import Ctx, Name, reply
+from mcp_compaction.server.tools.replying import Ctx, reply
+from mcp_compaction.tools import answers, arguments
 
 
 @errors_as(ToolError)
 async def record_messages(
     ctx: Ctx,
-    messages: Annotated[
-        list[Any] | dict[str, Any],
-        Field(description="Messages, or a whole request body {system, tools, messages}."),
-    ],
-    after: Annotated[str | None, Field(description="Ref they follow.")] = None,
-    session: Name = None,
+    messages: arguments.Messages,
+    after: arguments.After = None,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Append messages to the log, for loops without hooks; returns their refs in order."""
+    """Answer a call of the tool: record, and give the refs in order."""
     state = state_of(ctx)
     state.check_records()
     came = await state.threads.run(read_incoming, messages)
