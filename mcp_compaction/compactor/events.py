@@ -7,4 +7,5 @@ FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
 SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
 REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
 OFFLOADED = "CONTEXT_BUDGET_RESULT_OFFLOADED"  # its detail: the refs of what became a preview
+SHORTENED = "CONTEXT_BUDGET_RESULT_SHORTENED"  # its detail: the refs of stale results
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest

@@ -20,6 +20,7 @@ from mcp_compaction.compactor.recording import (
     prepare_messages,
     record,
 )
+from mcp_compaction.compactor.shortening import shorten_stale
 from mcp_compaction.compactor.viewing import begin
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.log.conversation import has_request
@@ -68,6 +69,7 @@ class Wish(NamedTuple):
 
     relieves: bool = True  # compress where the window is too full
     offload_over: int | None = None  # tokens over which a new result becomes a preview
+    shortens_stale: bool = False  # show previews of old large results
 
 
 class _Given(NamedTuple):
@@ -87,6 +89,8 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     recorded, line = await _record(work, info, given, wish)
     await begin(work, info)
     await _tell(work, info, given, line)
+    if wish.shortens_stale:
+        await shorten_stale(work, info)
     outcome = await relieve(work, info) if wish.relieves else None
     reading = await work.read_window(info)
     own = _own_objects(given, line)
