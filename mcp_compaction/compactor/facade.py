@@ -171,6 +171,10 @@ class Compactor:
         window = await self._work.read_window(info)
         return window.fill, pressure(window.fill, window.policy)
 
+    async def view_version(self, info: SessionInfo) -> int:
+        """The version of the view that is shown; each change of it has its own."""
+        return (await self._work.read_window(info)).session.view.version
+
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
         window = await self._work.read_window(info)

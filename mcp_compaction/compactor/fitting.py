@@ -159,7 +159,8 @@ def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
 async def _record(
     work: Workspace, info: SessionInfo, given: _Given, wish: Wish
 ) -> tuple[Recorded, Line]:
-    known = _known_start(work.lines.find(info.id, given.prints), given)
+    known = work.lines.find(info.id, given.prints)
+    known = known and known.start_of(given.prints, given.messages)
     if known is not None:
         try:
             return await _record_news(work, info, given, known, wish)
@@ -180,19 +181,6 @@ async def _record(
         rest=given.rest_print,
     )
     return recorded, line
-
-
-def _known_start(known: Line | None, given: _Given) -> Line | None:
-    """The history of the last time, where this one begins with it; answers by what they say."""
-    if known is None:
-        return None
-    first = len(known.prints) - len(known.answers)
-    form = FORMATS[given.shape]
-    for place, answer in enumerate(known.answers, start=first):
-        is_same = given.prints[place] == known.prints[place]
-        if not is_same and form.read(given.messages[place], "the answer") != answer:
-            return None
-    return known._replace(prints=given.prints[: len(known.prints)], answers=())
 
 
 def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:

@@ -84,10 +84,11 @@ async def reply_without_session(ctx: Ctx, text: str) -> CallToolResult:
 
 
 async def directive_of(
-    state: State, info: SessionInfo, compaction: Compaction, preserve_markers: bool = True
+    state: State, info: SessionInfo, compaction: Compaction | None, preserve_markers: bool = True
 ) -> JsonObject:
-    """The directive of a compaction for a program, with all that was said since."""
+    """The directive for a program, with all that was said since a compaction or another change."""
     compactor = await state.compactor()
     now = await compactor.load(info)
     terms = compactor.index_terms(now)
-    return await state.threads.run(directive, now, compaction.receipt, preserve_markers, *terms)
+    receipt = compaction.receipt if compaction is not None else None
+    return await state.threads.run(directive, now, receipt, preserve_markers, *terms)
