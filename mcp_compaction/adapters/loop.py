@@ -25,6 +25,7 @@ from mcp_compaction.adapters.dialects import (
     answer_calls,
     answer_messages,
     arguments_of,
+    count_compacted_by_api,
     has_open_calls,
     make_definition,
     make_result,
@@ -151,9 +152,9 @@ class LoopKit:
         if not self._is_directed:
             return messages
         own = [one for one in messages if not _is_budget_line(one)]
-        wish = self._wish._replace(relieve=False)
         if has_open_calls(plain_messages(own), self.shape):
             return messages
+        wish = self._wish._replace(relieve=False)
         sent = await self._isolate("replacing the window", self._fit(own, wish), None)
         if sent is None:
             return messages
@@ -188,14 +189,11 @@ class LoopKit:
         await self._side.record(plain_of(response))
 
     async def _fit(self, messages: Sequence[Any], wish: Wish) -> list[JsonObject]:
-        return await self._side.fit(plain_messages(messages), wish)
-
-    async def _fit_whole_batch(
-        self, messages: Sequence[Any], wish: Wish
-    ) -> list[JsonObject] | None:
-        if has_open_calls(plain_messages(messages), self.shape):
-            return None
-        return await self._fit(messages, wish)
+        plain = plain_messages(messages)
+        done = count_compacted_by_api(plain) if self.shape == "anthropic" else 0
+        if done == len(plain):
+            return plain
+        return [*plain[:done], *await self._side.fit(plain[done:], wish)]
 
     async def _make_room(self) -> bool:
         reason = "the provider refused the request: too large for the window"

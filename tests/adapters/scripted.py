@@ -44,15 +44,17 @@ class ScriptedModel:
         self.texts.append(texts)
         usage = {"input_tokens": size // 4, "output_tokens": 20}
         step = self.steps.pop(0) if self.steps else [{"type": "text", "text": "All done."}]
-        return {"id": "msg_1", "type": "message", "role": "assistant", "content": step} | {
-            "usage": usage
-        }
+        return {"type": "message", "role": "assistant", "content": step, "usage": usage}
 
 
-def _without_marks(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_marks(v) for k, v in value.items() if k != "cache_control"}
-    return [_without_marks(one) for one in value] if isinstance(value, list) else value
+def blocks_of(message: Json) -> list[Json]:
+    """The blocks of a message; a plain text has none."""
+    return list(message["content"]) if isinstance(message["content"], list) else []
+
+
+def _without_marks(message: Json) -> Json:
+    blocks = [{k: v for k, v in b.items() if k != "cache_control"} for b in blocks_of(message)]
+    return {**message, "content": blocks} if blocks else message
 
 
 def _strict(sent: Sequence[Json]) -> list[str]:
@@ -62,7 +64,7 @@ def _strict(sent: Sequence[Json]) -> list[str]:
         faults.append("the last message is the assistant's")
     open_calls: set[str] = set()
     for message in sent:
-        blocks = message["content"] if isinstance(message["content"], list) else []
+        blocks = blocks_of(message)
         if message["role"] == "assistant":
             open_calls |= {block["id"] for block in blocks if block["type"] == "tool_use"}
         else:
@@ -77,11 +79,10 @@ def _strict(sent: Sequence[Json]) -> list[str]:
 def move_mark(messages: Sequence[Json]) -> None:
     """Set the cache mark on the newest message, as loops do, and take it off all others."""
     for message in messages:
-        for block in message["content"] if isinstance(message["content"], list) else ():
+        for block in blocks_of(message):
             block.pop("cache_control", None)
-    newest = messages[-1]
-    if isinstance(newest["content"], list):
-        newest["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    for block in blocks_of(messages[-1])[-1:]:
+        block["cache_control"] = {"type": "ephemeral"}
 
 
 async def run_loop(
@@ -112,4 +113,4 @@ def use(id: str, name: str, **arguments: Any) -> Json:
 
 def think(text: str) -> Json:
     """A thinking block with its signature."""
-    return {"type": "thinking", "thinking": text, "signature": f"sig-{abs(hash(text)) % 997}"}
+    return {"type": "thinking", "thinking": text, "signature": f"signed: {text}"}
