@@ -49,7 +49,8 @@ class ScriptedModel:
 
 def blocks_of(message: Json) -> list[Json]:
     """The blocks of a message; a plain text has none."""
-    return list(message["content"]) if isinstance(message["content"], list) else []
+    content: Any = message["content"]
+    return [] if isinstance(content, str) else list(content)
 
 
 def _without_marks(message: Json) -> Json:
