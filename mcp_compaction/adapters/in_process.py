@@ -47,4 +47,5 @@ class InProcess:
 
     async def budget_line(self) -> str:
         """The line with the fill, and advice when it is due."""
-        return budget_line(*await self._compactor.pressure(self._session.info))
+        fill, pressure = await self._compactor.pressure(self._session.info)
+        return budget_line(fill, pressure, by_agent=self.by_agent)

@@ -85,7 +85,7 @@ class _Given(NamedTuple):
 
 async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitted:
     """Record what is new of a history, and give what should be sent in its place."""
-    given = await work.threads.run(_read, work, info, sent)
+    given = await work.threads.run(_read, sent)
     recorded, line = await _record(work, info, given, wish)
     await begin(work, info)
     await _tell(work, info, given, line)
@@ -140,7 +140,7 @@ async def _append(work: Workspace, info: SessionInfo, known: Line, batch: Batch)
     return done.model_copy(update={"masked": masked})
 
 
-def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
+def _read(sent: Any) -> _Given:
     body = cast("JsonObject", sent) if isinstance(sent, dict) else {}
     key = list_of_body(body) if body else None
     found = cast("object", body[key] if key is not None else sent)
@@ -151,8 +151,8 @@ def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
         )
     rest = {name: value for name, value in body.items() if name != key}
     prints = fingerprints_of(messages)
-    known = work.lines.find(info.id, prints)
-    shape = known.shape if known is not None else shape_of(messages, body)
+    # Anew each time: a first plain message could be of any shape.
+    shape = shape_of(messages, body)
     return _Given(messages, rest, key, shape, prints, fingerprint_of(rest))
 
 
@@ -188,8 +188,9 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
     if given.key is None:
         return came
     beside = read_beside_messages(given.rest)
-    return came.model_copy(
-        update={"sections": beside.sections, "model": beside.model or came.model}
+    model = beside.model or came.model
+    return beside.model_copy(
+        update={"messages": came.messages, "reported": came.reported, "model": model}
     )
 
 
@@ -211,6 +212,7 @@ async def _record_news(
     await note_report(work, info, came, recorded)
     await _offload(work, info, given, list(zip(done.seqs, ready, strict=True)), wish)
     line = known._replace(
+        shape=given.shape,
         prints=given.prints,
         seen=[*known.seen, *map(Seen, done.seqs)],
         newest=known.newest + done.new,

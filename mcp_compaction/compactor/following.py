@@ -112,7 +112,7 @@ def _lay_beside(log: Sequence[Logged], session: Session, messages: Sequence[NewM
     edits = [
         (messages[n], place.seq)
         for n, place in zip(said, places, strict=False)
-        if not place.is_same and hashes[n] not in known
+        if not place.is_same and contents[n] not in known
     ]
     behind = {seq for n in ours for seq in messages_behind(_first_text(messages[n]))}
     there = {s for s in behind if s <= newest and not is_in(session.view.gone, s)}
@@ -148,12 +148,19 @@ def _contents_of(
     """The contents to look for: a host's id, or our cut of a message, means the known one."""
     by_id = {row.host_id: row.content for row in log if row.host_id is not None}
     by_seq = {row.seq: row.content for row in log}
+    known = set(by_seq.values())
     contents: list[str] = []
     for message, content in zip(messages, hashes, strict=True):
         if message.host_id in by_id:
             contents.append(by_id[message.host_id])
+        elif content in cut:
+            contents.append(by_seq[cut[content]])
         else:
-            contents.append(by_seq[cut[content]] if content in cut else content)
+            # A plain message may have been taken for one of another provider's.
+            others = (hash_of(shape, message.role, message.normal) for shape in FORMATS)
+            contents.append(
+                content if content in known else next((o for o in others if o in known), content)
+            )
     return contents
 
 

@@ -47,7 +47,7 @@ async def begin(work: Workspace, info: SessionInfo) -> None:
     """
     for _ in range(MOST_TRIES):
         window = (await work.read_window(info)).session
-        if window.view.is_begun or not window.info.traits.owns_window or not window.info.messages:
+        if not _is_to_begin(window):
             return
         session = await work.load(info)
         view = await work.threads.run(begin_view, session, session.messages)
@@ -55,13 +55,27 @@ async def begin(work: Workspace, info: SessionInfo) -> None:
             return
 
 
-async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
-    """The context the model should see now, as a provider's request body, ready to send."""
-    await begin(work, info)
+def _is_to_begin(session: Session) -> bool:
+    owns_window = session.info.traits.owns_window
+    return owns_window and bool(session.info.messages) and not session.view.is_begun
+
+
+async def context(
+    work: Workspace, info: SessionInfo, shape: Shape, begins: bool = False
+) -> JsonObject:
+    """The context the model should see now, as a provider's request body, ready to send.
+
+    `begins`: it will be sent, so that what stands at its start stays there.
+    """
+    if begins:
+        await begin(work, info)
     session = await work.load(info)
 
     def body() -> JsonObject:
-        shown = lay_out(session, *work.index_terms(session))
+        seen = session
+        if _is_to_begin(session):
+            seen = session.model_copy(update={"view": begin_view(session, session.messages)})
+        shown = lay_out(seen, *work.index_terms(session))
         return make_request_body(session.sections.system, render(shown, shape), shape)
 
     return await work.threads.run(body)

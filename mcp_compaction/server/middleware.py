@@ -16,17 +16,24 @@ _PREFIX = re.compile(r"^Error executing tool \w+: ?")
 _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
 
 
-def strict_arguments(arguments: Mapping[str, frozenset[str]]) -> ServerMiddleware[Any]:
-    """Middleware that lets a tool take just these arguments, and slims what a model reads."""
+def strict_arguments(
+    arguments: Mapping[str, frozenset[str]], withheld: Mapping[str, str]
+) -> ServerMiddleware[Any]:
+    """Middleware that lets a tool take just these arguments, and slims what a model reads.
+
+    `withheld`: tools that are not offered, each with the answer to one who calls it all the same.
+    """
 
     async def handle(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/list":
             return _slim_list(_as_dict(await call_next(ctx)))
         if ctx.method != "tools/call":
             return await call_next(ctx)
-        unknown = _complaint_about_unknown(ctx.params or {}, arguments)
-        if unknown is not None:
-            return CallToolResult(content=[TextContent(type="text", text=unknown)], is_error=True)
+        params = ctx.params or {}
+        refused = withheld.get(str(params.get("name")))
+        refused = refused or _complaint_about_unknown(params, arguments)
+        if refused is not None:
+            return CallToolResult(content=[TextContent(type="text", text=refused)], is_error=True)
         result = _as_dict(await call_next(ctx))
         return _reword_texts(result) if result.get("isError") else result
 

@@ -43,13 +43,15 @@ Query = Annotated[
     Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
 ]
 Refs = Annotated[
-    str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, tool call id.")
+    str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id.")
 ]
 SearchIn = Annotated[Literal["session", "project", "all"], Field(description="Where to look.")]
-MaxTokens = Annotated[int, Field(description="Size of the answer.", ge=50, le=20000)]
+MaxTokens = Annotated[int, Field(description="Answer size.", ge=50, le=20000)]
 Cursor = Annotated[str | None, Field(description="From the answer before.")]
 
-Detail = Annotated[Literal["brief", "full"], Field(description="full: with outline.")]
+Keep = Annotated[bool, Field(description="Refs stay in view.")]
+
+Detail = Annotated[Literal["brief", "full"], Field(description="full: outline.")]
 
 CompactionRef = Annotated[str, Field(description="The compaction, e.g. c4.")]
 ForceRestore = Annotated[bool, Field(description="Even over the window.")]
@@ -97,7 +99,7 @@ class PinConstraint(Arguments):
 class RecallArchived(Arguments):
     """Find what left the window, word for word with refs.
 
-    Without query and refs: the brief to resume a session.
+    Without query and refs: the brief to resume.
     """
 
     query: Query = None
@@ -105,6 +107,7 @@ class RecallArchived(Arguments):
     scope: SearchIn = "session"
     max_tokens: MaxTokens = 1000
     cursor: Cursor = None
+    keep: Keep = False
 
 
 class ContextStats(Arguments):

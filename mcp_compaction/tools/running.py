@@ -40,6 +40,8 @@ class Answer(NamedTuple):
 
 async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) -> Answer:
     """Answer one call of a tool; whatever was wrong with it is an answer with the next step."""
+    if name == name_of(CompressContext) and not _is_by_agent(session):
+        return Answer(answers.SYSTEM_COMPACTS, is_error=True)
     known = _TOOLS.get(name)
     if known is None:
         return Answer(f"no tool {name!r}; there are: {', '.join(_TOOLS)}.", is_error=True)
@@ -95,6 +97,8 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
     nonce, skip = secrets.token_hex(3), parse_cursor(asked.cursor)
     if asked.query is not None and asked.refs is not None:
         raise InputError("pass query to look for words, or refs to read what they name; not both.")
+    if asked.keep and asked.refs is None:
+        raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
     if asked.query is not None:
         hits = await session.recall(
             asked.query, scope=asked.scope, max_tokens=asked.max_tokens, skip=skip
@@ -102,10 +106,14 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
         place = answers.Place(project, info.name, info.updated.year)
         return Answer(answers.recall_text(hits, place, asked.query, nonce, skip))
     if asked.refs is not None:
+        kept = await session.page_in(asked.refs) if asked.keep and not skip else None
+        if isinstance(kept, Compaction):
+            return _answer_with(kept, session)
         # Who turns a page recalls nothing new.
         found = await (compactor.quote if skip else compactor.recall_refs)(info, asked.refs)
         size = page_size(compactor, found, asked.max_tokens, skip)
-        return Answer(answers.quote_text(found, info, project, nonce, size, skip))
+        text = answers.quote_text(found, info, project, nonce, size, skip)
+        return Answer(text if kept is None else f"{outcome_text(kept)}\n{text}")
     return Answer(answers.brief_text(await compactor.brief(info), nonce, project))
 
 
@@ -114,7 +122,12 @@ async def _stats(session: OpenSession, asked: ContextStats) -> Answer:
     found = await session.store.compactor.stats_of(loaded)
     passages = outline_of(loaded.messages) if asked.detail == "full" else ()
     cues = find_boundary_cues(loaded.messages)
-    return Answer(answers.stats_text(found, "own", cues, passages))
+    by_agent = _is_by_agent(session)
+    return Answer(answers.stats_text(found, "own", cues, passages, by_agent=by_agent))
+
+
+def _is_by_agent(session: OpenSession) -> bool:
+    return session.store.settings.policy.agent_controlled
 
 
 _Answering = Callable[[OpenSession, Any], Awaitable[Answer]]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 
 def slim(schema: Any) -> Any:
-    """A JSON schema without what only costs tokens: titles, null defaults, `or null`."""
+    """A JSON schema without what only costs tokens: titles, defaults null and false, `or null`."""
     if isinstance(schema, list):
         return [slim(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -33,7 +33,9 @@ def _slim_properties(properties: Any) -> dict[str, Any]:
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
+    return (key == "title" and isinstance(value, str)) or (
+        key == "default" and (value is None or value is False)
+    )
 
 
 def complain_of_unknown(given: Mapping[str, Any], known: Iterable[str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from mcp.server import MCPServer
@@ -15,6 +15,7 @@ from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
 from mcp_compaction.server.tools.recalling import recall_archived
 from mcp_compaction.server.tools.recording import record_messages
 from mcp_compaction.server.tools.stats import context_stats
+from mcp_compaction.tools.answers import SYSTEM_COMPACTS
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -67,14 +68,20 @@ _ALL = (
 )
 
 
-def list_tools(only_core: bool = False) -> tuple[Tool, ...]:
-    """The tools: the four core ones, or all seven."""
-    return tuple(tool for tool in _ALL if tool.is_core or not only_core)
+def list_tools(only_core: bool = False, by_agent: bool = True) -> tuple[Tool, ...]:
+    """The tools: the four core ones, or all seven; compress_context where the agent decides."""
+    tools = _ALL if by_agent else tuple(t for t in _ALL if t.function is not compress_context)
+    return tuple(tool for tool in tools if tool.is_core or not only_core)
 
 
-def register(server: MCPServer[State], only_core: bool = False) -> None:
-    """Publish the tools: the four core ones, or all seven."""
-    for tool in list_tools(only_core):
+def list_withheld(by_agent: bool) -> dict[str, str]:
+    """The tools that are not offered, each with the answer to one who calls it all the same."""
+    return {} if by_agent else {compress_context.__name__: SYSTEM_COMPACTS}
+
+
+def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
+    """Publish these tools."""
+    for tool in tools:
         annotations = ToolAnnotations(
             read_only_hint=tool.is_read_only,
             destructive_hint=tool.is_destructive,

@@ -7,11 +7,13 @@ import secrets
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import (
     Ctx,
+    directive_of,
     reply,
     reply_without_session,
     session_if_any,
@@ -28,6 +30,7 @@ async def recall_archived(
     scope: arguments.SearchIn = "session",
     max_tokens: arguments.MaxTokens = 1000,
     cursor: arguments.Cursor = None,
+    keep: arguments.Keep = False,
     session: arguments.Session = None,
 ) -> CallToolResult:
     """Answer a call of the tool: passages, originals, or the brief of a session."""
@@ -39,6 +42,8 @@ async def recall_archived(
         raise InputError('scope="all" is for the user of this machine; pass scope="project".')
     if query is not None and refs is not None:
         raise InputError("pass query to look for words, or refs to read what they name; not both.")
+    if keep and refs is None:
+        raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
     if query is None and refs is None:
         return await _resume(ctx, session, scope, nonce)
     project = state.project
@@ -50,11 +55,16 @@ async def recall_archived(
         text = answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
     else:
         info = await _find_session(ctx, session, scope)
+        kept = await _page_in(ctx, info, refs) if keep and not skip else None
+        if isinstance(kept, Compaction):
+            meta = await directive_of(state, info, kept)
+            return await reply(ctx, info, outcome_text(kept), meta, asked=session)
         # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
         is_new = not skip and info.project == project
         found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
         size = page_size(compactor, found, max_tokens, skip)
         text = answers.quote_text(found, info, project, nonce, size, skip)
+        text = text if kept is None else f"{outcome_text(kept)}\n{text}"
     return await reply(ctx, info, text, asked=session, shows_pins=not skip)
 
 
@@ -70,6 +80,14 @@ async def _find_session(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
         if found is None:
             raise
         return found
+
+
+async def _page_in(ctx: Ctx, info: SessionInfo, refs: str) -> Outcome:
+    """Show messages again in the window, where that is the caller's own."""
+    state = state_of(ctx)
+    if info.project != state.project or state.mode(ctx, info) != "own":
+        return Refusal(reason="window_of_host", text=answers.NOT_KEPT)
+    return await (await state.compactor()).page_in(info, refs)
 
 
 async def _session_to_search_from(ctx: Ctx, name: str | None, scope: str) -> SessionInfo | None:
@@ -99,7 +117,9 @@ async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToo
     ):
         found = await compactor.sessions(state.project, 5)
         if not found:
-            raise InputError("nothing is kept for this project yet; pin or compress starts it.")
+            raise InputError(
+                f"nothing is kept for this project yet; {finder.ways_to_start} starts it."
+            )
         return await reply_without_session(ctx, answers.sessions_text(found))
     try:
         info = await _find_session(ctx, name, scope)

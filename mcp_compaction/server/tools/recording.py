@@ -74,7 +74,8 @@ async def _answer_loop(state: State, info: SessionInfo, done: Recorded, sent: ob
     if loop.microcompact:
         await compactor.shorten_stale(info)
     fill, pressure = await compactor.pressure(info)
-    meta |= {"fill_percent": fill.percent, "budget": answers.budget_line(fill, pressure)}
+    line = answers.budget_line(fill, pressure, by_agent=state.by_agent)
+    meta |= {"fill_percent": fill.percent, "budget": line}
     meta["view"] = await compactor.view_version(info)
     if meta["view"] != loop.view:
         meta |= await directive_of(state, info, None)

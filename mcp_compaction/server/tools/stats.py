@@ -31,5 +31,6 @@ async def context_stats(
     found = await compactor.stats_of(loaded)
     passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
     cues = await state.threads.run(find_boundary_cues, loaded.messages)
-    text = answers.stats_text(found, state.mode(ctx, info), cues, passages)
+    mode = state.mode(ctx, info)
+    text = answers.stats_text(found, mode, cues, passages, by_agent=state.by_agent)
     return await reply(ctx, info, text, asked=session, has_fill=True)
