@@ -20,7 +20,11 @@ async def kit_of(way: str, folder: Path, **options: Any) -> AsyncGenerator[LoopK
     """A kit on the session `loop` of a store in that folder."""
     if way == "in process":
         async with open_store(
-            home=folder / "store", project="/p", window_tokens=WINDOW, counter="estimate"
+            home=folder / "store",
+            project="/p",
+            window_tokens=WINDOW,
+            counter="estimate",
+            reserve_tokens=0,
         ) as store:
             yield LoopKit(await store.session("loop"), **options)
     else:
