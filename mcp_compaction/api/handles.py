@@ -112,7 +112,12 @@ class OpenSession:
         return await self._compactor.context(self.info, shape, begins=True)
 
     async def fit(
-        self, request: Any, *, relieve: bool = True, offload_over_tokens: int | None = None
+        self,
+        request: Any,
+        *,
+        relieve: bool = True,
+        offload_over_tokens: int | None = None,
+        microcompact: bool = False,
     ) -> Fitted:
         """Record what is new of your own history, and give what to send in its place.
 
@@ -120,10 +125,15 @@ class OpenSession:
         your own object; a window that is too full is compressed first, unless `relieve` is False.
         A history that you have cut, cleared, rewound or edited is followed. `offload_over_tokens`:
         the size over which a tool result that is new becomes a preview with its ref.
+        `microcompact`: large results outside the recent turns become previews first.
         """
         self._check_recorded()
         return await self._compactor.fit(
-            self.info, request, relieves=relieve, offload_over=offload_over_tokens
+            self.info,
+            request,
+            relieves=relieve,
+            offload_over=offload_over_tokens,
+            shortens_stale=microcompact,
         )
 
     async def record_answer(self, answer: Mapping[str, object]) -> Recorded:

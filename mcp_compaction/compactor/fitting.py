@@ -20,6 +20,7 @@ from mcp_compaction.compactor.recording import (
     prepare_messages,
     record,
 )
+from mcp_compaction.compactor.shortening import shorten_stale
 from mcp_compaction.compactor.viewing import begin
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.log.conversation import has_request
@@ -68,6 +69,7 @@ class Wish(NamedTuple):
 
     relieves: bool = True  # compress where the window is too full
     offload_over: int | None = None  # tokens over which a new result becomes a preview
+    shortens_stale: bool = False  # show previews of old large results
 
 
 class _Given(NamedTuple):
@@ -87,6 +89,8 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     recorded, line = await _record(work, info, given, wish)
     await begin(work, info)
     await _tell(work, info, given, line)
+    if wish.shortens_stale:
+        await shorten_stale(work, info)
     outcome = await relieve(work, info) if wish.relieves else None
     reading = await work.read_window(info)
     own = _own_objects(given, line)
@@ -155,7 +159,8 @@ def _read(sent: Any) -> _Given:
 async def _record(
     work: Workspace, info: SessionInfo, given: _Given, wish: Wish
 ) -> tuple[Recorded, Line]:
-    known = _known_start(work.lines.find(info.id, given.prints), given)
+    known = work.lines.find(info.id, given.prints)
+    known = known and known.start_of(given.prints, given.messages)
     if known is not None:
         try:
             return await _record_news(work, info, given, known, wish)
@@ -176,19 +181,6 @@ async def _record(
         rest=given.rest_print,
     )
     return recorded, line
-
-
-def _known_start(known: Line | None, given: _Given) -> Line | None:
-    """The history of the last time, where this one begins with it; answers by what they say."""
-    if known is None:
-        return None
-    first = len(known.prints) - len(known.answers)
-    form = FORMATS[given.shape]
-    for place, answer in enumerate(known.answers, start=first):
-        is_same = given.prints[place] == known.prints[place]
-        if not is_same and form.read(given.messages[place], "the answer") != answer:
-            return None
-    return known._replace(prints=given.prints[: len(known.prints)], answers=())
 
 
 def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:

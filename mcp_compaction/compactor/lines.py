@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mcp_compaction.formats import FORMATS
 from mcp_compaction.model import JsonObject, Part, Role, Shape
 
 _MOST_KNOWN = 64  # sessions
@@ -53,6 +54,16 @@ class Line(NamedTuple):
         """Whether another history begins with this one, as far as a caller sent it before."""
         sent = len(self.prints) - len(self.answers)
         return len(prints) >= len(self.prints) and list(prints[:sent]) == self.prints[:sent]
+
+    def start_of(self, prints: Sequence[bytes], messages: Sequence[JsonObject]) -> Line | None:
+        """This history as another one begins with it; answers are known by what they say."""
+        form = FORMATS[self.shape]
+        first = len(self.prints) - len(self.answers)
+        for place, answer in enumerate(self.answers, start=first):
+            is_same = prints[place] == self.prints[place]
+            if not is_same and form.read(messages[place], "the answer") != answer:
+                return None
+        return self._replace(prints=list(prints[: len(self.prints)]), answers=())
 
     def with_answer(
         self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...], new: int

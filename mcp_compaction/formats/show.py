@@ -22,8 +22,13 @@ def render(shown: Sequence[Shown], shape: Shape, own: Own = _NONE) -> list[JsonO
 
     What is shown whole is the caller's own object, where there is one.
     """
+    return arrange([obj for entry in shown for obj in objects_of(entry, shape, own)], shape)
+
+
+def arrange(objects: Sequence[JsonObject], shape: Shape) -> list[JsonObject]:
+    """Messages in the order that the provider demands; what needs no change is the same object."""
     form = FORMATS[shape]
-    pieces = [form.piece_of(obj) for entry in shown for obj in objects_of(entry, shape, own)]
+    pieces = [form.piece_of(obj) for obj in objects]
     strays = find_orphans(pieces)
     paired = [
         form.piece_of(obj)
