@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
 from mcp_compaction.compactor.events import OFFLOADED
-from mcp_compaction.compactor.following import follow_history
-from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen
+from mcp_compaction.compactor.following import follow_history, is_ours
+from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen, pins_in_force
 from mcp_compaction.compactor.recording import (
+    append,
     note_report,
     prepare_batch,
     prepare_messages,
-    record,
 )
 from mcp_compaction.compactor.viewing import begin
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
@@ -29,8 +29,10 @@ from mcp_compaction.core.window.render import lay_out_frame, told_blocks
 from mcp_compaction.errors import LogMoved, MalformedMessage
 from mcp_compaction.formats import FORMATS, Incoming, read_incoming, render
 from mcp_compaction.formats.answer import messages_of_answer, read_answer
-from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, shape_of
+from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, sure_shape_of
+from mcp_compaction.formats.detection import detect
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.show import objects_of
 from mcp_compaction.model import (
     Event,
@@ -77,6 +79,7 @@ class _Given(NamedTuple):
     rest: JsonObject  # of a request body, without its messages
     key: str | None  # under which the body has them; None: it is a bare list
     shape: Shape
+    is_sure: bool  # of its shape
     prints: list[bytes]
     rest_print: bytes
 
@@ -91,7 +94,7 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     reading = await work.read_window(info)
     own = _own_objects(given, line)
     frame = line.frame
-    if frame is None or not frame.serves(reading.session.view.version, own):
+    if frame is None or not frame.serves(reading.session, own):
         session = await work.load(info)
         frame = await work.threads.run(_make_frame, work, session, given.shape, own)
     laid = _lay_out(frame, given, line, own)
@@ -104,26 +107,38 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:
     """Record what a model answered, and what it reported, before the caller sends it back."""
-    shape, messages = messages_of_answer(answer)
-    came = await work.threads.run(read_answer, answer)
     lines = work.lines.of(info.id)
-    known = lines[0] if lines else None
-    if known is None or known.shape != shape or not came.messages:
-        work.lines.drop(info.id)
-        return await record(work, info, came, None, "host")
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    shape, messages = messages_of_answer(answer, lines[0].shape if lines else None)
+    came = await work.threads.run(read_answer, answer, shape)
+    ready = await work.threads.run(_prepare_answer, work, came)
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
+    lines = tuple(line._replace(shape=shape) for line in lines if _may_be_of(line, shape))
     try:
-        done = await _append(work, info, known, batch)
+        if not lines or not ready:
+            raise LogMoved("nothing is known of the history that this answers.")
+        done = await _append(work, info, lines[0], batch)
     except LogMoved:
         work.lines.drop(info.id)
-        return await record(work, info, came, None, "host")
+        done = await append(work, info, ready, batch)
+    else:
+        prints = fingerprints_of(messages)
+        answers: tuple[Answer, ...] = tuple(FORMATS[shape].read(m, "it") for m in messages)
+        longer = [line.with_answer(prints, done.seqs, answers, done.new) for line in lines]
+        work.lines.keep(info.id, *longer)
     await note_report(work, info, came, done)
-    prints = fingerprints_of(messages)
-    answers: tuple[Answer, ...] = tuple((message.role, message.parts) for message in ready)
-    longer = [line.with_answer(prints, done.seqs, answers, done.new) for line in lines]
-    work.lines.keep(info.id, *longer)
     return done
+
+
+def _may_be_of(line: Line, shape: Shape) -> bool:
+    return line.shape == shape or not line.is_sure
+
+
+def _prepare_answer(work: Workspace, came: Incoming) -> list[NewMessage]:
+    """The messages of an answer, to be known by what they say: callers change other keys."""
+    return [
+        message.model_copy(update={"normal": normal_of_essence(message.raw, message.shape)})
+        for message in prepare_messages(work, came.messages)
+    ]
 
 
 async def _append(work: Workspace, info: SessionInfo, known: Line, batch: Batch) -> Recorded:
@@ -148,8 +163,10 @@ def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
     rest = {name: value for name, value in body.items() if name != key}
     prints = fingerprints_of(messages)
     known = work.lines.find(info.id, prints)
-    shape = known.shape if known is not None else shape_of(messages, body)
-    return _Given(messages, rest, key, shape, prints, fingerprint_of(rest))
+    is_known = known is not None and known.is_sure
+    sure = known.shape if is_known else sure_shape_of(messages, body)
+    shape = sure or detect(messages[0])
+    return _Given(messages, rest, key, shape, sure is not None, prints, fingerprint_of(rest))
 
 
 async def _record(
@@ -170,6 +187,7 @@ async def _record(
     await _offload(work, info, given, fresh, wish)
     line = Line(
         shape=given.shape,
+        is_sure=given.is_sure,
         prints=given.prints,
         seen=list(followed.seen),
         newest=newest + recorded.new,
@@ -180,7 +198,7 @@ async def _record(
 
 def _known_start(known: Line | None, given: _Given) -> Line | None:
     """The history of the last time, where this one begins with it; answers by what they say."""
-    if known is None:
+    if known is None or known.shape != given.shape:
         return None
     first = len(known.prints) - len(known.answers)
     form = FORMATS[given.shape]
@@ -213,6 +231,8 @@ async def _record_news(
     read_as = given._replace(key=None) if is_rest_same else given
     came = await work.threads.run(_read_incoming, read_as, new)
     ready = await work.threads.run(prepare_messages, work, came.messages)
+    if any(is_ours(message) for message in ready):
+        raise LogMoved("a record of ours came back; its whole log is looked at.")
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
     done = await _append(work, info, known, batch)
     recorded = done.model_copy(update={"seqs": (*seqs, *done.seqs)})
@@ -273,7 +293,7 @@ def _numbered(message: NewMessage, seq: int) -> Message:
 
 async def _tell(work: Workspace, info: SessionInfo, given: _Given, line: Line) -> None:
     """Show pins that were made outside the conversation once, after what the user says now."""
-    newest = line.seen[-1].seq
+    newest, last = _newest_said(given, line)
     window = (await work.read_window(info)).session
     view = window.view
     told = {number for one in view.told for number in one.pins}
@@ -284,7 +304,7 @@ async def _tell(work: Workspace, info: SessionInfo, given: _Given, line: Line) -
         and pin.number not in told
         and not _is_in_an_answer(pin, info)
     ]
-    if not new or newest is None or newest <= view.upto or not _is_said_by_user(given):
+    if not new or newest is None or newest <= view.upto or not _is_said_by_user(given, last):
         return
     view = await work.store.view(info.id, view.version)
     one = Told(after=newest, pins=tuple(pin.number for pin in new))
@@ -296,8 +316,15 @@ def _is_in_an_answer(pin: Pin, info: SessionInfo) -> bool:
     return pin.session == info.name and pin.channel in _IN_AN_ANSWER
 
 
-def _is_said_by_user(given: _Given) -> bool:
-    role, parts = FORMATS[given.shape].read(given.messages[-1], "the message")
+def _newest_said(given: _Given, line: Line) -> tuple[int | None, JsonObject]:
+    """The newest message of a history that is no record of ours, with its number."""
+    pairs = zip(reversed(line.seen), reversed(given.messages), strict=True)
+    said = ((seen.seq, obj) for seen, obj in pairs if seen.seq is not None)
+    return next(said, (None, given.messages[-1]))
+
+
+def _is_said_by_user(given: _Given, newest: JsonObject) -> bool:
+    role, parts = FORMATS[given.shape].read(newest, "the message")
     message = Message(seq=0, role=role, parts=parts, shape=given.shape, raw="")
     return message.is_request
 
@@ -340,6 +367,7 @@ def _make_frame(
     told = told_blocks(session)
     return Frame(
         version=view.version,
+        pins=pins_in_force(session),
         upto=view.upto,
         objects=tuple(
             None if one.seq in own and one.is_whole else obj

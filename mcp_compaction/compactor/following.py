@@ -7,7 +7,7 @@ what it still has; the log keeps both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.lines import Seen
@@ -24,7 +24,7 @@ from mcp_compaction.core.window.history import (
 )
 from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats import FORMATS, normalize
-from mcp_compaction.formats.identity import content_hash, hash_of
+from mcp_compaction.formats.identity import content_hash, hash_of, normal_of_essence
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (
     Logged,
@@ -95,11 +95,7 @@ def _lay_beside(log: Sequence[Logged], session: Session, messages: Sequence[NewM
     newest = log[-1].seq if log else 0
     hashes = [content_hash(message) for message in messages]
     known = {row.content for row in log}
-    ours = [
-        n
-        for n, message in enumerate(messages)
-        if hashes[n] not in known and message.role == "user" and is_record(_first_text(message))
-    ]
+    ours = [n for n, message in enumerate(messages) if hashes[n] not in known and is_ours(message)]
     said = [n for n in range(len(messages)) if n not in set(ours)]
     cut = _hashes_of_cuts(session)
     contents = _contents_of(log, messages, hashes, cut)
@@ -148,13 +144,28 @@ def _contents_of(
     """The contents to look for: a host's id, or our cut of a message, means the known one."""
     by_id = {row.host_id: row.content for row in log if row.host_id is not None}
     by_seq = {row.seq: row.content for row in log}
+    known = set(by_seq.values())
     contents: list[str] = []
     for message, content in zip(messages, hashes, strict=True):
         if message.host_id in by_id:
             contents.append(by_id[message.host_id])
+        elif content in cut:
+            contents.append(by_seq[cut[content]])
         else:
-            contents.append(by_seq[cut[content]] if content in cut else content)
+            others = _other_hashes(message) if known and content not in known else ()
+            contents.append(next((other for other in others if other in known), content))
     return contents
+
+
+def _other_hashes(message: NewMessage) -> Iterator[str]:
+    """The hashes that a message has in the log when more was known of it, or less.
+
+    A plain text fits several shapes until a call tells which it is; an answer that was recorded
+    before the caller sent it back may have other keys.
+    """
+    for normal in (message.normal, normal_of_essence(message.raw, message.shape)):
+        for shape in FORMATS:
+            yield hash_of(shape, message.role, normal)
 
 
 def _hashes_of_cuts(session: Session) -> dict[str, int]:
@@ -171,6 +182,11 @@ def _hashes_of_cuts(session: Session) -> dict[str, int]:
             for shown in (form.cut(original, entry.cuts), *form.keep(original, entry.cuts)):
                 found[hash_of(message.shape, message.role, normalize(shown))] = entry.seq
     return found
+
+
+def is_ours(message: NewMessage) -> bool:
+    """Whether a message is a record of ours that a caller sends back."""
+    return message.role == "user" and is_record(_first_text(message))
 
 
 def _first_text(message: NewMessage) -> str:

@@ -39,7 +39,7 @@ async def record(
         recorded = (await follow_history(work, info, ready, batch)).recorded
     else:
         follows = number_of(after, "m") if after is not None else None
-        recorded = await _append(work, info, ready, batch.model_copy(update={"after": follows}))
+        recorded = await append(work, info, ready, batch.model_copy(update={"after": follows}))
     await note_report(work, info, came, recorded)
     return recorded
 
@@ -67,9 +67,10 @@ async def note_report(
         await _calibrate(work, info, came.reported)
 
 
-async def _append(
+async def append(
     work: Workspace, info: SessionInfo, ready: Sequence[NewMessage], batch: Batch
 ) -> Recorded:
+    """Append messages at the end of the log, but for those that stand there already."""
     seqs: list[int] = []
     new = 0
     diverged: int | None = None

@@ -9,7 +9,7 @@ from mcp_compaction.formats.arrange import Group, find_orphans, group_pieces
 from mcp_compaction.formats.content import with_cuts
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.table import FORMATS, Format
-from mcp_compaction.model import JsonObject, Shape, Shown, ShownRecord, Text
+from mcp_compaction.model import JsonObject, Shape, Shown, ShownRecord
 
 Own = Mapping[int, JsonObject]
 """The caller's own objects, by the numbers of their messages."""
@@ -39,7 +39,8 @@ def objects_of(entry: Shown, shape: Shape, own: Own = _NONE) -> list[JsonObject]
     """One entry of a view in a provider's shape, before its place among the others is settled."""
     form = FORMATS[shape]
     if isinstance(entry, ShownRecord):
-        return form.build("user", (Text(text=entry.text),))
+        # Every provider takes this: it stays the same when the shape of a history becomes clear.
+        return [{"role": "user", "content": entry.text}]
     message = entry.message
     if message.seq in own:
         obj = own[message.seq]
