@@ -94,10 +94,10 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     reading = await work.read_window(info)
     own = _own_objects(given, line)
     frame = line.frame
-    if frame is None or not frame.serves(reading.session, own):
+    if frame is None or not frame.serves(reading.session, own.whole):
         session = await work.load(info)
         frame = await work.threads.run(_make_frame, work, session, given.shape, own)
-    laid = _lay_out(frame, given, line, own)
+    laid = _lay_out(frame, given, line, own.whole)
     work.lines.keep(info.id, line._replace(frame=frame), laid.line)
     request: object = laid.messages
     if given.key is not None:
@@ -163,8 +163,7 @@ def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
     rest = {name: value for name, value in body.items() if name != key}
     prints = fingerprints_of(messages)
     known = work.lines.find(info.id, prints)
-    is_known = known is not None and known.is_sure
-    sure = known.shape if is_known else sure_shape_of(messages, body)
+    sure = known.shape if known is not None and known.is_sure else sure_shape_of(messages, body)
     shape = sure or detect(messages[0])
     return _Given(messages, rest, key, shape, sure is not None, prints, fingerprint_of(rest))
 
@@ -304,7 +303,7 @@ async def _tell(work: Workspace, info: SessionInfo, given: _Given, line: Line) -
         and pin.number not in told
         and not _is_in_an_answer(pin, info)
     ]
-    if not new or newest is None or newest <= view.upto or not _is_said_by_user(given, last):
+    if not new or newest is None or not _is_said_by_user(given, last):
         return
     view = await work.store.view(info.id, view.version)
     one = Told(after=newest, pins=tuple(pin.number for pin in new))
@@ -329,40 +328,52 @@ def _is_said_by_user(given: _Given, newest: JsonObject) -> bool:
     return message.is_request
 
 
-def _own_objects(given: _Given, line: Line) -> dict[int, JsonObject]:
-    return {
-        seen.seq: obj
-        for seen, obj in zip(line.seen, given.messages, strict=True)
-        if seen.seq is not None and seen.is_whole
-    }
+class _Own(NamedTuple):
+    """The caller's objects by the numbers of their messages."""
+
+    whole: dict[int, JsonObject]
+    cut: dict[int, JsonObject]  # that we gave it, or an earlier view did
 
 
-def _make_frame(
-    work: Workspace, session: Session, shape: Shape, own: Mapping[int, JsonObject]
-) -> Frame:
+def _own_objects(given: _Given, line: Line) -> _Own:
+    own = _Own({}, {})
+    for seen, obj in zip(line.seen, given.messages, strict=True):
+        if seen.seq is not None:
+            (own.whole if seen.is_whole else own.cut)[seen.seq] = obj
+    return own
+
+
+def _objects_around(entry: ShownMessage, shape: Shape, own: _Own) -> list[JsonObject]:
+    """What is shown of a message: the caller's own cut where it shows the same, else a new one."""
+    cut = own.cut.get(entry.message.seq)
+    if cut is not None and entry.cuts and FORMATS[shape].cut(cut, entry.cuts) == cut:
+        return [cut]
+    return objects_of(entry, shape, own.whole)
+
+
+def _make_frame(work: Workspace, session: Session, shape: Shape, own: _Own) -> Frame:
     """The view of a session around a caller's own objects."""
     view = session.view
     shown: list[Shown] = []
-    objects = dict(own)
+    objects = dict(own.whole)
     cut: set[int] = set()
     for entry in lay_out_frame(session, *work.index_terms(session)):
-        if isinstance(entry, ShownMessage) and entry.cuts:
+        shown.append(entry)
+        if isinstance(entry, ShownMessage) and (entry.cuts or entry.message.seq not in own.whole):
             seq = entry.message.seq
-            objects[seq] = objects_of(entry, shape, own)[0]
-            cut.add(seq)
-            shown.append(ShownMessage(message=entry.message))
-        else:
-            shown.append(entry)
+            objects[seq] = _objects_around(entry, shape, own)[0]
+            cut |= {seq} if entry.cuts else set()
+            shown[-1] = ShownMessage(message=entry.message)
     number = {id(obj): seq for seq, obj in objects.items()}
     laid = render(shown, shape, objects)
     seen = [Seen(number.get(id(obj)), number.get(id(obj)) not in cut) for obj in laid]
     cuts = {entry.seq: entry.cuts for entry in view.since}
     later = {
-        message.seq: objects_of(
+        message.seq: _objects_around(
             ShownMessage(message=message, cuts=cuts.get(message.seq, ())), shape, own
         )
         for message in session.messages
-        if message.seq > view.upto and (message.seq in cuts or message.seq not in own)
+        if message.seq > view.upto and (message.seq in cuts or message.seq not in own.whole)
     }
     told = told_blocks(session)
     return Frame(
@@ -370,7 +381,7 @@ def _make_frame(
         pins=pins_in_force(session),
         upto=view.upto,
         objects=tuple(
-            None if one.seq in own and one.is_whole else obj
+            None if one.seq in own.whole and one.is_whole else obj
             for one, obj in zip(seen, laid, strict=True)
         ),
         prints=tuple(fingerprints_of(laid)),

@@ -6,6 +6,7 @@ what it still has; the log keeps both.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -37,6 +38,8 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
 
+_NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
+_MOST_VIEWS = 10  # earlier views in which a cut is looked for
 _MOST_OF_HEAD = 50  # messages among which a history's head is looked for
 
 
@@ -69,7 +72,8 @@ async def follow_history(
     for attempt in range(1, MOST_TRIES + 1):
         log = await work.store.history(info.id)
         session = await work.load(info)
-        plan = await work.threads.run(_lay_beside, log, session, messages)
+        cuts = await _find_cuts(work, session, log, messages)
+        plan = await work.threads.run(_lay_beside, log, session, messages, cuts)
         placed = Placed(
             newest=log[-1].seq if log else 0,
             follows=plan.follows,
@@ -91,13 +95,43 @@ async def follow_history(
     raise AssertionError("unreachable")
 
 
-def _lay_beside(log: Sequence[Logged], session: Session, messages: Sequence[NewMessage]) -> _Plan:
+async def _find_cuts(
+    work: Workspace, session: Session, log: Sequence[Logged], messages: Sequence[NewMessage]
+) -> dict[str, int]:
+    """The messages that a view shows shorter, by the hash of what it shows.
+
+    A caller that goes on with what it was given may have cuts that the view shows no more.
+    """
+    known = {row.content for row in log}
+    found = await work.threads.run(_hashes_of_cuts, session)
+    view = session.view
+    noted = {content_hash(message) for message in messages if _has_note(message)} - known
+    for version in range(view.version - 1, max(0, view.version - _MOST_VIEWS), -1):
+        if noted <= found.keys():
+            break
+        earlier = await work.store.view(session.info.id, version)
+        seen = await work.store.load(session.info.id, work.now(), earlier)
+        found = {**await work.threads.run(_hashes_of_cuts, seen), **found}
+    return found
+
+
+def _has_note(message: NewMessage) -> bool:
+    """Whether a note of ours may stand in a message, as in one that was cut."""
+    said = (part for part in message.parts if part.kind == "text" or part.kind == "result")
+    return any(_NOTE.search(part.text) for part in said)
+
+
+def _lay_beside(
+    log: Sequence[Logged],
+    session: Session,
+    messages: Sequence[NewMessage],
+    cut: dict[str, int],
+) -> _Plan:
     newest = log[-1].seq if log else 0
     hashes = [content_hash(message) for message in messages]
     known = {row.content for row in log}
     ours = [n for n, message in enumerate(messages) if hashes[n] not in known and is_ours(message)]
     said = [n for n in range(len(messages)) if n not in set(ours)]
-    cut = _hashes_of_cuts(session)
     contents = _contents_of(log, messages, hashes, cut)
     places = find_places(
         log, session.view.gone, [Given(messages[n].role, contents[n]) for n in said]

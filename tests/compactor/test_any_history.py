@@ -254,7 +254,7 @@ class AnyHistory(RuleBasedStateMachine):
             self.untold.clear()
             self.is_steady = False
         own = [obj for obj in self.history if not is_ours(obj)]
-        if len(own) > 1 and self.is_asked(own[-1]):
+        if self.is_asked(own[-1]):
             self.untold.clear()
         sent = fitted.messages
         self.check_sent(sent)
@@ -282,7 +282,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert all(id(obj) in places or self.is_cut(obj) for obj in said)
 
     def is_cut(self, obj: Json) -> bool:
-        return "recall_archived refs" in json.dumps(obj)
+        return any(note in json.dumps(obj) for note in ("recall_archived refs", "read again in"))
 
     def check_pins(self, sent: list[Json]) -> None:
         text = json.dumps(sent)

@@ -131,6 +131,8 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
         if position == first_digests:
             shown += _records_of(index_in_view(session, index_limit, count))
             shown += _records_of(excerpts_block(view.promoted))
+    for after, text in told_blocks(session).items():
+        shown += _records_of(text if after <= view.upto else "")
     return tuple(shown)
 
 
