@@ -99,23 +99,23 @@ async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryReques
 
 async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
     """Compress where the fill has passed the trigger: the system's, or the safety net."""
-    if not _is_due(await work.read_window(info)):
+    if not is_due(await work.read_window(info)):
         return None
     async with work.store.compacting(info.id, _PATIENCE) as is_ours:
         if not is_ours:
             return _refuse_while_another_compacts(info)
         window = await work.read_window(info)  # another may have done it meanwhile
-        return await _relieve_now(work, info, window) if _is_due(window) else None
+        return await _relieve_now(work, info, window) if is_due(window) else None
 
 
 async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
     """The fill of a window that `relieve` would compress; None where it would not."""
     window = await work.read_window(info)
     owns_window = window.session.info.traits.owns_window
-    return window.fill if owns_window and _is_due(window) else None
+    return window.fill if owns_window and is_due(window) else None
 
 
-def _is_due(window: Reading) -> bool:
+def is_due(window: Reading) -> bool:
     """Whether a window is so full that it is compressed without being asked."""
     return pressure(window.fill, window.policy).level in ("act", "safety net")
 

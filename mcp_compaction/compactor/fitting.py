@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from mcp_compaction.compactor.compressing import relieve
+from mcp_compaction.compactor.compressing import is_due, relieve
 from mcp_compaction.compactor.events import OFFLOADED
 from mcp_compaction.compactor.following import follow_history, is_ours
 from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen, pins_in_force
@@ -88,10 +88,17 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     """Record what is new of a history, and give what should be sent in its place."""
     given = await work.threads.run(_read, work, info, sent)
     recorded, line = await _record(work, info, given, wish)
-    await begin(work, info)
-    await _tell(work, info, given, line)
-    outcome = await relieve(work, info) if wish.relieves else None
     reading = await work.read_window(info)
+    if reading.session.view.gone != line.gone:  # another process has sent another history
+        followed, line = await _follow(work, info, given, wish)
+        recorded = recorded.model_copy(update={"seqs": followed.seqs})
+        reading = await work.read_window(info)
+    if await begin(work, reading.session) | await _tell(work, reading.session, given, line):
+        reading = await work.read_window(info)
+    outcome: Outcome | None = None
+    if wish.relieves and is_due(reading):
+        outcome = await relieve(work, info)
+        reading = await work.read_window(info)
     own = _own_objects(given, line)
     frame = line.frame
     if frame is None or not frame.serves(reading.session, own.whole):
@@ -177,8 +184,14 @@ async def _record(
             return await _record_news(work, info, given, known, wish)
         except LogMoved:
             pass  # somebody else wrote to the session: its whole log is looked at
-    came = await work.threads.run(_read_incoming, given, given.messages)
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    return await _follow(work, info, given, wish)
+
+
+async def _follow(
+    work: Workspace, info: SessionInfo, given: _Given, wish: Wish
+) -> tuple[Recorded, Line]:
+    """Record a history that is laid beside the whole log."""
+    came, ready = await work.threads.run(_prepare_news, work, given, given.messages)
     followed = await follow_history(work, info, ready, await prepare_batch(work, came))
     recorded, newest = followed.recorded, followed.newest
     await note_report(work, info, came, recorded)
@@ -190,6 +203,7 @@ async def _record(
         prints=given.prints,
         seen=list(followed.seen),
         newest=newest + recorded.new,
+        gone=followed.gone,
         rest=given.rest_print,
     )
     return recorded, line
@@ -218,6 +232,13 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
     )
 
 
+def _prepare_news(
+    work: Workspace, given: _Given, messages: list[JsonObject]
+) -> tuple[Incoming, list[NewMessage]]:
+    came = _read_incoming(given, messages)
+    return came, prepare_messages(work, came.messages)
+
+
 async def _record_news(
     work: Workspace, info: SessionInfo, given: _Given, known: Line, wish: Wish
 ) -> tuple[Recorded, Line]:
@@ -228,8 +249,7 @@ async def _record_news(
     if not new and is_rest_same:
         return Recorded(seqs=seqs, new=0), known
     read_as = given._replace(key=None) if is_rest_same else given
-    came = await work.threads.run(_read_incoming, read_as, new)
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    came, ready = await work.threads.run(_prepare_news, work, read_as, new)
     if any(is_ours(message) for message in ready):
         raise LogMoved("a record of ours came back; its whole log is looked at.")
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
@@ -290,25 +310,18 @@ def _numbered(message: NewMessage, seq: int) -> Message:
     )
 
 
-async def _tell(work: Workspace, info: SessionInfo, given: _Given, line: Line) -> None:
+async def _tell(work: Workspace, window: Session, given: _Given, line: Line) -> bool:
     """Show pins that were made outside the conversation once, after what the user says now."""
     newest, last = _newest_said(given, line)
-    window = (await work.read_window(info)).session
-    view = window.view
-    told = {number for one in view.told for number in one.pins}
-    new = [
-        pin
-        for pin in window.pins
-        if pin.number not in view.pinned
-        and pin.number not in told
-        and not _is_in_an_answer(pin, info)
-    ]
-    if not new or newest is None or not _is_said_by_user(given, last):
-        return
-    view = await work.store.view(info.id, view.version)
+    known = {*window.view.pinned, *(number for one in window.view.told for number in one.pins)}
+    new = [p for p in window.pins if p.number not in known and not _is_in_an_answer(p, window.info)]
+    if not window.view.is_begun or not new or newest is None or not _is_said_by_user(given, last):
+        return False
+    view = await work.store.view(window.info.id, window.view.version)
     one = Told(after=newest, pins=tuple(pin.number for pin in new))
     changed = view.model_copy(update={"told": (*view.told, one)})
-    await work.store.save_view(info.id, changed, view.version)  # overtaken: told the next time
+    # Overtaken: told the next time.
+    return await work.store.save_view(window.info.id, changed, view.version)
 
 
 def _is_in_an_answer(pin: Pin, info: SessionInfo) -> bool:
@@ -375,7 +388,6 @@ def _make_frame(work: Workspace, session: Session, shape: Shape, own: _Own) -> F
         for message in session.messages
         if message.seq > view.upto and (message.seq in cuts or message.seq not in own.whole)
     }
-    told = told_blocks(session)
     return Frame(
         version=view.version,
         pins=pins_in_force(session),
@@ -387,7 +399,10 @@ def _make_frame(work: Workspace, session: Session, shape: Shape, own: _Own) -> F
         prints=tuple(fingerprints_of(laid)),
         seen=tuple(seen),
         later=later,
-        told={after: objects_of(ShownRecord(text=text), shape) for after, text in told.items()},
+        told={
+            after: [obj for text in texts for obj in objects_of(ShownRecord(text=text), shape)]
+            for after, texts in told_blocks(session).items()
+        },
     )
 
 

@@ -31,6 +31,7 @@ from mcp_compaction.model import (
     Logged,
     Message,
     NewMessage,
+    Run,
     Session,
     SessionInfo,
     Trimmed,
@@ -49,6 +50,7 @@ class Followed(NamedTuple):
     recorded: Recorded
     seen: tuple[Seen, ...]
     newest: int  # message of the log before
+    gone: tuple[Run, ...]  # messages of the log that it does not have
 
 
 class _Plan(NamedTuple):
@@ -91,7 +93,7 @@ async def follow_history(
         masked = sum((Counter(message.masked) for message in plan.new), Counter[str]())
         seqs = tuple(one.seq for one in plan.seen if one.seq is not None)
         recorded = Recorded(seqs=seqs, new=done.new, diverged=plan.diverged, masked=masked)
-        return Followed(recorded, plan.seen, placed.newest)
+        return Followed(recorded, plan.seen, placed.newest, (plan.view or session.view).gone)
     raise AssertionError("unreachable")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.model import JsonObject, Part, Role, Session, Shape
+from mcp_compaction.model import JsonObject, Part, Role, Run, Session, Shape
 
 _MOST_KNOWN = 64  # sessions
 
@@ -54,6 +54,7 @@ class Line(NamedTuple):
     prints: list[bytes]
     seen: list[Seen]
     newest: int  # message of the log then
+    gone: tuple[Run, ...]  # messages of the log that it does not have
     rest: bytes  # the fingerprint of what stood beside the messages
     frame: Frame | None = None
     answers: tuple[Answer, ...] = ()  # the last of them, recorded before the caller sent them

@@ -40,24 +40,27 @@ from mcp_compaction.model import (
 )
 
 
-async def begin(work: Workspace, info: SessionInfo) -> None:
+async def begin(work: Workspace, window: Session) -> bool:
     """Put the pins in force at their place, when a window is shown for the first time.
 
     They stay there, and others join them, at the next compaction.
     """
+    info = window.info
+    if window.view.is_begun or not info.traits.owns_window or not info.messages:
+        return False
     for _ in range(MOST_TRIES):
-        window = (await work.read_window(info)).session
-        if window.view.is_begun or not window.info.traits.owns_window or not window.info.messages:
-            return
         session = await work.load(info)
+        if session.view.is_begun:
+            break
         view = await work.threads.run(begin_view, session, session.messages)
         if await work.store.save_view(info.id, view, session.view.version):
-            return
+            break
+    return True
 
 
 async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
     """The context the model should see now, as a provider's request body, ready to send."""
-    await begin(work, info)
+    await begin(work, (await work.read_window(info)).session)
     session = await work.load(info)
 
     def body() -> JsonObject:
