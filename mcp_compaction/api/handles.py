@@ -98,9 +98,8 @@ class OpenSession:
         self._check_recorded()
         came = read_incoming([*messages] if isinstance(messages, tuple) else messages)
         recorded = await self._compactor.record(self.info, came, after)
-        if came.model:
-            traits = self.info.traits.model_copy(update={"model": came.model})
-            self.info = self.info.model_copy(update={"traits": traits})
+        traits = came.traits_over(self.info.traits)
+        self.info = self.info.model_copy(update={"traits": traits})
         return recorded
 
     async def request(self, shape: Shape = "anthropic") -> dict[str, Any]:
@@ -110,7 +109,7 @@ class OpenSession:
         `instructions` and `input`.
         """
         _check_choice("shape", shape, Shape)
-        return await self._compactor.context(self.info, shape)
+        return await self._compactor.context(self.info, shape, begins=True)
 
     async def fit(
         self, request: Any, *, relieve: bool = True, offload_over_tokens: int | None = None

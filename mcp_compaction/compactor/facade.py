@@ -178,11 +178,16 @@ class Compactor:
 
         return await stats.stats_of(self._work, session)
 
-    async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
-        """The context the model should see now, as a provider's request body, ready to send."""
+    async def context(
+        self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False
+    ) -> JsonObject:
+        """The context the model should see now, as a provider's request body, ready to send.
+
+        `begins`: it will be sent, so that what stands at its start stays there.
+        """
         from mcp_compaction.compactor import viewing
 
-        return await viewing.context(self._work, info, shape)
+        return await viewing.context(self._work, info, shape, begins)
 
     # Compressing
 

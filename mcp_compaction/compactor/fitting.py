@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from mcp_compaction.compactor.compressing import is_due, relieve
+from mcp_compaction.compactor.compressing import relieve
 from mcp_compaction.compactor.events import OFFLOADED
 from mcp_compaction.compactor.following import follow_history, is_ours
 from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen, pins_in_force
@@ -86,7 +86,7 @@ class _Given(NamedTuple):
 
 async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitted:
     """Record what is new of a history, and give what should be sent in its place."""
-    given = await work.threads.run(_read, work, info, sent)
+    given = await work.threads.run(_read, sent)
     recorded, line = await _record(work, info, given, wish)
     reading = await work.read_window(info)
     if reading.session.view.gone != line.gone:  # another process has sent another history
@@ -95,9 +95,8 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
         reading = await work.read_window(info)
     if await begin(work, reading.session) | await _tell(work, reading.session, given, line):
         reading = await work.read_window(info)
-    outcome: Outcome | None = None
-    if wish.relieves and is_due(reading):
-        outcome = await relieve(work, info)
+    outcome = await relieve(work, info, reading) if wish.relieves else None
+    if outcome is not None:
         reading = await work.read_window(info)
     own = _own_objects(given, line)
     frame = line.frame
@@ -158,7 +157,7 @@ async def _append(work: Workspace, info: SessionInfo, known: Line, batch: Batch)
     return done.model_copy(update={"masked": masked})
 
 
-def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
+def _read(sent: Any) -> _Given:
     body = cast("JsonObject", sent) if isinstance(sent, dict) else {}
     key = list_of_body(body) if body else None
     found = cast("object", body[key] if key is not None else sent)
@@ -169,8 +168,8 @@ def _read(work: Workspace, info: SessionInfo, sent: Any) -> _Given:
         )
     rest = {name: value for name, value in body.items() if name != key}
     prints = fingerprints_of(messages)
-    known = work.lines.find(info.id, prints)
-    sure = known.shape if known is not None and known.is_sure else sure_shape_of(messages, body)
+    # Anew each time: a first plain message could be of any shape.
+    sure = sure_shape_of(messages, body)
     shape = sure or detect(messages[0])
     return _Given(messages, rest, key, shape, sure is not None, prints, fingerprint_of(rest))
 
@@ -211,7 +210,7 @@ async def _follow(
 
 def _known_start(known: Line | None, given: _Given) -> Line | None:
     """The history of the last time, where this one begins with it; answers by what they say."""
-    if known is None or known.shape != given.shape:
+    if known is None:
         return None
     first = len(known.prints) - len(known.answers)
     form = FORMATS[given.shape]
@@ -227,8 +226,9 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
     if given.key is None:
         return came
     beside = read_beside_messages(given.rest)
-    return came.model_copy(
-        update={"sections": beside.sections, "model": beside.model or came.model}
+    model = beside.model or came.model
+    return beside.model_copy(
+        update={"messages": came.messages, "reported": came.reported, "model": model}
     )
 
 
@@ -258,6 +258,8 @@ async def _record_news(
     await note_report(work, info, came, recorded)
     await _offload(work, info, given, list(zip(done.seqs, ready, strict=True)), wish)
     line = known._replace(
+        shape=given.shape,
+        is_sure=given.is_sure,
         prints=given.prints,
         seen=[*known.seen, *map(Seen, done.seqs)],
         newest=known.newest + done.new,

@@ -144,7 +144,7 @@ def _lay_beside(
     edits = [
         (messages[n], place.seq)
         for n, place in zip(said, places, strict=False)
-        if not place.is_same and hashes[n] not in known
+        if not place.is_same and contents[n] not in known
     ]
     behind = {seq for n in ours for seq in messages_behind(_first_text(messages[n]))}
     there = {s for s in behind if s <= newest and not is_in(session.view.gone, s)}

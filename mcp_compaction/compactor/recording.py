@@ -64,8 +64,9 @@ async def note_report(
     work: Workspace, info: SessionInfo, came: Incoming, recorded: Recorded
 ) -> None:
     """Keep what was said about the model: which it is, and how full it found its window."""
-    if came.model and came.model != info.traits.model:
-        await work.store.set_traits(info.id, info.traits.model_copy(update={"model": came.model}))
+    traits = came.traits_over(info.traits)
+    if traits != info.traits:
+        await work.store.set_traits(info.id, traits)
     if came.reported is not None and recorded.seqs:
         await _calibrate(work, info, came.reported)
 

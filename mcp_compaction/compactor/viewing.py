@@ -46,7 +46,7 @@ async def begin(work: Workspace, window: Session) -> bool:
     They stay there, and others join them, at the next compaction.
     """
     info = window.info
-    if window.view.is_begun or not info.traits.owns_window or not info.messages:
+    if not _is_to_begin(window):
         return False
     for _ in range(MOST_TRIES):
         session = await work.load(info)
@@ -58,13 +58,27 @@ async def begin(work: Workspace, window: Session) -> bool:
     return True
 
 
-async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
-    """The context the model should see now, as a provider's request body, ready to send."""
-    await begin(work, (await work.read_window(info)).session)
+def _is_to_begin(session: Session) -> bool:
+    owns_window = session.info.traits.owns_window
+    return owns_window and bool(session.info.messages) and not session.view.is_begun
+
+
+async def context(
+    work: Workspace, info: SessionInfo, shape: Shape, begins: bool = False
+) -> JsonObject:
+    """The context the model should see now, as a provider's request body, ready to send.
+
+    `begins`: it will be sent, so that what stands at its start stays there.
+    """
+    if begins:
+        await begin(work, (await work.read_window(info)).session)
     session = await work.load(info)
 
     def body() -> JsonObject:
-        shown = lay_out(session, *work.index_terms(session))
+        seen = session
+        if _is_to_begin(session):
+            seen = session.model_copy(update={"view": begin_view(session, session.messages)})
+        shown = lay_out(seen, *work.index_terms(session))
         return make_request_body(session.sections.system, render(shown, shape), shape)
 
     return await work.threads.run(body)

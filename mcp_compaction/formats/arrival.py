@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import JsonValue
 
@@ -21,10 +21,19 @@ from mcp_compaction.formats.jsontext import (
     scrub,
 )
 from mcp_compaction.formats.table import FORMATS
-from mcp_compaction.model import JsonObject, Sections, Shape, Value
+from mcp_compaction.model import (
+    AgentProfile,
+    Complexity,
+    JsonObject,
+    Sections,
+    Shape,
+    Traits,
+    Value,
+)
 
 _SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
-_BODY_KEYS = ("messages", "input", *_SECTION_KEYS)
+_TRAIT_KEYS: dict[str, object] = {"complexity": Complexity, "agent_profile": AgentProfile}
+_BODY_KEYS = ("messages", "input", *_SECTION_KEYS, *_TRAIT_KEYS)
 
 
 class IncomingMessage(Value):
@@ -44,6 +53,13 @@ class Incoming(Value):
     whole: bool = False  # a request body: the history from its start
     reported: int | None = None  # the window with the newest answer, as the provider counted it
     model: str | None = None
+    complexity: Complexity | None = None
+    agent_profile: AgentProfile | None = None
+
+    def traits_over(self, known: Traits) -> Traits:
+        """The traits of a session with what came put over what is known."""
+        came = {name: getattr(self, name) for name in ("model", *_TRAIT_KEYS)}
+        return known.model_copy(update={name: value for name, value in came.items() if value})
 
 
 _NOTHING: JsonObject = {}
@@ -140,6 +156,7 @@ def _read_body(data: JsonObject) -> Incoming:
             "whole": True,
             "sections": _read_sections(data),
             "model": text_or_empty(data.get("model")) or received.model,
+            **{key: _read_choice(data, key, words) for key, words in _TRAIT_KEYS.items()},
         }
     )
 
@@ -161,6 +178,17 @@ def sure_shape_of(messages: Sequence[JsonObject], body: JsonObject) -> Shape | N
     """The shape of messages that may stand in a request body; None where several would fit."""
     known = _shape_of_body(body)
     return known or next((shape for one in messages if (shape := sure_shape(one))), None)
+
+
+def _read_choice(data: JsonObject, key: str, choices: object) -> JsonValue:
+    """The word that a key of a body holds, if any; it has to be one of a Literal's."""
+    words: tuple[str, ...] = get_args(choices)
+    value = data.get(key)
+    if value is not None and value not in words:
+        raise MalformedMessage(
+            f"{key} is no known word; use {', '.join(words[:-1])} or {words[-1]}."
+        )
+    return value
 
 
 def _shape_of_body(data: JsonObject) -> Shape | None:

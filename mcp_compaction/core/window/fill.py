@@ -65,9 +65,11 @@ class Fill(Value):
 class Pressure(Value):
     """What the fill calls for."""
 
-    level: Literal["calm", "advise", "act", "safety net"]
-    trigger_percent: float
+    level: Literal["calm", "advise", "wait", "act", "safety net"]
+    trigger_percent: float  # from here on at a boundary, where one is waited for
+    net_percent: float  # from here on at once
     release_percent: float
+    decided_by: Literal["percentage", "reserve"]
 
 
 def in_counted_tokens(policy: Policy, fill: Fill) -> Policy:
@@ -142,13 +144,30 @@ def _drift_of(calibration: Calibration, ratio: float) -> int:
 def pressure(fill: Fill, policy: Policy) -> Pressure:
     """Whether the fill is fine, worth advice, or calls for acting without being asked."""
     trigger = policy.trigger_percent
-    if fill.percent >= trigger:
+    if fill.percent >= policy.net_percent:
         level = "safety net" if policy.agent_controlled else "act"
+    elif fill.percent >= trigger:
+        level = "wait"
     elif fill.percent >= trigger - policy.advise_below_trigger:
         level = "advise"
     else:
         level = "calm"
-    return Pressure(level=level, trigger_percent=trigger, release_percent=policy.release_percent)
+    return Pressure(
+        level=level,
+        trigger_percent=trigger,
+        net_percent=policy.net_percent,
+        release_percent=policy.release_percent,
+        decided_by="reserve" if policy.is_decided_by_reserve else "percentage",
+    )
+
+
+def describe_trigger(found: Pressure) -> str:
+    """The fill at which a window is compacted without being asked: `at 95 %`."""
+    why = ", where only the reserve is free" if found.decided_by == "reserve" else ""
+    if found.net_percent > found.trigger_percent:
+        net = f"at {found.net_percent:.3g} % at once"
+        return f"from {found.trigger_percent:.3g} % on at a boundary, {net}"
+    return f"at {found.trigger_percent:.3g} %{why}"
 
 
 def _kind_of(message: Message) -> str:
