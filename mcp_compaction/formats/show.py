@@ -31,7 +31,11 @@ def render(shown: Sequence[Shown], shape: Shape, own: Own = _NONE) -> list[JsonO
         for obj in (form.unpair(piece.obj, strays[n]) if n in strays else [piece.obj])
     ]
     found = group_pieces(paired)
-    laid = [obj for group in found for obj in _order_group(group, group is found[-1], form)]
+    own_ids = {id(obj) for obj in own.values()}
+    laid: list[JsonObject] = []
+    for group in found:
+        laid += _lay_out_said(group, form, own_ids)
+        laid += _lay_out_rest(group, group is found[-1], form)
     return form.finish(laid)
 
 
@@ -50,12 +54,19 @@ def objects_of(entry: Shown, shape: Shape, own: Own = _NONE) -> list[JsonObject]
     return form.build(message.role, with_cuts(message.parts, entry.cuts))
 
 
-def _order_group(group: Group, is_last: bool, form: Format) -> Iterator[JsonObject]:
+def _lay_out_said(group: Group, form: Format, own_ids: set[int]) -> list[JsonObject]:
+    said = [piece.obj for piece in group.said]
+    calls_before_last = any(piece.calls for piece in group.said[:-1])
+    if not calls_before_last and all(id(obj) in own_ids for obj in said):
+        return said  # a caller's own turn in several messages is sent as it came
+    return form.merge(said)
+
+
+def _lay_out_rest(group: Group, is_last: bool, form: Format) -> Iterator[JsonObject]:
     answers = [piece.obj for piece in group.answers]
     # A batch at the very end may still be in flight; anywhere else its results will never come.
     if not is_last or group.others:
         for piece, call in group.unanswered_calls():
             answers += form.make_result(piece.obj, call)
-    yield from form.merge([piece.obj for piece in group.said])
     yield from form.merge(answers)
     yield from (piece.obj for piece in group.others)
