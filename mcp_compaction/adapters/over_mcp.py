@@ -107,7 +107,9 @@ class OverMcp:
         ours = {n for n, message in enumerate(messages) if _is_ours(message)}
         numbers = iter(await self._send(messages, None, wish))
         seen = [Seen(None) if n in ours else Seen(next(numbers)) for n in range(len(messages))]
-        return Line(shape=self._shape, prints=prints, seen=seen, newest=0, rest=b"")
+        return Line(
+            shape=self._shape, is_sure=True, prints=prints, seen=seen, newest=0, gone=(), rest=b""
+        )
 
     async def _record_news(
         self, known: Line, messages: list[JsonObject], prints: list[bytes], wish: Wish

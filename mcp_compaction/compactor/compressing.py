@@ -99,12 +99,15 @@ async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryReques
     return request if isinstance(request, SummaryRequest) else None
 
 
-async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
+async def relieve(
+    work: Workspace, info: SessionInfo, known: Reading | None = None
+) -> Outcome | None:
     """Compress where the fill has passed the trigger: the system's, or the safety net.
 
     Between the two the system waits for a boundary: a finished task, green tests, a commit.
+    `known`: the window as it was just read.
     """
-    if not await _is_due(work, await work.read_window(info)):
+    if not await _is_due(work, known or await work.read_window(info)):
         return None
     async with work.store.compacting(info.id, _PATIENCE) as is_ours:
         if not is_ours:

@@ -235,7 +235,7 @@ class Compactor:
         """Put the pins in force at their place, when a window is shown for the first time."""
         from mcp_compaction.compactor import viewing
 
-        await viewing.begin(self._work, info)
+        await viewing.begin(self._work, (await self._work.read_window(info)).session)
 
     async def context(
         self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False

@@ -93,7 +93,7 @@ def _layout(session: Session, entries: tuple[Entry, ...]) -> Iterator[JsonValue]
             yield changed
             changed += 1
         if not isinstance(entry, Digested):
-            yield from _texts(told.get(entry.seq))
+            yield from _texts(*told.get(entry.seq, ()))
     if len(entries) <= len(view.head):
         yield from _beside_head(session)
 
@@ -104,9 +104,10 @@ def _beside_head(session: Session) -> Iterator[JsonValue]:
     yield from _texts(pinned_block(pins_in_view(session)))
 
 
-def _texts(text: str | None) -> Iterator[JsonValue]:
-    if text:
-        yield {"text": text}
+def _texts(*texts: str | None) -> Iterator[JsonValue]:
+    for text in texts:
+        if text:
+            yield {"text": text}
 
 
 def _make_replacement(first: int, last: int, stands: list[JsonValue]) -> JsonObject:
