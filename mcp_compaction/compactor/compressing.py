@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
@@ -41,18 +42,6 @@ T = TypeVar("T")
 _PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
 _MOST_LOOKED_AT = 30  # newest messages among which a boundary is looked for
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
-
-
-def check_ask(ask: Ask) -> None:
-    """Refuse what can be seen to be wrong before anything is looked at."""
-    if not ask.reason.strip():
-        raise InputError("the reason is blank; say in a few words why now.")
-    if ask.target_percent is not None and not 0 < ask.target_percent < 100:
-        raise InputError(
-            f"{ask.target_percent:g} is no target; pass a percentage above 0 and below 100."
-        )
-    if ask.digest is not None and not ask.digest.strip():
-        raise InputError("the digest is blank; leave it out, or write lines under its headings.")
 
 
 async def compress(

@@ -116,9 +116,9 @@ class Compactor:
         """Note that a hook has shown this session its pins after the host's own compaction."""
         await sessions.put_pins_back(self._work, info)
 
-    async def set_traits(self, info: SessionInfo, traits: Traits) -> None:
-        """Set the model, window, complexity or manner of one session."""
-        await self._store.set_traits(info.id, traits)
+    async def set_traits(self, info: SessionInfo, traits: Traits) -> SessionInfo:
+        """Set those traits of one session that are named: model, window, complexity, manner."""
+        return await self._store.set_traits(info.id, traits)
 
     # Recording
 

@@ -17,7 +17,16 @@ from mcp_compaction.formats.prepare import (
     mask_sections,
     prepare_message,
 )
-from mcp_compaction.model import Event, Message, NewMessage, Sections, Session, SessionInfo, Via
+from mcp_compaction.model import (
+    Event,
+    Message,
+    NewMessage,
+    Sections,
+    Session,
+    SessionInfo,
+    Traits,
+    Via,
+)
 from mcp_compaction.ports import Batch, Mark, Recorded
 
 logger = logging.getLogger(__name__)
@@ -64,9 +73,8 @@ async def note_report(
     work: Workspace, info: SessionInfo, came: Incoming, recorded: Recorded
 ) -> None:
     """Keep what was said about the model: which it is, and how full it found its window."""
-    traits = came.traits_over(info.traits)
-    if traits != info.traits:
-        await work.store.set_traits(info.id, traits)
+    if came.traits_over(info.traits) != info.traits:
+        await work.store.set_traits(info.id, came.traits_over(Traits()))
     if came.reported is not None and recorded.seqs:
         await _calibrate(work, info, came.reported)
 

@@ -6,9 +6,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
 
 from mcp_compaction.compactor import Progress
-from mcp_compaction.compactor.compressing import check_ask
+from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo
 from mcp_compaction.server import worker_client
 from mcp_compaction.server.sampling import compactor_asking_host
@@ -33,18 +32,17 @@ async def compress_context(
 ) -> CallToolResult | InputRequiredResult:
     """Answer a call of the tool: compact, and give the receipt."""
     state = state_of(ctx)
-    ask = Ask(
+    ask = make_ask(
         reason=reason,
         digest=digest,
         focus=focus,
         strategy=strategy,
         preserve_markers=preserve_markers,
-        span=parse_span(span) if span is not None else None,
+        span=span,
         target_percent=target_percent,
         dry_run=dry_run,
         force=force,
     )
-    check_ask(ask)
     if digest is not None:
         state.check_records()
     makes = digest is not None and not dry_run
