@@ -152,10 +152,7 @@ class LoopKit:
         if not self._is_directed:
             return messages
         own = [one for one in messages if not _is_budget_line(one)]
-        if has_open_calls(plain_messages(own), self.shape):
-            return messages
-        wish = self._wish._replace(relieve=False)
-        sent = await self._isolate("replacing the window", self._fit(own, wish), None)
+        sent = await self._isolate("replacing the window", self._fit_whole_batch(own), None)
         if sent is None:
             return messages
         self._is_directed = False
@@ -194,6 +191,11 @@ class LoopKit:
         if done == len(plain):
             return plain
         return [*plain[:done], *await self._side.fit(plain[done:], wish)]
+
+    async def _fit_whole_batch(self, messages: Sequence[Any]) -> list[JsonObject] | None:
+        if has_open_calls(plain_messages(messages), self.shape):
+            return None
+        return await self._fit(messages, self._wish._replace(relieve=False))
 
     async def _make_room(self) -> bool:
         reason = "the provider refused the request: too large for the window"

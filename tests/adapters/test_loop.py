@@ -370,6 +370,8 @@ async def test_a_failure_of_ours_is_counted_and_the_loop_goes_on_with_its_own_me
     assert "the loop goes on" in caplog.text
     other = [user("Something else.")]
     assert await kit.fit(other) == other
+    odd: list[Any] = [{"role": 7}]
+    assert await kit.apply(odd) is odd
 
 
 class Broken:
