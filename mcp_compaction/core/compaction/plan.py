@@ -16,6 +16,8 @@ from mcp_compaction.core.compaction.held import Held, Shortfall, held_by
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
+from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
+from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.compaction.unread import give_up_excess
@@ -27,9 +29,10 @@ from mcp_compaction.model import Ask, Session, Value
 
 # Percent of an explicit target; the rest is for excerpts.
 _DIGEST_SHARE = 15
-_TAIL_SHARE = 12
-_INDEX_SHARE = 40
+_TAIL_SHARE = 65
+_INDEX_SHARE = 15
 _FAR_ABOVE_GOAL = 3  # times
+_LEAST_FOR_DIGEST = 60  # tokens, with its label
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
@@ -114,6 +117,9 @@ def _window_before(
 
 def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest of it is for excerpts."""
+    if window.tokens > goal:
+        window = shrink_request(window, goal, policy, count)
+        window = shrink_newest(_limit_tail(window, goal, policy), policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
@@ -124,6 +130,13 @@ def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens
     if not window.has_new_digests:
         window = merge_all(window, tight)
     return _climb(window, _DIGESTING, goal, tight, count)
+
+
+def _limit_tail(window: WindowPlan, goal: int, policy: Policy) -> WindowPlan:
+    """The window whose newest steps take no more than the rest of the goal leaves."""
+    most = max(0, min(window.tail_most or 0, goal - window.fixed - _LEAST_FOR_DIGEST))
+    blocks = with_guards(window.blocks, policy, most)
+    return window.model_copy(update={"tail_most": most, "blocks": blocks})
 
 
 def _climb(

@@ -5,16 +5,76 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import StepBlock, cuts_of, trim
-from mcp_compaction.core.log.content import string_arguments
+from mcp_compaction.core.log.content import part_tokens, string_arguments
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
+_RESULT_SHARE = 25  # percent of a step's room that each of its results keeps
+_LEAST_TOKENS, _FEWEST_CHARS = 60, 120  # a shorter preview says little beside its note
+_NOTE_TOKENS = 25  # about
+
 
 def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
     """A step with previews for what is large in it, but for unread results."""
     return trim(block, dict(_find_cuts(block, policy, count)), count)
+
+
+def fit_step(block: StepBlock, most: int, count: CountTokens) -> StepBlock:
+    """A step in so many tokens beside its unread results, as far as previews can do it: its
+    results give way before what its calls were given."""
+    for part, share in ((ToolResult, _RESULT_SHARE), (ToolCall, 0)):
+        over = block.tokens_beside_unread - most
+        if over > 0:
+            least = max(_LEAST_TOKENS, most * share // 100)
+            block = trim(block, _find_cuts_of(block, part, over, least, count), count)
+    return block
+
+
+def _find_cuts_of(
+    block: StepBlock,
+    kind: type[ToolResult] | type[ToolCall],
+    over: int,
+    least: int,
+    count: CountTokens,
+) -> dict[int, list[Cut]]:
+    """The cuts of results or calls that free so many tokens; none goes below the least."""
+    cuts: dict[int, list[Cut]] = {}
+    for message, entry in zip(block.step.messages, block.entries, strict=True):
+        done = {cut.part for cut in cuts_of(entry)}
+        for number, part in enumerate(message.parts):
+            if message.seq in block.unread or number in done or not isinstance(part, kind):
+                continue
+            size = part_tokens(part, count)
+            if over <= 0 or size <= least:
+                continue
+            shown = _fit_part(part, message.ref, max(least, size - over), count)
+            cut = Cut(part=number, shown=shown, why="preview")
+            cuts.setdefault(message.seq, []).append(cut)
+            over -= size - part_tokens(shown, count)
+    return cuts
+
+
+def _fit_part(
+    part: ToolResult | ToolCall, ref: str, tokens: int, count: CountTokens
+) -> ToolResult | ToolCall:
+    """A result, or a call by its longest argument, in about so many tokens."""
+    if isinstance(part, ToolResult):
+        return part.model_copy(update={"text": _fit_text(part.text, ref, tokens, count)})
+    named = list(string_arguments(part.arguments))
+    if not named:
+        return part
+    name, value = max(named, key=lambda one: len(one[1]))
+    rest = part_tokens(part, count) - count(value)
+    arguments = {**part.arguments, name: _fit_text(value, ref, tokens - rest, count)}
+    return part.model_copy(update={"arguments": arguments})
+
+
+def _fit_text(text: str, ref: str, tokens: int, count: CountTokens) -> str:
+    chars = len(text) * max(0, tokens - _NOTE_TOKENS) // max(1, count(text))
+    shorter = preview(text, ref, max(chars, _FEWEST_CHARS))
+    return min(text, shorter, key=len)
 
 
 def _find_cuts(

@@ -246,28 +246,48 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
     request = "Build it.\n" + "detail and more detail\n" * 700
     before = blocks_of(session_of([user(request), *TAIL]), policy, estimate)
     assert before.head_tokens > 2_000
-    shrunk = shrink_request(before, 0, policy, estimate)
+    shrunk = shrink_request(before, 1_800, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith("Build it.\n")
     assert "recall_archived refs m1" in cut.shown.text
-    assert shrunk.head_tokens < 1_100
+    assert 300 < shrunk.head_tokens <= 450 + policy.overhead_per_message
     assert shrunk.tokens == before.tokens - shrunk.freed[0][1]
-    assert shrink_request(shrunk, 0, policy, estimate) is shrunk
+    assert shrink_request(shrunk, 1_800, policy, estimate) is shrunk
+    assert shrink_request(shrunk, 1_000, policy, estimate).head_tokens <= 254
+    assert shrink_request(shrunk, 0, policy, estimate).head_tokens < 100
 
 
-def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
+def test_rules_and_questions_of_a_long_first_request_stay_word_for_word() -> None:
+    rule, question = "Never touch the vendor folder.", "Which of the two parsers is faster?"
+    request = "Build it.\n" + f"{LARGE}\n{rule}\n{LARGE}\n{question}\n{LARGE}"
+    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
+    (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
+    assert isinstance(cut.shown, Text)
+    assert cut.shown.text.splitlines()[-2:] == [rule, question]
+
+
+def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:
+    request = user("Now read this.\n" + "detail and more detail\n" * 700)
+    policy = Policy(preserve_recent_turns=0)
+    messages = [user("go"), *TAIL, request, assistant("so")]
+    before = blocks_of(session_of(messages), policy, estimate)
+    shrunk = shrink_request(before, 1_000, policy, estimate)
+    (block,) = [b for b in shrunk.blocks if isinstance(b, StepBlock) and b.guard == "request"]
+    assert block.tokens <= 404
+    assert shrunk.tokens == before.tokens - shrunk.freed[0][1]
+    assert shrink_request(shrunk, 1_000, policy, estimate) is shrunk
+
+
+def test_a_first_request_within_its_limit_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
     small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, estimate)
-    assert shrink_request(small, 0, policy, estimate) is small
-    parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
-    many = blocks_of(session_of([{"role": "user", "content": parts}, *TAIL]), policy, estimate)
-    assert shrink_request(many, 0, policy, estimate) is many
+    assert shrink_request(small, 90_000, policy, estimate) is small
     system: Json = {"role": "system", "content": "word " * 3_000}
     other = blocks_of(session_of([system, assistant("so")]), policy, estimate)
-    assert shrink_request(other, 0, policy, estimate) is other
+    assert shrink_request(other, 90_000, policy, estimate) is other
     headless = blocks_of(session_of([assistant("so")]), policy, estimate)
-    assert shrink_request(headless, 0, policy, estimate) is headless
+    assert shrink_request(headless, 90_000, policy, estimate) is headless
 
 
 def test_large_is_judged_by_tokens_or_by_characters() -> None:
