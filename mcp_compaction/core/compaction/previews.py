@@ -6,14 +6,16 @@ from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import StepBlock, cuts_of, trim
 from mcp_compaction.core.log.content import part_tokens, string_arguments
+from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars
+from mcp_compaction.core.window.preview import is_large, preview, preview_chars, preview_result
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 _RESULT_SHARE = 25  # percent of a step's room that each of its results keeps
 _LEAST_TOKENS, _FEWEST_CHARS = 60, 120  # a shorter preview says little beside its note
 _NOTE_TOKENS = 25  # about
+_LONGEST_ERROR = 160  # characters
 
 
 def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
@@ -61,20 +63,26 @@ def _fit_part(
 ) -> ToolResult | ToolCall:
     """A result, or a call by its longest argument, in about so many tokens."""
     if isinstance(part, ToolResult):
-        return part.model_copy(update={"text": _fit_text(part.text, ref, tokens, count)})
+        return show_part_of_result(part, ref, _chars_within(part.text, tokens, count))
     named = list(string_arguments(part.arguments))
     if not named:
         return part
     name, value = max(named, key=lambda one: len(one[1]))
     rest = part_tokens(part, count) - count(value)
-    arguments = {**part.arguments, name: _fit_text(value, ref, tokens - rest, count)}
-    return part.model_copy(update={"arguments": arguments})
+    shorter = preview(value, ref, _chars_within(value, tokens - rest, count))
+    return part.model_copy(update={"arguments": {**part.arguments, name: shorter}})
 
 
-def _fit_text(text: str, ref: str, tokens: int, count: CountTokens) -> str:
+def show_part_of_result(result: ToolResult, ref: str, chars: int) -> ToolResult:
+    """A result by its beginning, its end and its newest error lines, in so many characters."""
+    errors = reversed([line[:_LONGEST_ERROR] for line in error_lines(result.text)])
+    return result.model_copy(update={"text": preview_result(result.text, ref, chars, errors)})
+
+
+def _chars_within(text: str, tokens: int, count: CountTokens) -> int:
+    """About how many characters of a text, beside the note of its size, are so many tokens."""
     chars = len(text) * max(0, tokens - _NOTE_TOKENS) // max(1, count(text))
-    shorter = preview(text, ref, max(chars, _FEWEST_CHARS))
-    return min(text, shorter, key=len)
+    return max(chars, _FEWEST_CHARS)
 
 
 def _find_cuts(
@@ -102,9 +110,7 @@ def _is_long(cut: Cut, policy: Policy, count: CountTokens) -> bool:
 
 def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
     if isinstance(part, ToolResult) and is_large(part.text, policy, count):
-        return part.model_copy(
-            update={"text": preview(part.text, message.ref, preview_chars(policy))}
-        )
+        return show_part_of_result(part, message.ref, preview_chars(policy))
     if isinstance(part, ToolCall):
         arguments = _shorten_arguments(part.arguments, message.ref, policy, count)
         if arguments != part.arguments:

@@ -55,6 +55,7 @@ from tests.sessions import session_of
 Json = dict[str, Any]
 LONG = "".join(f"line {n} of the file\n" for n in range(40))
 LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
+PROSE = "".join(f"{chr(97 + n % 26)}{chr(97 + n // 26)} begins line {n}\n" for n in range(400))
 BARE = Policy(preserve_recent_turns=0, preserve_recent_percent=None, tail_max_percent=0)
 TAIL = [user("newest"), assistant("so")]
 
@@ -202,14 +203,43 @@ def test_a_result_without_a_call_is_left_alone() -> None:
 
 
 def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> None:
-    window = climbed(shrink, [*used("1", "f", LARGE), *TAIL])
+    window = climbed(shrink, [*used("1", "f", PROSE), *TAIL])
     shown = cut_texts(window)[3]
-    assert shown.startswith("line 0 of a large file\n")
-    assert shown.endswith("line 399 of a large file\n")
-    note = f"\n[... 401 lines, {len(LARGE):,} characters; the whole: recall_archived refs m3 ...]\n"
+    assert shown.startswith("aa begins line 0\n")
+    assert shown.endswith("jp begins line 399")
+    note = f"\n[... 401 lines, {len(PROSE):,} characters; the whole: recall_archived refs m3 ...]\n"
     assert note in shown
     assert len(shown) < 1_000
     assert why(window) == {"preview"}
+
+
+def test_rows_of_one_template_are_one_example_and_a_count_in_a_preview() -> None:
+    window = climbed(shrink, [*used("1", "f", f"start\n{LARGE}the end"), *TAIL])
+    assert cut_texts(window)[3].split("\n") == [
+        "start",
+        "line 0 of a large file",
+        "[... 398 more lines like this ...]",
+        "line 399 of a large file",
+        "the end",
+        "[... 402 lines, 9,903 characters; the whole: recall_archived refs m3 ...]",
+    ]
+
+
+def test_the_newest_error_lines_stay_in_a_preview() -> None:
+    failed = [f"FAILED tests/test_{n}.py::test_it - KeyError" for n in range(3)]
+    text = "\n".join([PROSE, *failed, PROSE])
+    shown = cut_texts(climbed(shrink, [*used("1", "f", text), *TAIL]))[3]
+    assert shown.split("\n")[-3:] == failed[::-1]
+    assert len(shown) < 1_000
+
+
+def test_a_tail_over_its_limit_is_shrunk_even_where_the_goal_is_met_without_it() -> None:
+    policy = Policy(window_tokens=8_000, preserve_recent_turns=1)
+    messages = [user("go"), *used("1", "f", PROSE * 3), *used("2", "f", PROSE), assistant("so")]
+    before = blocks_of(session_of(messages), policy, estimate)
+    assert before.blocks[-2].tokens > policy.tail_limit
+    cut = cut_texts(shrink(before, before.tokens - 1, policy, estimate))
+    assert list(cut) == [5]
 
 
 def test_large_arguments_of_a_write_are_previewed() -> None:
@@ -435,7 +465,7 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
 
 
 def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
-    session = [*used("1", "f", LARGE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
+    session = [*used("1", "f", PROSE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
     shown = climbed(truncate, session)
     window = climbed(deduplicate, session)
     window = shrink(window, 0, BARE, estimate)
