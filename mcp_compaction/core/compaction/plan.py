@@ -21,6 +21,8 @@ from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.compaction.unread import give_up_excess
+from mcp_compaction.core.log.content import is_talk
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -29,8 +31,9 @@ from mcp_compaction.model import Ask, Session, Value
 
 # Percent of an explicit target; the rest is for excerpts.
 _DIGEST_SHARE = 15
-_TAIL_SHARE = 65
-_INDEX_SHARE = 15
+_TAIL_SHARE, _TAIL_SHARE_OF_TALK = 75, 12
+_WORDS_SHARES = 15, 40  # the least and the most of that for excerpts
+_INDEX_SHARE = 20
 _FAR_ABOVE_GOAL = 3  # times
 _LEAST_FOR_DIGEST = 60  # tokens, with its label
 
@@ -111,8 +114,20 @@ def _window_before(
     pinned = count(block) + policy.overhead_per_message if block else 0
     if target is None:
         return window_of(session, policy, fill, pinned, count)
-    window = window_of(session, policy, fill, pinned, count, target * _TAIL_SHARE // 100)
+    window = window_of(session, policy, fill, pinned, count, _tail_room(session, fill, target))
     return window.model_copy(update={"index_most": target * _INDEX_SHARE // 100})
+
+
+def _tail_room(session: Session, fill: Fill, target: int) -> int:
+    """The tokens of an explicit target for the newest steps; what users said, and what was kept of
+    earlier messages, comes before them."""
+    said = conversation_of(session.messages)
+    if is_talk(said):  # what was said long ago is worth as much as what was said last
+        return target * _TAIL_SHARE_OF_TALK // 100
+    requests = [message.tokens for message in said if message.is_request]
+    least, most = (target * share // 100 for share in _WORDS_SHARES)
+    words = least + sum(requests[1:]) + dict(fill.parts)["promoted"]
+    return target * _TAIL_SHARE // 100 - min(words, most)
 
 
 def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -134,7 +149,9 @@ def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens
 
 def _limit_tail(window: WindowPlan, goal: int, policy: Policy) -> WindowPlan:
     """The window whose newest steps take no more than the rest of the goal leaves."""
-    most = max(0, min(window.tail_most or 0, goal - window.fixed - _LEAST_FOR_DIGEST))
+    digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
+    left = goal - window.fixed - max(digests, _LEAST_FOR_DIGEST)
+    most = max(0, min(window.tail_most or 0, left))
     blocks = with_guards(window.blocks, policy, most)
     return window.model_copy(update={"tail_most": most, "blocks": blocks})
 

@@ -598,7 +598,8 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
 
 
 def test_a_preview_that_hides_what_no_search_finds_ends_with_its_line() -> None:
-    hidden = LARGE + "the build is 7f3a91c2\n" + LARGE
+    prose = "".join(f"{chr(97 + n % 26) * (1 + n // 26)} begins line {n}\n" for n in range(300))
+    hidden = prose + "the build is 7f3a91c2\n" + prose
     session = session_of(
         [user("go"), *used("1", "f", hidden), *used("2", "f", LARGE), *chatter(20)]
     )

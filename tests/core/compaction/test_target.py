@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import Compaction, Kept, Outcome, ToolResult, Trimmed
-from tests.core.saying import assistant, chatter, used, user
+from tests.core.saying import WORDS, Json, assistant, chatter, used, user
 from tests.sessions import Outside, compress, session_of
 
 LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
@@ -17,13 +17,31 @@ def done(outcome: Outcome) -> Compaction:
 
 
 def test_newest_steps_take_most_of_an_explicit_target_as_they_stood() -> None:
-    session = session_of([user("go"), *chatter(60)])
-    policy = Policy(window_tokens=4_000)
-    outcome = done(compress(session, policy, target_percent=25.0))
+    steps = [step for n in range(60) for step in used(str(n), "f", f"{n} {WORDS}")]
+    session = session_of([user("go"), *steps, assistant("done")])
+    outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
     kept = [e.seq for e in outcome.view.body if isinstance(e, Kept)]
     assert kept == list(range(kept[0], len(session.messages) + 1))
     tokens = sum(m.tokens + 4 for m in session.messages if m.seq in kept)
-    assert 500 < tokens <= 650
+    assert 450 < tokens <= 600
+
+
+def test_where_people_talk_the_newest_words_take_no_more_of_a_target_than_older_ones() -> None:
+    session = session_of([user("go"), *chatter(60)])
+    outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
+    kept = [e.seq for e in outcome.view.body if isinstance(e, Kept)]
+    assert sum(m.tokens + 4 for m in session.messages if m.seq in kept) <= 120
+
+
+def test_what_users_said_comes_before_a_longer_tail() -> None:
+    def tail_of(more: list[Json]) -> int:
+        steps = [step for n in range(60) for step in used(str(n), "f", f"{n} {WORDS}")]
+        session = session_of([user("go"), *more, *steps, assistant("done")])
+        outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
+        return sum(isinstance(entry, Kept) for entry in outcome.view.body)
+
+    wishes = [user(f"I would like part {n} to be blue. {WORDS}") for n in range(8)]
+    assert tail_of(wishes) < tail_of([])
 
 
 def test_a_new_step_that_is_too_large_for_a_target_is_cut_and_its_call_gives_way_last() -> None:
