@@ -20,20 +20,15 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.compaction.previews import shrink_step
+from mcp_compaction.core.compaction.shares import RoomForTarget, share_out
 from mcp_compaction.core.compaction.unread import give_up_excess
-from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Ask, Session, Value
 
-# Percent of an explicit target; the rest is for excerpts.
-_DIGEST_SHARE = 15
-_TAIL_SHARE, _TAIL_SHARE_OF_TALK = 75, 12
-_WORDS_SHARES = 15, 40  # the least and the most of that for excerpts
-_INDEX_SHARE = 20
+_DIGEST_SHARE = 15  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
 _LEAST_FOR_DIGEST = 60  # tokens, with its label
 
@@ -49,6 +44,7 @@ class Plan(Value):
     goal: int | None  # None: only the span that was asked for
     is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
     goes_on: bool = False  # also below the goal, as long as there is something to do
+    room: RoomForTarget | None = None  # of an explicit target
 
     @property
     def is_empty(self) -> bool:
@@ -73,11 +69,23 @@ class Plan(Value):
         return Shortfall(after=reached, goal=self.goal, held=self.held)
 
 
-def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens) -> Plan:
-    """The edits that reach the goal, gentlest first; the policy's window is in counted tokens."""
+def make_plan(
+    session: Session,
+    policy: Policy,
+    ask: Ask,
+    fill: Fill,
+    count: CountTokens,
+    room: RoomForTarget | None = None,
+) -> Plan:
+    """The edits that reach the goal, gentlest first; the policy's window is in counted tokens.
+
+    A plan that follows another is given the room that the first one found for a target.
+    """
     target = ask.target_percent
     goal = policy.share(policy.release_percent if target is None else target)
-    window = _window_before(session, policy, None if target is None else goal, fill, count)
+    if target is not None and room is None:
+        room = share_out(session, fill, goal)
+    window = _window_before(session, policy, room, fill, count)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
         return Plan(window=window, before=fill.counted, goal=None)
@@ -89,10 +97,10 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         window = summarize_all(window, policy, _steps_outside_tail(window, policy))
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
-    if target is None:
+    if room is None:
         window = _climb(window, LADDER, goal, policy, count)
     else:
-        window = _make_room(window, goal, policy, count)
+        window = _make_room(window, goal, room, policy, count)
     if window.tokens > goal and window.has_new_digests:
         window = _foresee_cuts(window, goal, policy, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
@@ -103,38 +111,31 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         goal=goal,
         is_thorough=is_thorough,
         goes_on=is_thorough or target is not None,
+        room=room,
     )
 
 
 def _window_before(
-    session: Session, policy: Policy, target: int | None, fill: Fill, count: CountTokens
+    session: Session, policy: Policy, room: RoomForTarget | None, fill: Fill, count: CountTokens
 ) -> WindowPlan:
     """The window before any rung; an explicit target limits its tail and its index."""
     block = pinned_block(session.pins)
     pinned = count(block) + policy.overhead_per_message if block else 0
-    if target is None:
+    if room is None:
         return window_of(session, policy, fill, pinned, count)
-    window = window_of(session, policy, fill, pinned, count, _tail_room(session, fill, target))
-    return window.model_copy(update={"index_most": target * _INDEX_SHARE // 100})
+    window = window_of(session, policy, fill, pinned, count, room.tail)
+    return window.model_copy(update={"index_most": room.index})
 
 
-def _tail_room(session: Session, fill: Fill, target: int) -> int:
-    """The tokens of an explicit target for the newest steps; what users said, and what was kept of
-    earlier messages, comes before them."""
-    said = conversation_of(session.messages)
-    if is_talk(said):  # what was said long ago is worth as much as what was said last
-        return target * _TAIL_SHARE_OF_TALK // 100
-    requests = [message.tokens for message in said if message.is_request]
-    least, most = (target * share // 100 for share in _WORDS_SHARES)
-    words = least + sum(requests[1:]) + dict(fill.parts)["promoted"]
-    return target * _TAIL_SHARE // 100 - min(words, most)
-
-
-def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """All old steps in one digest, whatever the goal needs: the rest of it is for excerpts."""
+def _make_room(
+    window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy, count: CountTokens
+) -> WindowPlan:
+    """All old steps in one digest, whatever the goal needs: the rest is for what users said and
+    for the newest steps."""
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
-        window = shrink_newest(_limit_tail(window, goal, policy), policy, count)
+    if window.tokens + room.words > goal:
+        window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
@@ -147,11 +148,11 @@ def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens
     return _climb(window, _DIGESTING, goal, tight, count)
 
 
-def _limit_tail(window: WindowPlan, goal: int, policy: Policy) -> WindowPlan:
+def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
     """The window whose newest steps take no more than the rest of the goal leaves."""
     digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
-    left = goal - window.fixed - max(digests, _LEAST_FOR_DIGEST)
-    most = max(0, min(window.tail_most or 0, left))
+    beside = max(digests + window.index, _LEAST_FOR_DIGEST) + room.words
+    most = max(0, min(room.tail, goal - window.fixed - beside))
     blocks = with_guards(window.blocks, policy, most)
     return window.model_copy(update={"tail_most": most, "blocks": blocks})
 
