@@ -28,8 +28,9 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Ask, Session, Value
 
-_DIGEST_SHARE = 15  # percent of an explicit target
+_DIGEST_SHARE, _LEAST_TAIL_SHARE = 15, 12  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
+_WORTH_ANOTHER_DIGEST = 1.15  # times the goal: a model may be asked for it
 _LEAST_FOR_DIGEST = 60  # tokens, with its label
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
@@ -83,6 +84,7 @@ def make_plan(
     """
     target = ask.target_percent
     goal = policy.share(policy.release_percent if target is None else target)
+    follows = room is not None
     if target is not None and room is None:
         room = share_out(session, fill, goal)
     window = _window_before(session, policy, room, fill, count)
@@ -99,7 +101,7 @@ def make_plan(
         window = drop_excerpts(window, goal, policy, count)
     if room is None:
         window = _climb(window, LADDER, goal, policy, count)
-    else:
+    elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, goal, room, policy, count)
     if window.tokens > goal and window.has_new_digests:
         window = _foresee_cuts(window, goal, policy, count)
@@ -134,7 +136,7 @@ def _make_room(
     for the newest steps."""
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
-    if window.tokens + room.words > goal:
+    if window.tokens + room.words > goal * _WORTH_ANOTHER_DIGEST:
         window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
@@ -151,8 +153,9 @@ def _make_room(
 def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
     """The window whose newest steps take no more than the rest of the goal leaves."""
     digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
-    beside = max(digests + window.index, _LEAST_FOR_DIGEST) + room.words
-    most = max(0, min(room.tail, goal - window.fixed - beside))
+    left = goal - window.fixed - max(digests + window.index, _LEAST_FOR_DIGEST)
+    wanted = max(left - room.words, min(left, goal * _LEAST_TAIL_SHARE // 100))
+    most = max(0, min(room.tail, wanted))
     blocks = with_guards(window.blocks, policy, most)
     return window.model_copy(update={"tail_most": most, "blocks": blocks})
 

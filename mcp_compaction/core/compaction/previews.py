@@ -9,7 +9,12 @@ from mcp_compaction.core.log.content import part_tokens, string_arguments
 from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars, preview_result
+from mcp_compaction.core.window.preview import (
+    is_large,
+    preview_argument,
+    preview_chars,
+    preview_result,
+)
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 _RESULT_SHARE = 25  # percent of a step's room that each of its results keeps
@@ -69,7 +74,7 @@ def _fit_part(
         return part
     name, value = max(named, key=lambda one: len(one[1]))
     rest = part_tokens(part, count) - count(value)
-    shorter = preview(value, ref, _chars_within(value, tokens - rest, count))
+    shorter = preview_argument(value, ref, _chars_within(value, tokens - rest, count))
     return part.model_copy(update={"arguments": {**part.arguments, name: shorter}})
 
 
@@ -124,5 +129,5 @@ def _shorten_arguments(
     clipped = dict(arguments)
     for name, value in string_arguments(arguments):
         if is_large(value, policy, count):
-            clipped[name] = preview(value, ref, preview_chars(policy))
+            clipped[name] = preview_argument(value, ref, preview_chars(policy))
     return clipped

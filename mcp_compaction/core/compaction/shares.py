@@ -9,7 +9,7 @@ from mcp_compaction.model import Session, Value
 
 # Percent of the target.
 _TAIL_SHARE, _TAIL_SHARE_OF_TALK = 75, 12
-_LEAST_FOR_WORDS, _MOST_FOR_WORDS = 15, 40  # of the share for the tail
+_LEAST_FOR_WORDS, _MOST_FOR_WORDS = 10, 45  # of the share for the tail
 _INDEX_SHARE = 40
 
 
