@@ -26,7 +26,7 @@ from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.digest.text import DigestSections, measure_digest, render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars
+from mcp_compaction.core.window.preview import is_large, preview, preview_argument, preview_chars
 from mcp_compaction.model import (
     Digest,
     Digested,
@@ -318,6 +318,16 @@ def test_a_first_request_within_its_limit_stays_whole() -> None:
     assert shrink_request(other, 90_000, policy, estimate) is other
     headless = blocks_of(session_of([assistant("so")]), policy, estimate)
     assert shrink_request(headless, 90_000, policy, estimate) is headless
+
+
+def test_the_note_of_a_cut_argument_names_what_stands_in_it() -> None:
+    script = "x = 1\n" * 50 + "save_all(rows)\n" + "y = 2\n" * 50
+    shown = preview_argument(script, "m7", 100).split("\n")
+    (note,) = [line for line in shown if line.startswith("[")]
+    assert note == (
+        "[... 102 lines, 615 characters with save_all; the whole: recall_archived refs m7 ...]"
+    )
+    assert {*shown} == {"x = 1", note, "y = 2", ""}
 
 
 def test_large_is_judged_by_tokens_or_by_characters() -> None:
