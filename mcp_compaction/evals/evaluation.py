@@ -14,6 +14,8 @@ from mcp_compaction.evals.corpora import Case, locomo, tau, transcript
 from mcp_compaction.evals.drift import measure_drift
 from mcp_compaction.evals.langchain import NAME, NOT_INSTALLED, langchain_strategy
 from mcp_compaction.evals.material import FIELDS
+from mcp_compaction.evals.referee import NOT_INSTALLED as NO_REFEREE
+from mcp_compaction.evals.referee import ask_referee
 from mcp_compaction.evals.results import Detection, Report, sum_costs, sum_scores
 from mcp_compaction.evals.runner import PERCENTS, Bench, Measured, Tell, measure_case
 from mcp_compaction.evals.scenarios import make_sessions
@@ -35,6 +37,7 @@ class Wanted:
     tau: Path | None = None
     transcripts: tuple[Path, ...] = ()
     limit: int | None = None  # of the sessions of each file
+    referee: int = 0  # how many sessions of each kind the outside referee makes
 
 
 async def evaluate(
@@ -58,6 +61,7 @@ async def evaluate(
     measured = [await measure_case(case, bench) for case in cases]
     works = min(wanted.sessions, len(FIELDS)) if wanted.rounds else 0
     drift = await measure_drift(wanted.seed, works, wanted.rounds, bench)
+    refereed = await ask_referee(wanted.referee)
     return Report(
         counter=counter.id,
         seed=wanted.seed,
@@ -66,8 +70,10 @@ async def evaluate(
         costs=sum_costs(cost for one in measured for cost in one.costs),
         drift=drift,
         detection=_sum_detection(measured),
+        referee=refereed,
         notes=(
             *(() if echoing is not None else (NOT_INSTALLED,)),
+            *(() if refereed or not wanted.referee else (NO_REFEREE,)),
             *(model.account() if model is not None else ()),
         ),
         seconds=time.perf_counter() - began,

@@ -37,6 +37,8 @@ def make_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
         yield _make_drift_table(report.drift)
     if report.detection:
         yield _make_detection_table(report)
+    if report.referee:
+        yield _make_referee_table(report)
 
 
 def make_document(report: Report) -> JsonObject:
@@ -174,6 +176,15 @@ def _make_detection_table(report: Report) -> tuple[str, list[Row]]:
         share = format_share(one.noticed / one.stated) if one.stated else "-"
         rows.append((names[one.wording], f"{one.noticed} of {one.stated}", share))
     return "detection", rows
+
+
+def _make_referee_table(report: Report) -> tuple[str, list[Row]]:
+    rows: list[Row] = [("", "to", "survived", "updates resolved", "told apart", "within budget")]
+    for one in report.referee:
+        shares = map(format_share, (one.survived, one.resolved, one.told_apart))
+        is_within = "yes" if one.is_within_budget else "no"
+        rows.append((one.strategy, f"{one.percent} %", *shares, is_within))
+    return "compaction-conformance-kit, an outside referee, on its own small sessions", rows
 
 
 def _pair_of(score: Score) -> str:

@@ -80,6 +80,17 @@ class Detection(Value):
     noticed: int
 
 
+class RefereeScore(Value):
+    """What an outside referee found of one strategy, at one budget; shares of 1."""
+
+    strategy: str
+    percent: int  # the budget, of the session's own characters
+    survived: float  # of what was planted
+    resolved: float  # of what was said anew in other words: only the newest stands
+    told_apart: float  # of pairs that only look alike: both stand
+    is_within_budget: bool
+
+
 class Report(Value):
     """Everything one evaluation found."""
 
@@ -90,6 +101,7 @@ class Report(Value):
     costs: tuple[Cost, ...]
     drift: tuple[Round, ...] = ()
     detection: tuple[Detection, ...] = ()
+    referee: tuple[RefereeScore, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 

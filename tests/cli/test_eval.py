@@ -13,7 +13,10 @@ from tests.cli.conftest import Shell
 from tests.evals.test_corpora import RUN
 from tests.models.server import endpoint
 
-SMALL = ("--sessions", "1", "--tokens", "3000", "--rounds", "0", "--counter", "estimate")
+SMALL = (
+    "--sessions", "1", "--tokens", "3000", "--rounds", "0", "--referee", "0",
+    "--counter", "estimate",
+)  # fmt: skip
 
 
 def test_its_help_says_what_it_does_and_gives_examples(shell: Shell) -> None:

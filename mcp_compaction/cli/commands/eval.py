@@ -34,6 +34,7 @@ EXAMPLES = (
     "eval --sessions 2 --rounds 0 --summarizer anthropic",
     "eval --sessions 0 --locomo locomo10.json --tau gpt-4o-airline.json.gz --json",
 )
+_REFEREE = 4  # seeds
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("--tokens", wanted.tokens, "about how long each of them is"),
         ("--rounds", wanted.rounds, "rounds of the growing session; 0 for none"),
         ("--seed", wanted.seed, "what the generated sessions are drawn from"),
+        ("--referee", _REFEREE, "seeds of compaction-conformance-kit, if installed; 0 for none"),
     ):
         parser.add_argument(
             flag, metavar="N", type=int, default=default, help=f"{words} (default: {default})"
@@ -93,7 +95,7 @@ async def run(call: Invocation) -> int:
 
 
 def _parse_wanted(args: Namespace) -> Wanted:
-    for flag in ("sessions", "tokens", "rounds"):
+    for flag in ("sessions", "tokens", "rounds", "referee"):
         least = 1_000 if flag == "tokens" else 0
         if getattr(args, flag) < least:
             raise InputError(f"--{flag} {getattr(args, flag)} is too few; pass {least:,} or more.")
@@ -106,6 +108,7 @@ def _parse_wanted(args: Namespace) -> Wanted:
         tau=args.tau,
         transcripts=tuple(args.transcript),
         limit=args.limit,
+        referee=args.referee if args.sessions else 0,
     )
     if not (wanted.sessions or wanted.locomo or wanted.tau or wanted.transcripts):
         raise InputError("there is nothing to measure; pass --sessions, or a file.")

@@ -202,6 +202,14 @@ def trim(block: StepBlock, cuts: dict[int, list[Cut]], count: CountTokens) -> St
     return block.model_copy(update={"entries": tuple(shown), "tokens": block.tokens - saved})
 
 
+def show_whole(block: StepBlock) -> StepBlock:
+    """A step with nothing of it cut."""
+    shown = zip(block.step.messages, block.entries, strict=True)
+    more = sum(message.tokens - entry_tokens(message, entry) for message, entry in shown)
+    whole = tuple(Kept(seq=message.seq) for message in block.step.messages)
+    return block.model_copy(update={"entries": whole, "tokens": block.tokens + more})
+
+
 def cuts_of(entry: MessageEntry) -> tuple[Cut, ...]:
     """The cuts of an entry; none where it is shown whole."""
     return entry.cuts if isinstance(entry, Trimmed) else ()
@@ -290,10 +298,10 @@ def _guards_of(
     guards: list[Guard | None] = [None] * len(blocks)
     least, larger = _tail_starts(blocks, policy)
     if tail_most is not None and policy.preserve_recent_messages is None:
-        # The tail stays where it fits; the newest step gives way only to need.
-        smallest = _extend_back(blocks, 0, len(blocks), tail_most)
-        least = max(least, smallest)
-        larger = min(max(larger, smallest), max(0, len(blocks) - 1))
+        # As many of the newest steps as fit; the very newest gives way only to need.
+        larger = _extend_back(blocks, 0, len(blocks), tail_most)
+        least = max(least, larger)
+        larger = min(larger, max(0, len(blocks) - 1))
     for number in range(larger, len(blocks)):
         guards[number] = "loop"
     for number in range(least, len(blocks)):

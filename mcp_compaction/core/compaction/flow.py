@@ -79,7 +79,9 @@ def _climb_to_goal(progress: Progress, inputs: Inputs) -> Asking[Progress]:
         fill = inputs.measure(progress.session)
         if goal is None or (fill.counted <= goal and not progress.plan.goes_on):
             break
-        following = make_plan(progress.session, inputs.policy, inputs.ask, fill, inputs.count)
+        following = make_plan(
+            progress.session, inputs.policy, inputs.ask, fill, inputs.count, progress.plan.room
+        )
         progress = replace(progress, plan=following)
         if following.is_empty or following.gain <= 0:
             break

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.compaction.blocks import Freed, SpanBlock, find_unread
+from mcp_compaction.core.compaction.blocks import Freed, SpanBlock, find_unread, window_of
+from mcp_compaction.core.compaction.held import Shortfall, held_by
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import (
@@ -47,7 +48,7 @@ def compaction_of(
     view = progress.session.view.model_copy(
         update={"version": before.view.version + 1, "compaction": number}
     )
-    shortfall = progress.plan.shortfall(after.counted)
+    shortfall = _shortfall_of(progress, inputs, after)
     gain, excerpts = fill.counted - after.counted, dict(after.parts)["promoted"]
     receipt = Receipt(
         compaction=number,
@@ -71,6 +72,16 @@ def compaction_of(
     return Compaction(
         base_version=before.view.version, view=view, digests=progress.digests, receipt=receipt
     )
+
+
+def _shortfall_of(progress: Progress, inputs: Inputs, after: Fill) -> Shortfall | None:
+    """What keeps the finished view above its goal; None where the goal is reached."""
+    goal = progress.plan.goal
+    if goal is None or after.counted <= goal:
+        return None
+    pinned = dict(after.parts)["pinned"]
+    window = window_of(progress.session, inputs.policy, after, pinned, inputs.count)
+    return Shortfall(after=after.counted, goal=goal, held=held_by(window))
 
 
 def _parts_shown(before: Session, view: View) -> list[PartShown]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_compaction.core.compaction.verify import Findings
 from mcp_compaction.core.digest.text import as_sections, join, measure_digest
-from mcp_compaction.core.log.content import shown_parts, tokens_of
+from mcp_compaction.core.log.content import shown_parts, text_of, tokens_of
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
@@ -21,8 +21,11 @@ from mcp_compaction.model import (
     SectionName,
     Session,
     Text,
+    ToolResult,
     Trimmed,
 )
+
+_WORDS_AROUND = 120  # characters before and after an identifier
 
 Line = tuple[SectionName, Item]
 Lines = Mapping[int, Sequence[Line]]
@@ -87,19 +90,33 @@ def _show_lines(
     message: Message, entry: MessageEntry, said: Sequence[Line], count: CountTokens
 ) -> MessageEntry:
     """A message whose previews end with these lines; whole where no preview can show them."""
-    # An identifier says little without the words around it.
-    texts = dict.fromkeys(item.text for section, item in said if section != "FACTS")
-    left = {item.text for _, item in said}
+    texts = dict.fromkeys(item.text for _, item in said)
+    identifiers = {item.text for section, item in said if section == "FACTS"}
     cuts = list(entry.cuts if isinstance(entry, Trimmed) else ())
     for place, cut in enumerate(cuts):
-        part = message.parts[cut.part]
-        if isinstance(part, Text) and isinstance(cut.shown, Text):
-            words = fold(part.text)
-            own = [text for text in texts if text in left and fold(text) in words]
-            shown = Text(text="\n".join([cut.shown.text, *own]))
-            cuts[place] = cut.model_copy(update={"shown": shown})
-            left.difference_update(own)
+        if not isinstance(cut.shown, Text | ToolResult):
+            continue
+        source = text_of(message.parts[cut.part])
+        found = {text: _line_with(text, source, text in identifiers) for text in texts}
+        shown = "\n".join([cut.shown.text, *dict.fromkeys(filter(None, found.values()))])
+        part = cut.shown.model_copy(update={"text": shown})
+        cuts[place] = cut.model_copy(update={"shown": part})
+        texts = {text: None for text in texts if not found[text]}
     tokens = tokens_of(shown_parts(message, cuts), count)
-    if left or tokens >= message.tokens:
+    if texts or tokens >= message.tokens:
         return Kept(seq=message.seq)
     return Trimmed(seq=message.seq, cuts=tuple(cuts), tokens=tokens)
+
+
+def _line_with(text: str, source: str, is_identifier: bool) -> str:
+    """The line of a source to show a text by: an identifier says little without the words around
+    it; nothing where the source does not hold it."""
+    if not is_identifier:
+        return text if fold(text) in fold(source) else ""
+    place = source.find(text)
+    if place < 0:  # a key and its value may stand on two lines
+        return text if all(word in source for word in text.split("=")) else ""
+    start = max(source.rfind("\n", 0, place) + 1, place - _WORDS_AROUND)
+    end = place + len(text)
+    stop = source.find("\n", end)
+    return source[start : min(end + _WORDS_AROUND, len(source) if stop < 0 else stop)].strip()

@@ -16,8 +16,11 @@ from mcp_compaction.core.compaction.held import Held, Shortfall, held_by
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
+from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
+from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.compaction.previews import shrink_step
+from mcp_compaction.core.compaction.shares import RoomForTarget, share_out
 from mcp_compaction.core.compaction.unread import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
@@ -25,11 +28,10 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Ask, Session, Value
 
-# Percent of an explicit target; the rest is for excerpts.
-_DIGEST_SHARE = 15
-_TAIL_SHARE = 12
-_INDEX_SHARE = 40
+_DIGEST_SHARE, _LEAST_TAIL_SHARE = 15, 12  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
+_WORTH_ANOTHER_DIGEST = 1.15  # times the goal: a model may be asked for it
+_LEAST_FOR_DIGEST = 60  # tokens, with its label
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
@@ -43,6 +45,7 @@ class Plan(Value):
     goal: int | None  # None: only the span that was asked for
     is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
     goes_on: bool = False  # also below the goal, as long as there is something to do
+    room: RoomForTarget | None = None  # of an explicit target
 
     @property
     def is_empty(self) -> bool:
@@ -67,11 +70,24 @@ class Plan(Value):
         return Shortfall(after=reached, goal=self.goal, held=self.held)
 
 
-def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens) -> Plan:
-    """The edits that reach the goal, gentlest first; the policy's window is in counted tokens."""
+def make_plan(
+    session: Session,
+    policy: Policy,
+    ask: Ask,
+    fill: Fill,
+    count: CountTokens,
+    room: RoomForTarget | None = None,
+) -> Plan:
+    """The edits that reach the goal, gentlest first; the policy's window is in counted tokens.
+
+    A plan that follows another is given the room that the first one found for a target.
+    """
     target = ask.target_percent
     goal = policy.share(policy.release_percent if target is None else target)
-    window = _window_before(session, policy, None if target is None else goal, fill, count)
+    follows = room is not None
+    if target is not None and room is None:
+        room = share_out(session, fill, goal)
+    window = _window_before(session, policy, room, fill, count)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
         return Plan(window=window, before=fill.counted, goal=None)
@@ -83,10 +99,10 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         window = summarize_all(window, policy, _steps_outside_tail(window, policy))
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
-    if target is None:
+    if room is None:
         window = _climb(window, LADDER, goal, policy, count)
-    else:
-        window = _make_room(window, goal, policy, count)
+    elif follows or window.tokens > goal:  # what is within its target already stays as it is
+        window = _make_room(window, goal, room, policy, count)
     if window.tokens > goal and window.has_new_digests:
         window = _foresee_cuts(window, goal, policy, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
@@ -97,23 +113,31 @@ def make_plan(session: Session, policy: Policy, ask: Ask, fill: Fill, count: Cou
         goal=goal,
         is_thorough=is_thorough,
         goes_on=is_thorough or target is not None,
+        room=room,
     )
 
 
 def _window_before(
-    session: Session, policy: Policy, target: int | None, fill: Fill, count: CountTokens
+    session: Session, policy: Policy, room: RoomForTarget | None, fill: Fill, count: CountTokens
 ) -> WindowPlan:
     """The window before any rung; an explicit target limits its tail and its index."""
     block = pinned_block(session.pins)
     pinned = count(block) + policy.overhead_per_message if block else 0
-    if target is None:
+    if room is None:
         return window_of(session, policy, fill, pinned, count)
-    window = window_of(session, policy, fill, pinned, count, target * _TAIL_SHARE // 100)
-    return window.model_copy(update={"index_most": target * _INDEX_SHARE // 100})
+    window = window_of(session, policy, fill, pinned, count, room.tail)
+    return window.model_copy(update={"index_most": room.index})
 
 
-def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """All old steps in one digest, whatever the goal needs: the rest of it is for excerpts."""
+def _make_room(
+    window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy, count: CountTokens
+) -> WindowPlan:
+    """All old steps in one digest, whatever the goal needs: the rest is for what users said and
+    for the newest steps."""
+    if window.tokens > goal:
+        window = shrink_request(window, goal, policy, count)
+    if window.tokens + room.words > goal * _WORTH_ANOTHER_DIGEST:
+        window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
     most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
@@ -124,6 +148,16 @@ def _make_room(window: WindowPlan, goal: int, policy: Policy, count: CountTokens
     if not window.has_new_digests:
         window = merge_all(window, tight)
     return _climb(window, _DIGESTING, goal, tight, count)
+
+
+def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
+    """The window whose newest steps take no more than the rest of the goal leaves."""
+    digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
+    left = goal - window.fixed - max(digests + window.index, _LEAST_FOR_DIGEST)
+    wanted = max(left - room.words, min(left, goal * _LEAST_TAIL_SHARE // 100))
+    most = max(0, min(room.tail, wanted))
+    blocks = with_guards(window.blocks, policy, most)
+    return window.model_copy(update={"tail_most": most, "blocks": blocks})
 
 
 def _climb(

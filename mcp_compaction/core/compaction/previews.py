@@ -5,16 +5,89 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import StepBlock, cuts_of, trim
-from mcp_compaction.core.log.content import string_arguments
+from mcp_compaction.core.log.content import part_tokens, string_arguments
+from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars
+from mcp_compaction.core.window.preview import (
+    is_large,
+    preview_argument,
+    preview_chars,
+    preview_result,
+)
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
+
+_RESULT_SHARE = 25  # percent of a step's room that each of its results keeps
+_LEAST_TOKENS, _FEWEST_CHARS = 60, 120  # a shorter preview says little beside its note
+_NOTE_TOKENS = 25  # about
+_LONGEST_ERROR = 160  # characters
 
 
 def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
     """A step with previews for what is large in it, but for unread results."""
     return trim(block, dict(_find_cuts(block, policy, count)), count)
+
+
+def fit_step(block: StepBlock, most: int, count: CountTokens) -> StepBlock:
+    """A step in so many tokens beside its unread results, as far as previews can do it: its
+    results give way before what its calls were given."""
+    for part, share in ((ToolResult, _RESULT_SHARE), (ToolCall, 0)):
+        over = block.tokens_beside_unread - most
+        if over > 0:
+            least = max(_LEAST_TOKENS, most * share // 100)
+            block = trim(block, _find_cuts_of(block, part, over, least, count), count)
+    return block
+
+
+def _find_cuts_of(
+    block: StepBlock,
+    kind: type[ToolResult] | type[ToolCall],
+    over: int,
+    least: int,
+    count: CountTokens,
+) -> dict[int, list[Cut]]:
+    """The cuts of results or calls that free so many tokens; none goes below the least."""
+    cuts: dict[int, list[Cut]] = {}
+    for message, entry in zip(block.step.messages, block.entries, strict=True):
+        done = {cut.part for cut in cuts_of(entry)}
+        for number, part in enumerate(message.parts):
+            if message.seq in block.unread or number in done or not isinstance(part, kind):
+                continue
+            size = part_tokens(part, count)
+            if over <= 0 or size <= least:
+                continue
+            shown = _fit_part(part, message.ref, max(least, size - over), count)
+            cut = Cut(part=number, shown=shown, why="preview")
+            cuts.setdefault(message.seq, []).append(cut)
+            over -= size - part_tokens(shown, count)
+    return cuts
+
+
+def _fit_part(
+    part: ToolResult | ToolCall, ref: str, tokens: int, count: CountTokens
+) -> ToolResult | ToolCall:
+    """A result, or a call by its longest argument, in about so many tokens."""
+    if isinstance(part, ToolResult):
+        return show_part_of_result(part, ref, _chars_within(part.text, tokens, count))
+    named = list(string_arguments(part.arguments))
+    if not named:
+        return part
+    name, value = max(named, key=lambda one: len(one[1]))
+    rest = part_tokens(part, count) - count(value)
+    shorter = preview_argument(value, ref, _chars_within(value, tokens - rest, count))
+    return part.model_copy(update={"arguments": {**part.arguments, name: shorter}})
+
+
+def show_part_of_result(result: ToolResult, ref: str, chars: int) -> ToolResult:
+    """A result by its beginning, its end and its newest error lines, in so many characters."""
+    errors = reversed([line[:_LONGEST_ERROR] for line in error_lines(result.text)])
+    return result.model_copy(update={"text": preview_result(result.text, ref, chars, errors)})
+
+
+def _chars_within(text: str, tokens: int, count: CountTokens) -> int:
+    """About how many characters of a text, beside the note of its size, are so many tokens."""
+    chars = len(text) * max(0, tokens - _NOTE_TOKENS) // max(1, count(text))
+    return max(chars, _FEWEST_CHARS)
 
 
 def _find_cuts(
@@ -42,9 +115,7 @@ def _is_long(cut: Cut, policy: Policy, count: CountTokens) -> bool:
 
 def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
     if isinstance(part, ToolResult) and is_large(part.text, policy, count):
-        return part.model_copy(
-            update={"text": preview(part.text, message.ref, preview_chars(policy))}
-        )
+        return show_part_of_result(part, message.ref, preview_chars(policy))
     if isinstance(part, ToolCall):
         arguments = _shorten_arguments(part.arguments, message.ref, policy, count)
         if arguments != part.arguments:
@@ -58,5 +129,5 @@ def _shorten_arguments(
     clipped = dict(arguments)
     for name, value in string_arguments(arguments):
         if is_large(value, policy, count):
-            clipped[name] = preview(value, ref, preview_chars(policy))
+            clipped[name] = preview_argument(value, ref, preview_chars(policy))
     return clipped

@@ -1,21 +1,29 @@
-"""Fills the room below the target: with unread results, then with excerpts of what left."""
+"""Fills the room below the target: with steps that were cut, then with excerpts of what left."""
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
+from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of, show_whole
+from mcp_compaction.core.compaction.previews import fit_step
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Digested, Session, ShownRecord
+from mcp_compaction.model import Digested, MessageEntry, Session, ShownRecord, Trimmed
 
+_NEWEST_SHARE = 70  # percent of the room, for newest steps that were cut
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 
 
+def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
+    """The steps that were cut, in the room that digests left: unread results, then newest steps."""
+    return _fit_newest(_fit_unread(_fit_index(progress, inputs), inputs), inputs)
+
+
 def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
-    """The room left below the target, filled with unread results and the excerpts that say most."""
-    progress = _fit_unread(_fit_index(progress, inputs), inputs)
+    """The room left below the target, filled with the excerpts that say most; the index gives way
+    where there is none."""
+    progress = _fit_index(progress.change_view(promoted=()), inputs)
     session = progress.session
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
@@ -35,10 +43,10 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
 
 
 def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
-    """The index takes no more of an explicit target than the rest leaves."""
+    """The index takes no more of the goal than the rest leaves."""
     goal = progress.plan.goal
     fill = inputs.measure(progress.session)
-    if goal is None or inputs.ask.target_percent is None or fill.counted <= goal:
+    if goal is None or fill.counted <= goal:
         return progress
     over = fill.counted - goal + inputs.given_policy.overhead_per_message
     return progress.change_view(index_most=max(0, dict(fill.parts)["index"] - over))
@@ -56,6 +64,29 @@ def _fit_unread(progress: Progress, inputs: Inputs) -> Progress:
     steps = (block for block in window.blocks if isinstance(block, StepBlock))
     shown = {entry.seq: entry for block in steps for entry in block.entries}
     body = (e if isinstance(e, Digested) else shown[e.seq] for e in whole.view.body)
+    return progress.change_view(body=tuple(body))
+
+
+def _fit_newest(progress: Progress, inputs: Inputs) -> Progress:
+    """Newest steps that were cut for a target take most of the room that digests left."""
+    goal, count, session = progress.plan.goal, inputs.count, progress.session
+    if goal is None or inputs.ask.target_percent is None:
+        return progress
+    room = (goal - inputs.measure(session).counted) * _NEWEST_SHARE // 100
+    window = blocks_of(session, inputs.policy, count)
+    cut = {e.seq for e in session.view.body if isinstance(e, Trimmed)}
+    if room <= 0 or not cut:
+        return progress
+    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
+    grown: dict[int, MessageEntry] = {}
+    for block in reversed(steps):
+        if room <= 0 or not cut.intersection(e.seq for e in block.entries) or block.unread:
+            continue
+        larger = fit_step(show_whole(block), block.tokens + room, count)
+        if block.tokens < larger.tokens <= block.tokens + room:
+            room -= larger.tokens - block.tokens
+            grown.update((entry.seq, entry) for entry in larger.entries)
+    body = (e if isinstance(e, Digested) else grown.get(e.seq, e) for e in session.view.body)
     return progress.change_view(body=tuple(body))
 
 

@@ -11,7 +11,7 @@ from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
-from mcp_compaction.core.compaction.room import fill_room
+from mcp_compaction.core.compaction.room import fill_room, fit_steps
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
@@ -24,6 +24,7 @@ from mcp_compaction.core.compaction.verify import (
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
     OWN_AUTHORS,
@@ -39,6 +40,8 @@ from mcp_compaction.model import (
     Tally,
 )
 
+_MOST_FILLS = 3  # what is put back takes room that excerpts had
+
 PlacedLine = tuple[int, Item]  # the number of the message that holds a line, and the line
 
 
@@ -53,9 +56,35 @@ class _Comparison:
 
 def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
     """Fill the room, check the view against its source, put back what is lost, finish."""
-    progress = fill_room(before, progress, inputs)
+    progress = fit_steps(progress, inputs)
+    found: set[Finding] = set()  # what the archive's own search gives back
+    fills = 0
+    while True:
+        progress = fill_room(before, progress, inputs)
+        progress, seen, missing = yield from _put_lost_back(before, progress, found, inputs)
+        after, fills = inputs.measure(progress.session), fills + 1
+        if fills == _MOST_FILLS or _is_within_goal(progress, after):
+            break
+    if after.counted >= inputs.fill.counted:
+        return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
+    kept = _tallies_of_lines(before, _lines_to_keep(before, seen.gone), seen.shown)
+    return compaction_of(
+        before, progress, inputs, after, (*kept, *tally_findings(seen.check, missing))
+    )
+
+
+def _is_within_goal(progress: Progress, after: Fill) -> bool:
+    """Whether a view keeps to its goal, or nothing that fills room is left in it."""
+    goal, parts = progress.plan.goal, dict(after.parts)
+    return goal is None or after.counted <= goal or not (parts["promoted"] or parts["index"])
+
+
+def _put_lost_back(
+    before: Session, progress: Progress, found: set[Finding], inputs: Inputs
+) -> Asking[tuple[Progress, _Comparison, tuple[Finding, ...]]]:
+    """The view with what it would lose shown again, beside its source, and what is lost still."""
     seen = _compare_with_source(before, progress, inputs)
-    missing = yield from _find_missing(seen.check, inputs)
+    missing = yield from _find_missing(seen.check, found, inputs)
     if missing:
         repaired = yield from _ask_again(progress, missing, inputs)
         if repaired is not progress:
@@ -71,13 +100,7 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     if missing_now := _lines_missing(must_stay, seen.shown):
         progress = _put_lines_back(progress, missing_now, inputs)
         seen = _compare_with_source(before, progress, inputs)
-    after = inputs.measure(progress.session)
-    if after.counted >= inputs.fill.counted:
-        return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
-    kept = _tallies_of_lines(before, must_stay, seen.shown)
-    return compaction_of(
-        before, progress, inputs, after, (*kept, *tally_findings(seen.check, missing))
-    )
+    return progress, seen, missing
 
 
 def _compare_with_source(before: Session, progress: Progress, inputs: Inputs) -> _Comparison:
@@ -88,14 +111,18 @@ def _compare_with_source(before: Session, progress: Progress, inputs: Inputs) ->
     return _Comparison(shown, gone, check)
 
 
-def _find_missing(check: Check, inputs: Inputs) -> Asking[tuple[Finding, ...]]:
-    """The identifiers that neither the view nor the archive's own search gives back."""
-    if not check.unseen:
+def _find_missing(check: Check, found: set[Finding], inputs: Inputs) -> Asking[tuple[Finding, ...]]:
+    """The identifiers that neither the view nor the archive's own search gives back; those that
+    it does are added to what was `found` before, and not searched for again."""
+    unseen = [finding for finding in check.unseen if finding not in found]
+    if not unseen:
         return ()
-    answer = yield search_request_for(check.unseen)
+    answer = yield search_request_for(unseen)
     if not isinstance(answer, Found):
         raise TypeError("a SearchRequest is answered by Found")
-    return find_lost(check.unseen, answer.hits, inputs.found)
+    lost = find_lost(unseen, answer.hits, inputs.found)
+    found.update(set(unseen).difference(lost))
+    return lost
 
 
 def _still_missing(missing: Iterable[Finding], check: Check) -> tuple[Finding, ...]:

@@ -17,6 +17,7 @@ from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
+from mcp_compaction.core.text.rows import fold_rows
 from mcp_compaction.core.text.words import WORD, one_line, telling_stem, telling_words
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
@@ -26,6 +27,7 @@ _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
 
+_LINE_END = "\n"
 _FEWEST_WORDS = 4
 _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LARGEST_JSON = 200_000
@@ -260,10 +262,18 @@ def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
             for field in islice(_fields_of(parsed, ""), _MOST_FIELDS):
                 yield "field", field
             return
-    for line in text[:_MOST_CHARS].splitlines():
-        stripped = one_line(line)
+    for row in fold_rows(_ends_of(text)):
+        stripped = one_line(row.text)
         if len(stripped) > 3:
             yield "line", stripped[:_LONGEST]
+
+
+def _ends_of(text: str) -> str:
+    """The beginning and the end of a text, in whole lines; what lies between recall has."""
+    if len(text) <= _MOST_CHARS:
+        return text
+    start, end = text[: _MOST_CHARS // 2], text[-_MOST_CHARS // 2 :]
+    return f"{start.rpartition(_LINE_END)[0] or start}\n{end.partition(_LINE_END)[2]}"
 
 
 def _fields_of(value: object, key: str) -> Iterator[str]:

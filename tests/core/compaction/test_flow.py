@@ -38,6 +38,8 @@ from mcp_compaction.model import (
     Session,
     ShownRecord,
     SummaryRequest,
+    Text,
+    ToolResult,
     Traits,
     Trimmed,
     View,
@@ -78,6 +80,14 @@ class Hostile(Outside):
         if isinstance(request, SearchRequest):
             return Found(hits=tuple(() for _ in request.queries))
         return self.draft or told
+
+
+def text_of_cut(outcome: Compaction, seq: int) -> str:
+    """What a view shows of the one part of a message that it cuts."""
+    entries = (*outcome.view.head, *outcome.view.body)
+    (cut,) = next(e.cuts for e in entries if isinstance(e, Trimmed) and e.seq == seq)
+    assert isinstance(cut.shown, Text | ToolResult)
+    return cut.shown.text
 
 
 def done(outcome: Outcome) -> Compaction:
@@ -587,26 +597,28 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
     assert facts == [f"7f3a91c{n}" for n in range(9)]
 
 
-def test_a_preview_that_hides_what_no_search_finds_is_undone() -> None:
-    hidden = LARGE + "the build is 7f3a91c2\n" + LARGE
+def test_a_preview_that_hides_what_no_search_finds_ends_with_its_line() -> None:
+    prose = "".join(f"{chr(97 + n % 26) * (1 + n // 26)} begins line {n}\n" for n in range(300))
+    hidden = prose + "the build is 7f3a91c2\n" + prose
     session = session_of(
         [user("go"), *used("1", "f", hidden), *used("2", "f", LARGE), *chatter(20)]
     )
     policy = Policy(window_tokens=6_000, recall_max_tokens=1)
     found = done(compress(session, policy))
-    assert any(isinstance(e, Trimmed) and e.seq == 3 for e in found.view.body)
+    assert "7f3a91c2" not in text_of_cut(found, 3)
     unfound = done(compress(session, policy, Hostile(())))
-    assert Kept(seq=3) in unfound.view.body
+    assert text_of_cut(unfound, 3).endswith("\nthe build is 7f3a91c2")
     assert sum(tally.lost for tally in unfound.receipt.tallies) == 0
 
 
-def test_a_head_that_hides_what_no_search_finds_is_shown_whole_again() -> None:
-    request = "Build it.\n" + LARGE + "the build is 7f3a91c2\n" + LARGE
+def test_a_head_that_hides_what_no_search_finds_ends_with_its_line() -> None:
+    request = "Build it.\n" + LARGE + "the build is 7f3a91c2\nRetries:\n7\n" + LARGE
     session = session_of([user(request), *used("2", "f", LARGE * 2), *chatter(20)])
     policy = Policy(window_tokens=6_000, recall_max_tokens=1)
-    assert isinstance(done(compress(session, policy)).view.head[0], Trimmed)
+    assert "7f3a91c2" not in text_of_cut(done(compress(session, policy)), 1)
     outcome = done(compress(session, policy, Hostile(())))
-    assert outcome.view.head == (Kept(seq=1),)
+    assert "the build is 7f3a91c2" in text_of_cut(outcome, 1)
+    assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
 
 
 def test_a_digest_as_large_as_its_source_is_not_made() -> None:

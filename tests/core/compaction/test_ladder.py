@@ -26,7 +26,7 @@ from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.digest.text import DigestSections, measure_digest, render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars
+from mcp_compaction.core.window.preview import is_large, preview, preview_argument, preview_chars
 from mcp_compaction.model import (
     Digest,
     Digested,
@@ -55,6 +55,7 @@ from tests.sessions import session_of
 Json = dict[str, Any]
 LONG = "".join(f"line {n} of the file\n" for n in range(40))
 LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
+PROSE = "".join(f"{chr(97 + n % 26)}{chr(97 + n // 26)} begins line {n}\n" for n in range(400))
 BARE = Policy(preserve_recent_turns=0, preserve_recent_percent=None, tail_max_percent=0)
 TAIL = [user("newest"), assistant("so")]
 
@@ -202,14 +203,43 @@ def test_a_result_without_a_call_is_left_alone() -> None:
 
 
 def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> None:
-    window = climbed(shrink, [*used("1", "f", LARGE), *TAIL])
+    window = climbed(shrink, [*used("1", "f", PROSE), *TAIL])
     shown = cut_texts(window)[3]
-    assert shown.startswith("line 0 of a large file\n")
-    assert shown.endswith("line 399 of a large file\n")
-    note = f"\n[... 401 lines, {len(LARGE):,} characters; the whole: recall_archived refs m3 ...]\n"
+    assert shown.startswith("aa begins line 0\n")
+    assert shown.endswith("jp begins line 399")
+    note = f"\n[... 401 lines, {len(PROSE):,} characters; the whole: recall_archived refs m3 ...]\n"
     assert note in shown
     assert len(shown) < 1_000
     assert why(window) == {"preview"}
+
+
+def test_rows_of_one_template_are_one_example_and_a_count_in_a_preview() -> None:
+    window = climbed(shrink, [*used("1", "f", f"start\n{LARGE}the end"), *TAIL])
+    assert cut_texts(window)[3].split("\n") == [
+        "start",
+        "line 0 of a large file",
+        "[... 398 more lines like this ...]",
+        "line 399 of a large file",
+        "the end",
+        "[... 402 lines, 9,903 characters; the whole: recall_archived refs m3 ...]",
+    ]
+
+
+def test_the_newest_error_lines_stay_in_a_preview() -> None:
+    failed = [f"FAILED tests/test_{n}.py::test_it - KeyError" for n in range(3)]
+    text = "\n".join([PROSE, *failed, PROSE])
+    shown = cut_texts(climbed(shrink, [*used("1", "f", text), *TAIL]))[3]
+    assert shown.split("\n")[-3:] == failed[::-1]
+    assert len(shown) < 1_000
+
+
+def test_a_tail_over_its_limit_is_shrunk_even_where_the_goal_is_met_without_it() -> None:
+    policy = Policy(window_tokens=8_000, preserve_recent_turns=1)
+    messages = [user("go"), *used("1", "f", PROSE * 3), *used("2", "f", PROSE), assistant("so")]
+    before = blocks_of(session_of(messages), policy, estimate)
+    assert before.blocks[-2].tokens > policy.tail_limit
+    cut = cut_texts(shrink(before, before.tokens - 1, policy, estimate))
+    assert list(cut) == [5]
 
 
 def test_large_arguments_of_a_write_are_previewed() -> None:
@@ -246,28 +276,58 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
     request = "Build it.\n" + "detail and more detail\n" * 700
     before = blocks_of(session_of([user(request), *TAIL]), policy, estimate)
     assert before.head_tokens > 2_000
-    shrunk = shrink_request(before, 0, policy, estimate)
+    shrunk = shrink_request(before, 1_800, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith("Build it.\n")
     assert "recall_archived refs m1" in cut.shown.text
-    assert shrunk.head_tokens < 1_100
+    assert 300 < shrunk.head_tokens <= 450 + policy.overhead_per_message
     assert shrunk.tokens == before.tokens - shrunk.freed[0][1]
-    assert shrink_request(shrunk, 0, policy, estimate) is shrunk
+    assert shrink_request(shrunk, 1_800, policy, estimate) is shrunk
+    assert shrink_request(shrunk, 1_000, policy, estimate).head_tokens <= 254
+    assert shrink_request(shrunk, 0, policy, estimate).head_tokens < 100
 
 
-def test_a_first_request_within_its_limit_or_of_many_small_parts_stays_whole() -> None:
+def test_rules_and_questions_of_a_long_first_request_stay_word_for_word() -> None:
+    rule, question = "Never touch the vendor folder.", "Which of the two parsers is faster?"
+    request = "Build it.\n" + f"{LARGE}\n{rule}\n{LARGE}\n{question}\n{LARGE}"
+    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
+    (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
+    assert isinstance(cut.shown, Text)
+    assert cut.shown.text.splitlines()[-2:] == [rule, question]
+
+
+def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:
+    request = user("Now read this.\n" + "detail and more detail\n" * 700)
+    policy = Policy(preserve_recent_turns=0)
+    messages = [user("go"), *TAIL, request, assistant("so")]
+    before = blocks_of(session_of(messages), policy, estimate)
+    shrunk = shrink_request(before, 1_000, policy, estimate)
+    (block,) = [b for b in shrunk.blocks if isinstance(b, StepBlock) and b.guard == "request"]
+    assert block.tokens <= 404
+    assert shrunk.tokens == before.tokens - shrunk.freed[0][1]
+    assert shrink_request(shrunk, 1_000, policy, estimate) is shrunk
+
+
+def test_a_first_request_within_its_limit_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
     small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, estimate)
-    assert shrink_request(small, 0, policy, estimate) is small
-    parts = [{"type": "text", "text": "word " * 700} for _ in range(5)]
-    many = blocks_of(session_of([{"role": "user", "content": parts}, *TAIL]), policy, estimate)
-    assert shrink_request(many, 0, policy, estimate) is many
+    assert shrink_request(small, 90_000, policy, estimate) is small
     system: Json = {"role": "system", "content": "word " * 3_000}
     other = blocks_of(session_of([system, assistant("so")]), policy, estimate)
-    assert shrink_request(other, 0, policy, estimate) is other
+    assert shrink_request(other, 90_000, policy, estimate) is other
     headless = blocks_of(session_of([assistant("so")]), policy, estimate)
-    assert shrink_request(headless, 0, policy, estimate) is headless
+    assert shrink_request(headless, 90_000, policy, estimate) is headless
+
+
+def test_the_note_of_a_cut_argument_names_what_stands_in_it() -> None:
+    script = "x = 1\n" * 50 + "save_all(rows)\n" + "y = 2\n" * 50
+    shown = preview_argument(script, "m7", 100).split("\n")
+    (note,) = [line for line in shown if line.startswith("[")]
+    assert note == (
+        "[... 102 lines, 615 characters with save_all; the whole: recall_archived refs m7 ...]"
+    )
+    assert {*shown} == {"x = 1", note, "y = 2", ""}
 
 
 def test_large_is_judged_by_tokens_or_by_characters() -> None:
@@ -415,7 +475,7 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
 
 
 def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
-    session = [*used("1", "f", LARGE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
+    session = [*used("1", "f", PROSE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
     shown = climbed(truncate, session)
     window = climbed(deduplicate, session)
     window = shrink(window, 0, BARE, estimate)

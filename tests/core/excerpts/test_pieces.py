@@ -372,6 +372,13 @@ def test_no_piece_has_a_line_of_its_own() -> None:
 
 
 def test_of_lines_that_differ_in_digits_alone_the_first_few_are_pieces() -> None:
-    lines = "\n".join(f"LIMIT_{n} = {n}00" for n in range(40))
+    lines = "\n".join(f"LIMIT_{n} = {n}00" for n in range(5))
     found = [text for _, text in said([user("go"), *used("a", "Look", f"{lines}\nport = 8443")])]
     assert found == ["LIMIT_0 = 000", "LIMIT_1 = 100", "LIMIT_2 = 200", "port = 8443"]
+
+
+def test_of_many_rows_of_one_template_one_is_a_piece_and_the_end_of_a_long_result_is_read() -> None:
+    rows = "\n".join(f"Collecting package-{n}" for n in range(900))
+    answer = f"{rows}\nBuilding wheels failed\nSee the log"
+    found = [text for _, text in said([user("go"), *used("a", "Look", answer)])]
+    assert found == ["Collecting package-0", "Building wheels failed", "See the log"]

@@ -1,39 +1,86 @@
-"""The rung for a first request over its limit: a preview that keeps its rules and names its ref."""
+"""The rung for requests over their limit: previews that keep their rules and questions."""
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.blocks import WindowPlan, cuts_of, entry_tokens, trim_entry
+from mcp_compaction.core.compaction.blocks import (
+    Block,
+    StepBlock,
+    WindowPlan,
+    entry_tokens,
+    trim_entry,
+)
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Message, MessageEntry, Text
 
+_FIRST_SHARE, _NEWEST_SHARE = 25, 40  # percent of the goal
+_FEWEST_CHARS = 160  # about two sentences: less says nothing
+_QUESTION_MARKS = ("?", "？")
+
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """The first request over its limit is shown as a preview; its rules stay in sight. What a host
-    put before it in messages of their own is shortened alike."""
+    """The first request takes a quarter of the goal at most, and the newest two fifths; over that
+    they are shown as previews, in which their rules and questions stay in sight. What a host put
+    before the first in messages of their own is shortened alike."""
+    first = min(policy.head_preview_over_tokens, goal * _FIRST_SHARE // 100)
+    window = _shrink_head(window, first, count)
+    newest = goal * _NEWEST_SHARE // 100
+    blocks = tuple(_shrink_newest(block, newest, count) for block in window.blocks)
+    return window.after("shrink_request", blocks=blocks)
+
+
+def _shrink_head(window: WindowPlan, limit: int, count: CountTokens) -> WindowPlan:
     saved = 0
     head: list[MessageEntry] = []
     for message, entry in zip(window.head_messages, window.head, strict=True):
-        is_long = message.is_request and message.tokens > policy.head_preview_over_tokens
-        cuts = _cuts_of_long_texts(message, policy) if is_long and not cuts_of(entry) else []
-        shorter = trim_entry(message, entry, cuts, count) if cuts else entry
+        shorter = _shorten(message, entry, limit, count) if message.is_request else entry
         saved += entry_tokens(message, entry) - entry_tokens(message, shorter)
         head.append(shorter)
     return window.after("shrink_request", head=tuple(head), head_tokens=window.head_tokens - saved)
 
 
-def _cuts_of_long_texts(message: Message, policy: Policy) -> list[Cut]:
-    chars = 2 * policy.head_preview_over_tokens
-    rules = tuple(rule for said in conversation_of([message]) for rule in find_rules(said.text))
+def _shrink_newest(block: Block, limit: int, count: CountTokens) -> Block:
+    if not isinstance(block, StepBlock) or block.guard != "request" or block.tokens <= limit:
+        return block
+    shown = zip(block.step.messages, block.entries, strict=True)
+    entries = tuple(_shorten(message, entry, limit, count) for message, entry in shown)
+    sizes = zip(block.step.messages, block.entries, entries, strict=True)
+    saved = sum(entry_tokens(m, old) - entry_tokens(m, new) for m, old, new in sizes)
+    return block.model_copy(update={"entries": entries, "tokens": block.tokens - saved})
+
+
+def _shorten(message: Message, entry: MessageEntry, limit: int, count: CountTokens) -> MessageEntry:
+    """The longest preview of a message that its limit holds, or the shortest there is."""
+    if entry_tokens(message, entry) <= limit:
+        return entry
+    lines = _lines_to_keep(message)
+    chars = max(_FEWEST_CHARS, 4 * limit)
+    while True:
+        shorter = trim_entry(message, entry, _cuts_of_long_texts(message, chars, lines), count)
+        if chars <= _FEWEST_CHARS or entry_tokens(message, shorter) <= limit:
+            return shorter
+        chars = max(_FEWEST_CHARS, chars * 3 // 4)
+
+
+def _cuts_of_long_texts(message: Message, chars: int, lines: tuple[str, ...]) -> list[Cut]:
     return [
         Cut(
             part=number,
-            shown=Text(text=preview(part.text, message.ref, chars, rules)),
+            shown=Text(text=preview(part.text, message.ref, chars, lines)),
             why="preview",
         )
         for number, part in enumerate(message.parts)
         if isinstance(part, Text) and len(part.text) > chars
     ]
+
+
+def _lines_to_keep(message: Message) -> tuple[str, ...]:
+    """The rules of a message and the questions somebody asks in it."""
+    said = conversation_of([message])
+    rules = [rule for one in said for rule in find_rules(one.text)]
+    sentences = [sentence for one in said for sentence in spoken_sentences(one.text)]
+    return (*rules, *(one.text for one in sentences if one.text.endswith(_QUESTION_MARKS)))

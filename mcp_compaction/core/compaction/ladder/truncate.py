@@ -10,7 +10,7 @@ from mcp_compaction.core.compaction.blocks import (
     cuts_of,
     trim,
 )
-from mcp_compaction.core.compaction.previews import shrink_step
+from mcp_compaction.core.compaction.previews import show_part_of_result, shrink_step
 from mcp_compaction.core.compaction.unread import (
     cut_unread,
     give_up_excess,
@@ -20,7 +20,7 @@ from mcp_compaction.core.compaction.unread import (
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.preview import preview, preview_chars
+from mcp_compaction.core.window.preview import preview_chars
 from mcp_compaction.model import Cut, ToolResult
 
 _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
@@ -61,7 +61,7 @@ def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
         done = {cut.part for cut in cuts_of(entry) if cut.why != "preview"}
         for number, part in enumerate(message.parts):
             if isinstance(part, ToolResult) and number not in done and len(part.text) > 4 * chars:
-                shown = part.model_copy(update={"text": preview(part.text, message.ref, chars)})
+                shown = show_part_of_result(part, message.ref, chars)
                 cut = Cut(part=number, shown=shown, why="truncated")
                 cuts.setdefault(message.seq, []).append(cut)
     return trim(block, cuts, count) if cuts else block

@@ -42,6 +42,7 @@ def describe_shortfall(shortfall: Shortfall, fill: Fill) -> str:
         ("the first request", held.first_request),
         ("recent steps", held.recent_steps + held.older_steps),
         ("digests", held.digests),
+        ("excerpts", held.excerpts),
     )
     reached, wanted = (kilo(fill.scaled(n)) for n in (shortfall.after, shortfall.goal))
     text = f"{reached} is above the target of {wanted}: held by {names}"

@@ -1,0 +1,77 @@
+"""An explicit target is kept, and filled with the newest steps before old excerpts."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.model import Compaction, Kept, Outcome, ToolResult, Trimmed
+from tests.core.saying import WORDS, Json, assistant, chatter, used, user
+from tests.sessions import Outside, compress, session_of
+
+LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
+
+
+def done(outcome: Outcome) -> Compaction:
+    """The compaction that was made."""
+    assert isinstance(outcome, Compaction)
+    return outcome
+
+
+def test_newest_steps_take_most_of_an_explicit_target_as_they_stood() -> None:
+    steps = [step for n in range(60) for step in used(str(n), "f", f"{n} {WORDS}")]
+    session = session_of([user("go"), *steps, assistant("done")])
+    outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
+    kept = [e.seq for e in outcome.view.body if isinstance(e, Kept)]
+    assert kept == list(range(kept[0], len(session.messages) + 1))
+    tokens = sum(m.tokens + 4 for m in session.messages if m.seq in kept)
+    assert 450 < tokens <= 650
+
+
+def test_where_people_talk_the_newest_words_take_no_more_of_a_target_than_older_ones() -> None:
+    session = session_of([user("go"), *chatter(60)])
+    outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
+    kept = [e.seq for e in outcome.view.body if isinstance(e, Kept)]
+    assert sum(m.tokens + 4 for m in session.messages if m.seq in kept) <= 120
+
+
+def test_what_users_said_comes_before_a_longer_tail() -> None:
+    def tail_of(more: list[Json]) -> int:
+        steps = [step for n in range(60) for step in used(str(n), "f", f"{n} {WORDS}")]
+        session = session_of([user("go"), *more, *steps, assistant("done")])
+        outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
+        return sum(isinstance(entry, Kept) for entry in outcome.view.body)
+
+    wishes = [user(f"I would like part {n} to be blue. {WORDS}") for n in range(8)]
+    assert tail_of(wishes) < tail_of([])
+
+
+def test_a_new_step_that_is_too_large_for_a_target_is_cut_and_its_call_gives_way_last() -> None:
+    script = "print('a line of the script')\n" * 40
+    steps = [
+        *used("1", "f", LARGE),
+        *used("2", "write", LARGE, content=script),
+        *used("3", "f", "ok"),
+    ]
+    session = session_of([user("go"), *chatter(40), *steps, assistant("done")])
+    policy = Policy(window_tokens=10_000)
+    outcome = done(compress(session, policy, target_percent=15.0))
+    shown = [e for e in outcome.view.body if isinstance(e, Trimmed)]
+    assert {type(cut.shown) for e in shown for cut in e.cuts} == {ToolResult}
+    assert outcome.receipt.after <= 1_500
+
+
+def test_what_is_put_back_takes_the_room_of_excerpts_and_not_more() -> None:
+    facts = [user(f"The key of part {n} is zx{n}c9f{n}b2e{n}.") for n in range(60)]
+    session = session_of([user("go"), *facts, *chatter(60)])
+    policy = Policy(window_tokens=4_000, recall_max_tokens=1)
+    for percent in (25.0, 40.0):
+        outcome = done(compress(session, policy, Outside(()), target_percent=percent))
+        assert outcome.receipt.after <= 40 * percent or outcome.receipt.shortfall
+
+
+def test_a_shortfall_names_what_holds_the_view_that_was_made() -> None:
+    rules = " ".join(f"Never touch file number {n}." for n in range(60))
+    session = session_of([user(rules), *chatter(60)])
+    receipt = done(compress(session, Policy(window_tokens=4_000), target_percent=10.0)).receipt
+    assert receipt.shortfall
+    assert dict(receipt.held_by)["first_request"] > 400
+    assert abs(sum(tokens for _, tokens in receipt.held_by) - receipt.after) <= 1
