@@ -212,7 +212,7 @@ async def test_a_models_prose_is_shown_over_what_was_extracted_and_paid_for(
             tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
         ) as played:
             done = await played.compress()
-            shown = [item.text for digest in done.digests for item in digest.items("PROGRESS")]
+            shown = [item.text for digest in done.digests for item in digest.items("DONE")]
             assert any(text.startswith("The limiter was") for text in shown)
             assert len(shown) > 1
             spent = await played.spent()

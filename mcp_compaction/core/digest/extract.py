@@ -105,11 +105,10 @@ def extract(request: SummaryRequest) -> Draft:
     # they tell what users said anyway.
     spoken = [] if is_talk(messages) else [s for s in said if s.message.role == "assistant"]
     found: dict[SectionName, list[Item]] = {
-        "PROGRESS": list(_progress_items(messages, said)),
+        "DONE": [*_progress_items(messages, said), *_artifact_items(request)],
         "DECISIONS": list(decisions),
         "FACTS": list(_fact_items(messages, said, decisions)),
-        "ERRORS": list(_error_items(messages)),
-        "ARTIFACTS": list(_artifact_items(request)),
+        "LEARNED": list(_error_items(messages)),
         "NEXT": [
             *running_jobs(request.messages),  # a host tells of their end
             *_question_items(messages, said),

@@ -26,8 +26,8 @@ async def compress_context(
     digest: Annotated[
         str | None,
         Field(
-            description="Your own summary: lines under PROGRESS, DECISIONS, FACTS, OPEN, ERRORS, "
-            "CONSTRAINTS, ARTIFACTS, NEXT. Needed where the host records nothing."
+            description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, LEARNED, "
+            "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing."
         ),
     ] = None,
     focus: Annotated[str | None, Field(description="What matters most next.")] = None,

@@ -80,7 +80,7 @@ def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
     messages = messages_of(session)
     assert must_keep(messages, ref_of_standing_plan(messages)) == (("OPEN", open_tasks),)
     assert must_keep(messages, "m99") == ()
-    assert texts(drafted(session), "PROGRESS") == ["done: parse"]
+    assert texts(drafted(session), "DONE") == ["done: parse"]
 
 
 def test_nothing_said_must_keep_nothing() -> None:
@@ -91,7 +91,7 @@ def test_nothing_said_must_keep_nothing() -> None:
 def test_requests_are_progress_but_pleasantries_are_not() -> None:
     long = "please " + "do very much " * 40
     draft = drafted([user("Fix the tests. Then rest."), user("Thanks!"), user(long), user("")])
-    first, second = texts(draft, "PROGRESS")
+    first, second = texts(draft, "DONE")
     assert first == "asked: Fix the tests."
     assert second.startswith("asked: please do very much")
     assert second.endswith(" …")
@@ -108,7 +108,7 @@ def test_commands_say_how_they_ended_last_and_newest_first() -> None:
             results(("ghost", "exit code 9")),
         ]
     )
-    assert texts(draft, "PROGRESS") == [
+    assert texts(draft, "DONE") == [
         "ran pytest -q: exit 0, 5 passed",
         "ran make: exit 0",
     ]
@@ -127,7 +127,7 @@ def test_errors_are_told_once_by_their_last_line_newest_first() -> None:
             *used("4", "f", "fine"),
         ]
     )
-    assert draft.items("ERRORS") == (
+    assert draft.items("LEARNED") == (
         Item(text="KeyError: 'x' (2 times)", refs=("m6",)),
         Item(text="no such file", refs=("m4",)),
     )
@@ -164,7 +164,7 @@ def test_changed_files_are_artifacts() -> None:
             *used("3", "Read", "ok", file_path="src/c.py"),
         ]
     )
-    assert texts(draft, "ARTIFACTS") == ["src/a.py edited", "src/b.py created"]
+    assert texts(draft, "DONE") == ["src/a.py edited", "src/b.py created"]
 
 
 def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
@@ -194,7 +194,7 @@ def test_what_must_be_kept_is_said_in_its_own_section_only() -> None:
         ]
     )
     assert texts(draft, "DECISIONS") == ["We settled on Redis."]
-    assert draft.items("PROGRESS") == draft.items("NEXT") == ()
+    assert draft.items("DONE") == draft.items("NEXT") == ()
 
 
 def test_the_latest_decision_stands_first_and_what_it_overtakes_is_marked() -> None:
@@ -234,7 +234,7 @@ def test_tasks_made_one_by_one_are_kept_with_their_number() -> None:
     ]
     ship = Item(text="#2 ship [active]", refs=("m3",))
     assert must_keep(messages_of(session), "") == (("OPEN", (ship,)),)
-    assert texts(drafted(session), "PROGRESS") == ["done: parse"]
+    assert texts(drafted(session), "DONE") == ["done: parse"]
 
 
 def test_an_error_that_a_later_run_does_not_meet_is_told_last_as_fixed() -> None:
@@ -245,7 +245,7 @@ def test_an_error_that_a_later_run_does_not_meet_is_told_last_as_fixed() -> None
             *ran("3", "make", "exit code 0"),
         ]
     )
-    assert texts(draft, "ERRORS") == [
+    assert texts(draft, "LEARNED") == [
         "KeyError: 'x'",
         "a.c:3:5: error: no semicolon (fixed later)",
     ]
@@ -265,7 +265,7 @@ def test_the_question_at_the_end_and_what_is_left_running_come_next() -> None:
 
 
 def test_a_users_question_is_told_once() -> None:
-    assert texts(drafted([user("Is it done?")]), "PROGRESS") == ["asked: Is it done?"]
+    assert texts(drafted([user("Is it done?")]), "DONE") == ["asked: Is it done?"]
     assert not drafted([user("Is it done?")]).items("NEXT")
     draft = drafted([user("I am back. Is it done?")])
     assert texts(draft, "NEXT") == ["last question: Is it done?"]
