@@ -15,6 +15,7 @@ class SummaryRequest(Value):
     first: int
     last: int
     messages: tuple[Message, ...]
+    later: tuple[Message, ...] = ()  # what stays in the window, by which older states are known
     must_keep: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
     index: tuple[IndexItem, ...] = ()
     max_tokens: int

@@ -237,7 +237,7 @@ def _failure_item(failure: _Failure, is_fixed: bool) -> tuple[Item, bool]:
 
 def _artifact_items(request: SummaryRequest) -> Iterable[Item]:
     for item in request.index:
-        if item.kind == "file" and item.note in ("edited", "created"):
+        if item.kind == "file" and item.note and item.note != "read":
             yield Item(text=f"{item.text} {item.note}", refs=item.refs)
 
 

@@ -42,7 +42,7 @@ _WHAT: dict[SectionName, str] = {
     "GOAL": "what the user wants now, in the user's words; then what was asked for before it",
     "REJECTED": "what the user refused or took back, and what it was",
     "CONSTRAINTS": "rules the user stated, quoted word for word",
-    "STATE": "how things stand at the end: the last test or build result, branch, commit, what runs",
+    "STATE": "how things stand at the end: the last test result, branch, commit, what runs",
     "DONE": "what was done and how it ended: commits, files made, changed, moved or removed",
     "DECISIONS": "what was decided, and why",
     "LEARNED": "what failed, and what ended it; a cause only where the span names it",
@@ -289,7 +289,9 @@ _OTHER_WORDS = frozenset(  # a line that begins with "TODO:" is no heading
         *("UNRESOLVED QUESTIONS", "CONSTRAINT", "DECISION"),
     )
 )
-_NAMES = {word: name for word, name in HEADINGS.items() if word in {*SECTION_NAMES, *_OTHER_WORDS}}
+_NAMES: dict[str, SectionName] = {
+    word: name for word, name in HEADINGS.items() if word in {*SECTION_NAMES, *_OTHER_WORDS}
+}
 _HEADING = pattern_of(
     r"^[\s#*_>\d.)-]{0,8}("
     + "|".join(sorted((name.replace(" ", "[ _]") for name in _NAMES), key=len, reverse=True))

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.lexicon.tools import ToolKind, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
-ActionKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
+ActionKind = ToolKind | Literal["other"]
 
-# Tools by their plain names; a plan is written whole, tasks are changed one by one.
-_TOOLS: dict[ActionKind, str] = {
-    "read": "read readfile viewfile view cat openfile readtextfile open",
-    "write": "write writefile createfile create savefile",
-    "edit": "edit editfile multiedit applypatch strreplaceeditor strreplacebasededittool replace "
-    "notebookedit patch",
-    "run": "bash shell run exec runcommand execute terminal execcommand runshellcommand localshell "
-    "executecommand runterminalcmd",
-    "plan": "todowrite updateplan writetodos todo setplan updatetodos todoupdate",
-    "task": "taskcreate createtask addtask taskadd addtodo todoadd createtodo taskupdate "
-    "updatetask updatetodo completetask taskcomplete",
-    "agent": "task agent spawn spawnagent subagent runagent delegate dispatchagent startagent "
-    "launchagent newtask runsubagent",
-    "recall": "recallarchived",
-}
-_KINDS: dict[str, ActionKind] = {
-    name: act for act, names in _TOOLS.items() for name in names.split()
-}
 _EDITOR_COMMANDS: dict[str, ActionKind] = {"view": "read", "create": "write"}
 _LONGEST_LINE = 300
 _CLOSES = {"completetask", "taskcomplete"}
@@ -132,7 +115,12 @@ def action_of(call: ToolCall) -> Action:
 
 @lru_cache(maxsize=1_024)
 def _kind_of(tool: str) -> ActionKind:
-    return _KINDS.get(_fold_name(tool), "other")
+    return _kinds().get(_fold_name(tool), "other")
+
+
+@cache
+def _kinds() -> dict[str, ActionKind]:
+    return {name: tool.kind for tool in known_tools() for name in tool.names}
 
 
 def is_plan(call: ToolCall) -> bool:

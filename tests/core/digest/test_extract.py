@@ -14,7 +14,8 @@ from mcp_compaction.core.digest.extract import (
     open_tasks,
     ref_of_standing_plan,
 )
-from mcp_compaction.core.log.identifiers import identifiers_by_message, index_of
+from mcp_compaction.core.log.identifiers import identifiers_by_message
+from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import (
     assistant,
@@ -164,7 +165,7 @@ def test_changed_files_are_artifacts() -> None:
             *used("3", "Read", "ok", file_path="src/c.py"),
         ]
     )
-    assert texts(draft, "DONE") == ["src/a.py edited", "src/b.py created"]
+    assert texts(draft, "DONE") == ["src/a.py edited", "src/b.py written"]
 
 
 def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
