@@ -117,7 +117,7 @@ async def _answer(
 
 def _asks_the_same(asked: SummaryRequest, request: SummaryRequest) -> bool:
     """Whether two requests are for one draft: no model is shown what stays in the window."""
-    return asked.model_copy(update={"later": request.later}) == request
+    return asked.model_copy(update={"earlier": request.earlier, "later": request.later}) == request
 
 
 def _queries_of(request: SearchRequest) -> list[SearchQuery]:

@@ -62,6 +62,8 @@ Kind = Literal[
     "asks-for",
     "says-done",
     "leaves-open",
+    "rejects",
+    "takes-back",
     "turn",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered

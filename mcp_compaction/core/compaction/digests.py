@@ -18,7 +18,7 @@ from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
 from mcp_compaction.core.digest.text import (
     drop_settled_plans,
-    fit,
+    fit_or_first,
     join,
     keep_open_tasks,
     label_of,
@@ -31,7 +31,7 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
 
-_PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
+_PROSE_SHARE = 3  # where a model writes prose, a third of a digest's limit is left to it
 
 
 @dataclass(slots=True)
@@ -63,9 +63,8 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
             current = [_without_settled_tasks(digest, inputs) or digest for digest in block.digests]
             written.digests[position] = merge(current, number, block.limit, inputs.count)
         elif isinstance(block, SpanBlock):
-            own = draft_without_summarizer(inputs.ask, position == newest)
             written.digests[position] = yield from _write_span(
-                block, own, number, written, progress, inputs
+                block, position == newest, number, written, progress, inputs
             )
     return Progress(
         session=apply(session, progress.plan.window, written.digests, written.memory_in),
@@ -100,8 +99,11 @@ def digest_without_prose(
     request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
 ) -> Digest:
     """The digest without a model's prose; an agent's own is completed by what must be kept."""
-    is_own = checked.draft.author in OWN_AUTHORS
-    return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
+    if checked.draft.author in OWN_AUTHORS:
+        return _digest_of(request, checked.draft, number, count)
+    limit = request.max_tokens - request.max_tokens // _PROSE_SHARE
+    less = request.model_copy(update={"max_tokens": limit})
+    return _digest_of(less, checked.extracted, number, count)
 
 
 def digest_with_prose(
@@ -118,7 +120,7 @@ def _newest_span(blocks: Sequence[Block]) -> int | None:
 
 def _write_span(
     block: SpanBlock,
-    own: Draft | None,
+    is_newest: bool,
     number: int,
     written: _Written,
     progress: Progress,
@@ -126,10 +128,11 @@ def _write_span(
 ) -> Asking[Digest]:
     """The digest of a span, from a draft that is there already or is asked for."""
     session = progress.session
+    own = draft_without_summarizer(inputs.ask, is_newest)
     has_room = session.memory_tokens <= block.limit
     takes_memory = own is None and written.memory_in is None and has_room
     memory = session.sections.memory if takes_memory else None
-    request = request_for(block, memory, inputs)
+    request = request_for(block, memory, inputs, is_newest)
     draft = own or (yield from ask_for_draft(request))
     checked = check_against_source(draft, request, session, inputs)
     digest = digest_without_prose(request, checked, number, inputs.count)
@@ -172,7 +175,9 @@ def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountT
     )
     sections = join(request.must_keep, draft.sections)
     room = request.max_tokens - count(label_of(digest))
-    return measure_digest(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
+    return measure_digest(
+        digest.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
+    )
 
 
 def _without_settled_tasks(digest: Digest, inputs: Inputs) -> Digest | None:

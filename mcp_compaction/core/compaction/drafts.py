@@ -26,7 +26,9 @@ class CheckedDraft:
     notes: tuple[str, ...] = ()
 
 
-def request_for(block: SpanBlock, memory: str | None, inputs: Inputs) -> SummaryRequest:
+def request_for(
+    block: SpanBlock, memory: str | None, inputs: Inputs, is_newest: bool
+) -> SummaryRequest:
     """The request for a draft that shall stand for a span."""
     messages = block.messages
     later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
@@ -36,7 +38,9 @@ def request_for(block: SpanBlock, memory: str | None, inputs: Inputs) -> Summary
         messages=messages,
         must_keep=join(must_keep(messages, inputs.plan_ref), memory_lines(memory)),
         index=index_of(messages, inputs.found, later),
+        earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
         later=later,
+        is_newest=is_newest,
         max_tokens=block.limit,
         focus=inputs.ask.focus,
         memory=memory,

@@ -20,7 +20,12 @@ from mcp_compaction.model import (
     SectionName,
 )
 
-ASKED, TOLD = "asked: ", "asked, the agent says: "  # a request as a line of a digest
+# What stands before a request in a digest: of a user, of one told by the agent, of an earlier one.
+ASKED, TOLD, BEFORE = "asked: ", "asked, the agent says: ", "before: "
+OUR_PREFIX = pattern_of(
+    r"^(?:before|asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
+)
+"""What a digest writes before the words it quotes."""
 DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 
 # What must stay whatever the size; then the rest, what is missed most first, each section with as
@@ -86,12 +91,14 @@ def label_of(digest: Digest) -> str:
 
 
 def render_digest(digest: Digest, thin: bool = False) -> str:
-    """The text that stands for the span; thin: only what must stay."""
+    """The text that stands for the span; thin: only what must stay, or else the first line."""
+    shown = digest.sections
+    if thin:
+        kept = ((name, tuple(i for i in items if must_stay(name, i))) for name, items in shown)
+        shown = tuple(section for section in kept if section[1]) or _first_item(shown)
     lines = [label_of(digest)]
-    for name in SECTION_NAMES:
-        items = [item for item in digest.items(name) if not thin or must_stay(name, item)]
-        if items:
-            lines += [name, *(render_item(item) for item in items)]
+    for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
+        lines += [name, *(render_item(item) for item in items)] if items else []
     return "\n".join(lines)
 
 
@@ -160,6 +167,15 @@ def fit(
     return as_sections(kept)
 
 
+def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
+    """As many items as a limit holds, and the first where it holds none: no digest is empty."""
+    return fit(sections, limit, count) or _first_item(sections)
+
+
+def _first_item(sections: DigestSections) -> DigestSections:
+    return tuple((name, items[:1]) for name, items in sections[:1])
+
+
 def join(first: DigestSections, second: DigestSections) -> DigestSections:
     """Two drafts' items by section, each thing said once: where it must stay, if anywhere."""
     found: dict[SectionName, list[Item]] = {}
@@ -222,7 +238,9 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
         merged=tuple(n for d in digests for n in (*d.merged, d.number)),
     )
     room = limit - count(label_of(merged))
-    return measure_digest(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
+    return measure_digest(
+        merged.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
+    )
 
 
 def _settle_decisions(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:

@@ -117,6 +117,12 @@ def ending_of(result: ToolResult) -> str:
     return ", ".join(part for part in (how, summary) if part)
 
 
+def is_run_of_tests(result: ToolResult) -> bool:
+    """Whether a result sums up a run of tests, checks or a build."""
+    end = result.text[-_MOST_CHARS:]
+    return bool(_COUNTED.search(outcome_of(result)) or _SUMMARY.search(end))
+
+
 def is_failure(result: ToolResult) -> bool:
     """Whether a command plainly failed."""
     return result.is_error or bool(exit_code(result)) or bool(_FAILED.search(ending_of(result)))

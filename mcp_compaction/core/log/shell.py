@@ -62,7 +62,7 @@ class Part(NamedTuple):
 def effects_of(command: str) -> tuple[Effect, ...]:
     """What a shell command does to files, in order."""
     text, inner = _without_here_documents(command[:_LONGEST])
-    parts = parts_of(text)
+    parts = _parts_of(text)
     found = [
         effect._replace(is_first=not place, is_only=len(parts) == 1)
         for place, part in enumerate(parts)
@@ -71,8 +71,12 @@ def effects_of(command: str) -> tuple[Effect, ...]:
     return tuple(found)
 
 
-def parts_of(text: str) -> tuple[Part, ...]:
+def parts_of(command: str) -> tuple[Part, ...]:
     """The commands of a shell text, without those that only change the folder."""
+    return _parts_of(_without_here_documents(command)[0])
+
+
+def _parts_of(text: str) -> tuple[Part, ...]:
     found: list[Part] = []
     folder = ""
     for words, written in _cut(text):

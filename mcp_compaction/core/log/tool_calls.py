@@ -19,6 +19,7 @@ _LONGEST_LINE = 300
 _CLOSES = {"completetask", "taskcomplete"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
+_LABEL = pattern_of(r"^(?:file_)?path: ")  # some transcripts repeat the key in the value
 _AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "instructions")
 _TASK_KEYS = ("content", "step", "subject", "title", "text", "task", "name", "description")
 _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
@@ -49,7 +50,11 @@ _STATES: dict[str, TaskState] = {
 }
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
 _CHECKBOX = pattern_of(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
+_SHOWN_BOX = pattern_of(r"^[ \t⎿]*([☐☒☑◻◼])[ \t]+(\S.*)$", re.M)
 _BOXES: dict[str, TaskState] = {
+    "☒": "done",
+    "☑": "done",
+    "◼": "active",
     "x": "done",
     "✓": "done",
     "✔": "done",
@@ -109,7 +114,7 @@ def action_of(call: ToolCall) -> Action:
             kind = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), kind)
         case _:
             pass
-    path = _argument_of(call, _PATH_KEYS)
+    path = _LABEL.sub("", _argument_of(call, _PATH_KEYS)).strip('"')
     return Action(kind, path, _range_of(call)) if kind == "read" else Action(kind, path)
 
 
@@ -148,9 +153,18 @@ def tasks_of(call: ToolCall) -> tuple[Task, ...]:
 
 def checklist_of(text: str) -> tuple[Task, ...]:
     """The entries of a list with boxes to tick, as Markdown writes it."""
+    return _tasks_in_boxes(_CHECKBOX, text)
+
+
+def shown_checklist_of(text: str) -> tuple[Task, ...]:
+    """The entries of a list with boxes to tick, as a terminal shows it."""
+    return _tasks_in_boxes(_SHOWN_BOX, text)
+
+
+def _tasks_in_boxes(pattern: re.Pattern[str], text: str) -> tuple[Task, ...]:
     return tuple(
         Task(text=match[2].strip(), state=_BOXES.get(match[1].lower(), "open"))
-        for match in _CHECKBOX.finditer(text)
+        for match in pattern.finditer(text)
     )
 
 

@@ -516,8 +516,8 @@ def test_the_words_our_own_extract_puts_first_are_nobodys_and_break_no_rule() ->
 
     judged = strip_unsupported(extract(asked), asked, rules)
 
-    assert ("NEXT", "left running: npm run dev &") in items(judged)
-    assert ("NEXT", "last question: May I push to main now?") in items(judged)
+    assert ("STATE", "left running: npm run dev &") in items(judged)
+    assert ("GOAL", "It is late. May I push to main now?") in items(judged)
 
 
 def test_the_rules_in_force_are_those_pinned_digested_and_in_sight() -> None:

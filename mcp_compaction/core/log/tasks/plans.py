@@ -9,11 +9,14 @@ from mcp_compaction.core.log.tool_calls import (
     Task,
     is_plan,
     is_task,
+    shown_checklist_of,
     task_change_of,
     tasks_of,
 )
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message, ToolCall, Value
+
+_MOST_CHARS = 4_000  # of an answer; a plan hardly takes more
 
 
 class TaskEntry(Value):
@@ -38,7 +41,13 @@ def read_tasks(messages: Sequence[Message]) -> TaskList:
     answers: dict[tuple[str, str], str] | None = None
     for message in messages:
         for call in message.calls:
-            if is_plan(call) and (written := tasks_of(call)):
+            if is_plan(call):
+                if answers is None and not tasks_of(call):
+                    answers = _answers_by_call(messages)
+                shown = (answers or {}).get((message.ref, call.id), "")
+                written = tasks_of(call) or shown_checklist_of(shown)
+                if not written:
+                    continue
                 plan = message.ref
                 entries = {key: entry for key, entry in entries.items() if entry.is_single}
                 entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
@@ -59,7 +68,7 @@ def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], str]:
     for message in messages:
         for result in message.results:
             if result.call in made:
-                found[made[result.call], result.call] = result.text[:400]
+                found[made[result.call], result.call] = result.text[:_MOST_CHARS]
         for call in message.calls:
             made[call.id] = message.ref
     return found
