@@ -31,7 +31,7 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
 
-_PROSE_SHARE = 3  # where a model writes prose, a third of a digest's limit is left to it
+_PROSE_SHARE = 2  # where a model writes prose, half of a digest's limit is left to it
 
 
 @dataclass(slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import pairwise
 
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.wishes import closing_speeches, is_rejection
@@ -13,6 +14,7 @@ from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import read_tasks
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import shorten, telling_words
 from mcp_compaction.model import Item
@@ -22,6 +24,7 @@ _FIRST_COMMITS = 2
 _MOST_FILES_NAMED = 4
 _MOST_COMMANDS = 6
 _MOST_CLAIMS = 6
+_MOST_TAKEN_BACK = 40
 _MOST_UNKNOWN = 8
 _BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
 _CLEAN = pattern_of(r"nothing to commit, working tree clean")
@@ -188,18 +191,26 @@ def _is_named_in_span(reading: Reading, path: str, ref: str) -> bool:
 def _claims(reading: Reading) -> Iterator[Item]:
     """What an assistant said it had reached, unless that was taken back since."""
     said = [*reading.said, *reading.said_later]
+    taken_back = [
+        (one.message.seq, frozenset(telling_words(sentence.text)))
+        for one in said
+        for sentence in one.sentences
+        if find_sign("takes-back", sentence) is not None
+    ][-_MOST_TAKEN_BACK:]
+    following = {one.message.seq: after for one, after in pairwise(said)}
     found: list[Item] = []
-    closing = {one.message.seq for one in closing_speeches(reading.said)}
-    for place, one in enumerate(said):
-        if one.message.seq not in closing or _is_rejected_next(said, place):
+    for one in closing_speeches(reversed(reading.said)):
+        if len(found) >= _MOST_CLAIMS:
+            break
+        if _is_rejected_by(following.get(one.message.seq)):
             continue
-        for sentence in one.sentences:
-            if find_sign("says-done", sentence, by_user=False) and _tells_a_deed(sentence.text):
-                words = frozenset(telling_words(sentence.text))
-                if not _is_taken_back(said[place + 1 :], words):
-                    found.append(Item(text=short(sentence.text), refs=(one.message.ref,)))
-                break
-    yield from list(reversed(found))[:_MOST_CLAIMS]
+        claim = next(filter(_tells_a_deed, one.sentences), None)
+        if claim is not None:
+            words = frozenset(telling_words(claim.text))
+            later = (told for seq, told in taken_back if seq > one.message.seq)
+            if not any(len(words & told) > 1 for told in later):
+                found.append(Item(text=short(claim.text), refs=(one.message.ref,)))
+    yield from found
 
 
 _DEED = pattern_of(
@@ -207,25 +218,17 @@ _DEED = pattern_of(
 )
 
 
-def _tells_a_deed(text: str) -> bool:
-    return bool(_DEED.search(text)) and not text.endswith((":", "?"))
+def _tells_a_deed(sentence: Sentence) -> bool:
+    if sentence.text.endswith((":", "?")) or not _DEED.search(sentence.text):
+        return False
+    return find_sign("says-done", sentence, by_user=False) is not None
 
 
-def _is_rejected_next(said: Sequence[Speech], place: int) -> bool:
-    following = said[place + 1] if place + 1 < len(said) else None
+def _is_rejected_by(following: Speech | None) -> bool:
     return (
         following is not None
         and following.message.role == "user"
         and any(map(is_rejection, following.sentences))
-    )
-
-
-def _is_taken_back(later: Sequence[Speech], words: frozenset[str]) -> bool:
-    return any(
-        find_sign("takes-back", sentence) is not None
-        and len(words.intersection(telling_words(sentence.text))) > 1
-        for one in later
-        for sentence in one.sentences
     )
 
 

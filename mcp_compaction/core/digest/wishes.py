@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.text import BEFORE, TOLD
@@ -133,6 +133,6 @@ def asked_items(reading: Reading) -> Iterable[Item]:
     return [Item(text=short(s.text), refs=(last.message.ref,)) for s in asked[-_MOST_ASKED:]]
 
 
-def closing_speeches(said: Sequence[Speech]) -> Iterator[Speech]:
+def closing_speeches(said: Iterable[Speech]) -> Iterator[Speech]:
     """What an assistant said when it had called its last tool of a turn."""
     return (one for one in said if one.message.role == "assistant" and not one.message.calls)
