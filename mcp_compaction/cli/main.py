@@ -36,6 +36,7 @@ class Listed(NamedTuple):
 COMMANDS: Mapping[str, Listed] = {
     "record": Listed("mcp_compaction.cli.commands.record", "keep messages from a file or stdin"),
     "sessions": Listed("mcp_compaction.cli.commands.sessions", "list what is recorded"),
+    "set": Listed("mcp_compaction.cli.commands.set", "say what a session's task and model are"),
     "stats": Listed(
         "mcp_compaction.cli.commands.stats", "say how full the window is and what would help"
     ),

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
 from mcp_compaction.compactor.progress import Progress
@@ -56,6 +57,9 @@ from mcp_compaction.ports import (
     Summarizer,
     Twins,
 )
+
+if TYPE_CHECKING:
+    from mcp_compaction.compactor.fitting import Fitted
 
 
 class Compactor:
@@ -114,6 +118,29 @@ class Compactor:
         """Append what is not yet known; answers with the number of each message, in order."""
         return await recording.record(self._work, info, came, after, via)
 
+    async def fit(
+        self,
+        info: SessionInfo,
+        sent: Any,
+        *,
+        relieves: bool = True,
+        offload_over: int | None = None,
+    ) -> Fitted:
+        """Record what is new of a caller's history, and give what should be sent in its place.
+
+        `sent`: a list of messages, or a request body with it. `relieves`: compress where the window
+        is too full. `offload_over`: tokens over which a result that comes now becomes a preview.
+        """
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.fit(self._work, info, sent, fitting.Wish(relieves, offload_over))
+
+    async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
+        """Record what a model answered and reported, before the caller sends it back."""
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.record_answer(self._work, info, answer)
+
     # Looking
 
     async def load(self, info: SessionInfo) -> Session:
@@ -151,11 +178,16 @@ class Compactor:
 
         return await stats.stats_of(self._work, session)
 
-    async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
-        """The context the model should see now, as a provider's request body, ready to send."""
+    async def context(
+        self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False
+    ) -> JsonObject:
+        """The context the model should see now, as a provider's request body, ready to send.
+
+        `begins`: it will be sent, so that what stands at its start stays there.
+        """
         from mcp_compaction.compactor import viewing
 
-        return await viewing.context(self._work, info, shape)
+        return await viewing.context(self._work, info, shape, begins)
 
     # Compressing
 

@@ -92,20 +92,26 @@ def _read_result(block: JsonObject, where: str) -> ToolResult:
     )
 
 
-def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
-    """The original message with its cuts, as the API accepts it."""
-    said = with_only_keys(obj, _KEYS)
+def cut(obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+    """The message with some blocks shown shorter, and everything else in it as it was."""
     shown = {cut.part: cut.shown for cut in cuts}
     content = obj.get("content")
     if isinstance(content, str):
-        cut = shown.get(0)
-        text = cut.text if isinstance(cut, Text) else content
-        return [{**said, "content": text if text.strip() else EMPTY}]
-    return [
-        _with_content(
-            said, [_apply_cut(b, shown.get(n)) for n, b in enumerate(objects_in(content))]
-        )
+        whole = shown.get(0)
+        return {**obj, "content": whole.text} if isinstance(whole, Text) else obj
+    blocks: list[JsonValue] = [
+        _apply_cut(block, shown.get(n)) for n, block in enumerate(objects_in(content))
     ]
+    return {**obj, "content": blocks}
+
+
+def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
+    """The original message with its cuts, as the API accepts it."""
+    said = with_only_keys(cut(obj, cuts), _KEYS)
+    content = said.get("content")
+    if isinstance(content, str):
+        return [{**said, "content": content if content.strip() else EMPTY}]
+    return [_with_content(said, objects_in(content))]
 
 
 def _apply_cut(block: JsonObject, shown: Part | None) -> JsonObject:
@@ -115,7 +121,8 @@ def _apply_cut(block: JsonObject, shown: Part | None) -> JsonObject:
         case "tool_use", ToolCall():
             return {**block, "input": shown.arguments}
         case "text" | "image" | "document", Text():
-            return _text_block(shown.text)
+            marks = with_only_keys(block, ("cache_control",))
+            return {**_text_block(shown.text), **marks}
         case _:
             return block
 

@@ -119,25 +119,30 @@ def _read_result(obj: JsonObject, where: str) -> ToolResult:
     )
 
 
-def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
-    """The original item with its cuts, without what only the log needs to know."""
-    kept = without_keys(obj, *_BOOKKEEPING)
-    for cut in cuts:
-        match text_or_empty(obj.get("type", "message")), cut.shown:
+def cut(obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+    """The item with some parts shown shorter, and everything else in it as it was."""
+    kept = {**obj}
+    for one in cuts:
+        match text_or_empty(obj.get("type", "message")), one.shown:
             case "message", Text():
-                kept["content"] = _cut_text(kept.get("content"), cut.part, cut.shown)
+                kept["content"] = _cut_text(kept.get("content"), one.part, one.shown)
             case "function_call", ToolCall():
-                kept["arguments"] = arguments_text(cut.shown.arguments)
+                kept["arguments"] = arguments_text(one.shown.arguments)
             case "custom_tool_call", ToolCall():
-                given = cut.shown.arguments.get("input")
+                given = one.shown.arguments.get("input")
                 kept["input"] = (
-                    given if isinstance(given, str) else compact_json(cut.shown.arguments)
+                    given if isinstance(given, str) else compact_json(one.shown.arguments)
                 )
             case (("function_call_output" | "custom_tool_call_output"), ToolResult()):
-                kept["output"] = cut.shown.text
+                kept["output"] = one.shown.text
             case _:
                 pass
-    return [kept]
+    return kept
+
+
+def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
+    """The original item with its cuts, without what only the log needs to know."""
+    return [without_keys(cut(obj, cuts), *_BOOKKEEPING)]
 
 
 def _cut_text(content: JsonValue, number: int, shown: Text) -> JsonValue:

@@ -21,6 +21,7 @@ from mcp_compaction.model.digests import (
 )
 from mcp_compaction.model.messages import (
     JsonObject,
+    Logged,
     Media,
     Message,
     NewMessage,
@@ -87,9 +88,11 @@ from mcp_compaction.model.view import (
     Excerpt,
     Kept,
     MessageEntry,
+    Run,
     Shown,
     ShownMessage,
     ShownRecord,
+    Told,
     Trimmed,
     View,
 )
@@ -128,6 +131,7 @@ __all__ = [
     "JsonValue",
     "Kept",
     "ListAll",
+    "Logged",
     "Match",
     "Matches",
     "Media",
@@ -152,6 +156,7 @@ __all__ = [
     "Refusal",
     "Replaced",
     "Role",
+    "Run",
     "SearchQuery",
     "SearchRequest",
     "SectionName",
@@ -171,6 +176,7 @@ __all__ = [
     "TermMatches",
     "Text",
     "Thinking",
+    "Told",
     "ToolCall",
     "ToolResult",
     "Traits",

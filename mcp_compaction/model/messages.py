@@ -134,6 +134,15 @@ class NewMessage(Value):
     masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
 
 
+class Logged(NamedTuple):
+    """A message of the log by what its identity is judged by, without its words."""
+
+    seq: int
+    role: Role
+    content: str  # a hash
+    host_id: str | None = None
+
+
 class Sections(Value):
     """What a session starts with; never compacted, but `memory` goes into the first digest."""
 

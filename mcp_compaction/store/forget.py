@@ -153,13 +153,16 @@ def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None
     for version, text in rows.fetchall():
         view = from_json(View, text)
         shows = any(promoted.seq == seq for promoted in view.promoted)
-        if not shows and not any(_is_trimmed(entry, seq) for entry in (*view.head, *view.body)):
+        if not shows and not any(
+            _is_trimmed(entry, seq) for entry in (*view.head, *view.body, *view.since)
+        ):
             continue
         # The stub is shorter than any cut of it, so it is shown whole.
         cleaned = view.model_copy(
             update={
                 "head": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.head),
                 "body": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.body),
+                "since": tuple(e for e in view.since if e.seq != seq),
                 "promoted": tuple(p for p in view.promoted if p.seq != seq),
             }
         )

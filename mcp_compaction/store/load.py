@@ -62,8 +62,8 @@ def count_window(
         known = _count_view(connection, row)
     upto, messages, tokens = connection.execute(
         "SELECT max(seq), count(*), coalesce(sum(tokens), 0) FROM message"
-        " WHERE session = ? AND seq > ?",
-        (session, known.upto),
+        f" WHERE session = ? AND seq > ? AND {_STILL_THERE}",
+        (session, known.upto, _runs_text(known.session.view)),
     ).fetchone()
     sections = section_row(connection, session)
     in_force = pins.pins(connection, Scope(project=row["project"], session=session), now)
@@ -94,6 +94,12 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
         " CROSS JOIN message ON message.session = ? AND message.seq = kept.value",
         (str(shown.kept), session),
     ).fetchone()
+    (cut,) = connection.execute(
+        "SELECT coalesce(sum(tokens), 0) FROM message WHERE session = ?"
+        " AND seq IN (SELECT value FROM json_each(?))",
+        (session, str([entry.seq for entry in view.since])),
+    ).fetchone()
+    saved = cut - sum(entry.tokens for entry in view.since)
     of_digests = tuple(entry for entry in view.body if isinstance(entry, Digested))
     return WindowCount(
         session=Session(
@@ -103,8 +109,20 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
         ),
         upto=view.upto,
         messages=len(shown.kept) + len(shown.trimmed),
-        tokens=kept + sum(entry.tokens for entry in shown.trimmed),
+        tokens=kept + sum(entry.tokens for entry in shown.trimmed) - saved,
     )
+
+
+# In the caller's history, as far as the view knows it.
+_STILL_THERE = (
+    "NOT EXISTS (SELECT 1 FROM json_each(?) AS run"
+    " WHERE message.seq BETWEEN json_extract(run.value, '$[0]')"
+    " AND json_extract(run.value, '$[1]'))"
+)
+
+
+def _runs_text(view: View) -> str:
+    return json.dumps(view.gone)
 
 
 class _Shown(NamedTuple):
@@ -133,8 +151,9 @@ def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -
     named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
     before = message_rows(connection, session, sorted(s for s in named if s <= view.upto))
     since = connection.execute(
-        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ? ORDER BY seq",
-        (session, view.upto),
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ?"
+        f" AND {_STILL_THERE} ORDER BY seq",
+        (session, view.upto, _runs_text(view)),
     )
     return [*before, *since]
 
@@ -170,4 +189,11 @@ def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int])
     view = json.loads(row["json"])
     shown = {entry.get("seq") for entry in (*view["head"], *view["body"])}
     shown |= {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
-    return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
+    gone = view.get("gone", ())
+
+    def is_shown(seq: int) -> bool:
+        if seq <= view["upto"]:
+            return seq in shown
+        return not any(first <= seq <= last for first, last in gone)
+
+    return tuple(sorted({seq for seq in seqs if not is_shown(seq)}))
