@@ -16,6 +16,7 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
+from mcp_compaction.core.digest.aging import without_overtaken
 from mcp_compaction.core.digest.text import (
     drop_settled_plans,
     fit_or_first,
@@ -26,6 +27,8 @@ from mcp_compaction.core.digest.text import (
     measure_digest,
     merge,
 )
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks.closing import unfinished_tasks
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
@@ -52,15 +55,22 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     blocks, session = progress.plan.window.blocks, progress.session
     written = _Written(memory_in=session.view.memory_in)
     newest = _newest_span(blocks)
+    ledger = ledger_of(conversation_of(inputs.messages)) if _has_digest(blocks) else None
     for position, block in enumerate(blocks):
         number = session.next_digest + len(written.digests)
         if isinstance(block, DigestBlock):
-            digest = _without_settled_tasks(block.digest, inputs)
-            if digest is not None:
-                numbered = digest.model_copy(update={"number": number})
+            is_followed = newest is not None and position < newest
+            digest = _bring_up_to_date(block.digest, inputs, ledger, is_followed)
+            if digest != block.digest:
+                merged = dict.fromkeys((*digest.merged, block.digest.number))
+                numbered = digest.model_copy(update={"number": number, "merged": tuple(merged)})
                 written.digests[position] = measure_digest(numbered, inputs.count)
         elif isinstance(block, MergeBlock):
-            current = [_without_settled_tasks(digest, inputs) or digest for digest in block.digests]
+            is_followed = newest is not None and position < newest
+            current = [
+                _bring_up_to_date(one, inputs, ledger, is_followed or one is not block.digests[-1])
+                for one in block.digests
+            ]
             written.digests[position] = merge(current, number, block.limit, inputs.count)
         elif isinstance(block, SpanBlock):
             written.digests[position] = yield from _write_span(
@@ -180,9 +190,15 @@ def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountT
     )
 
 
-def _without_settled_tasks(digest: Digest, inputs: Inputs) -> Digest | None:
-    """A digest without the open tasks that were settled since; None where nothing changes."""
+def _has_digest(blocks: Sequence[Block]) -> bool:
+    return any(isinstance(block, DigestBlock | MergeBlock) for block in blocks)
+
+
+def _bring_up_to_date(
+    digest: Digest, inputs: Inputs, ledger: Ledger | None, is_followed: bool
+) -> Digest:
+    """A digest without the open tasks that were settled since, and without what was overtaken."""
     later = [message for message in inputs.messages if message.seq > digest.last]
-    return keep_open_tasks(
-        digest, unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
-    )
+    left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
+    current = keep_open_tasks(digest, left) or digest
+    return current if ledger is None else without_overtaken(current, ledger, is_followed)
