@@ -40,7 +40,9 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     if any(m.role == "assistant" and m.text and not m.calls for m in after):
         return
     ref = asked.message.ref
-    yield Item(text=f"finish: {short(main_sentence(asked.text), 140)}", refs=(ref,))
+    main = main_sentence(asked.text)
+    verb = "answer" if main.endswith(("?", "？")) else "finish"
+    yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
     named = [f.text for f in find_identifiers(FENCED.sub("", asked.text)) if f.kind == "file"]
     touched = "\n".join(words_of(part) for m in after for part in m.parts)
     left = [name for name in named if name.rpartition("/")[2] not in touched]

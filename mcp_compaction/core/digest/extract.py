@@ -100,7 +100,7 @@ def extract(request: SummaryRequest) -> Draft:
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
-    kept = _without_kept(found, request)
+    kept = _without_unsupported(_without_kept(found, request), reading)
     if not any(kept.values()) and not request.must_keep:
         kept["DONE"] = list(_steps_in_short(reading))
     return Draft(author="extractive", sections=as_sections(kept))
@@ -116,6 +116,15 @@ def _without_kept(
     return {
         name: [item for item in items if fold(OUR_PREFIX.sub("", item.text)) not in kept]
         for name, items in found.items()
+    }
+
+
+def _without_unsupported(
+    found: dict[SectionName, list[Item]], reading: Reading
+) -> dict[SectionName, list[Item]]:
+    """The items whose exact words stand in the messages that they name."""
+    return {
+        name: [item for item in items if reading.supports(item)] for name, items in found.items()
     }
 
 

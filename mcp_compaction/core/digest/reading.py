@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from mcp_compaction.core.log.content import is_talk
+from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.words import shorten
-from mcp_compaction.model import Message, SummaryRequest
+from mcp_compaction.model import Item, Message, SummaryRequest
 
 _MOST_CHARS = 240
 
@@ -80,6 +82,20 @@ class Reading:
         """The number of the newest message of the window."""
         return self._all[-1].seq if self._all else self.request.last
 
+    def supports(self, item: Item) -> bool:
+        """Whether the exact words of a line stand in the messages that it names, paths by their
+        last part at least; a line that names none is taken as it is."""
+        words = exact_words(item.text)
+        named = [self._by_ref[ref] for ref in refs_of(item) if ref in self._by_ref]
+        if not named or not words:
+            return True
+        text = "\n".join(words_of(part) for message in named for part in message.parts)
+        return all(word in text or word.rpartition("/")[2] in text for word in words)
+
+    @cached_property
+    def _by_ref(self) -> dict[str, Message]:
+        return {message.ref: message for message in self._all}
+
     def is_in_span(self, ref: str) -> bool:
         """Whether a message is one of the span."""
         return int(ref[1:]) <= self.request.last
@@ -91,6 +107,14 @@ def _speeches(messages: Sequence[Message]) -> tuple[Speech, ...]:
         for message in messages
         if (text := message.text) and not message.results
     )
+
+
+_REF = pattern_of(r"\bm\d{1,9}\b")
+
+
+def refs_of(item: Item) -> tuple[str, ...]:
+    """The messages that a line names, behind it or in it."""
+    return tuple(dict.fromkeys((*item.refs, *_REF.findall(item.text))))
 
 
 def short(text: str, most: int = _MOST_CHARS) -> str:

@@ -9,7 +9,7 @@ from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.wishes import closing_speeches, is_rejection
 from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.families import family_of, work_of
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
 from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import read_tasks
@@ -42,14 +42,16 @@ def state_items(reading: Reading) -> list[Item]:
 
 
 def _test_runs(reading: Reading) -> Iterator[Item]:
-    """The last result of each kind of test or build, and what was changed after it."""
+    """The last result of each kind of test or build, and what was changed after it; none where a
+    later run of the kind did not say how it ended."""
     last: dict[str, CallEntry] = {}
     for entry in reading.ledger.entries:
-        if entry.action.kind != "run" or entry.result is None:
+        if entry.action.kind != "run" or entry.ending == "refused":
             continue
-        if entry.ending in ("done", "failed") and is_run_of_tests(entry.result):
-            family = family_of(entry.action.target)
-            last.pop(family, None)
+        family = family_of(entry.action.target)
+        last.pop(family, None)
+        result = entry.result if entry.ending in ("done", "failed") else None
+        if result is not None and is_run_of_tests(result):
             last[family] = entry
     for entry in list(reversed(last.values()))[:_MOST_RUNS]:
         assert entry.result is not None
@@ -166,19 +168,18 @@ def _file_items(reading: Reading) -> Iterator[Item]:
         for state in reading.ledger.files.values()
         if state.word != "read" and _is_named_in_span(reading, state.path, state.ref)
     }
-    unknown: list[str] = []
-    since: list[str] = []
+    unknown: list[FileState] = []
     for state in reversed(reading.ledger.files.values()):
         if state.path not in touched:
             continue
         if state.word == "unknown":
-            unknown.append(state.path)
-            since.append(state.text)
+            unknown.append(state)
         else:
             yield Item(text=f"{state.path} {state.text}", refs=(state.ref,))
     if unknown:
-        named = ", ".join(unknown[:_MOST_UNKNOWN])
-        yield Item(text=f"{since[0]}: {named}")
+        named = ", ".join(state.path for state in unknown[:_MOST_UNKNOWN])
+        refs = tuple(dict.fromkeys(state.known_at for state in unknown[:_MOST_UNKNOWN]))
+        yield Item(text=f"{unknown[0].text}: {named}", refs=refs)
 
 
 def _is_named_in_span(reading: Reading, path: str, ref: str) -> bool:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from mcp_compaction.core.log.shell import Part, parts_of
 from mcp_compaction.core.text.patterns import pattern_of, word_set
-from mcp_compaction.core.text.words import first_line
+from mcp_compaction.core.text.words import one_line, shorten
 
 _LONGEST = 2_000
 # What only prepares, or only looks at what another command prints.
@@ -53,7 +53,10 @@ _PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)
 
 def work_of(command: str, most: int = 100) -> str:
     """The first line of a command without what only prepares it, shortened."""
-    return first_line(_PREPARES.sub("", command.strip()), most)
+    line = one_line(_PREPARES.sub("", command.strip()).split("\n", 1)[0])
+    short = shorten(line, most)
+    # A long path says more cut in the middle than not at all.
+    return short if len(short) > most // 2 or len(line) <= most else f"{line[:most]}…"
 
 
 def options_of(command: str) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class FileState(NamedTuple):
     word: FileWord
     ref: str
     note: str = ""  # where it was moved, what made it unknown, that no result was seen
+    known_at: str = ""  # of an unknown one, where it was last known
 
     @property
     def text(self) -> str:
@@ -190,8 +191,9 @@ class _Files:
         return [known] if known in self._states else []
 
     def _make_unknown(self, path: str, by: str, entry: CallEntry) -> None:
-        if self._states[path].word != "unknown":
-            self._states[path] = FileState(path, "unknown", entry.ref, by)
+        old = self._states[path]
+        if old.word != "unknown":
+            self._states[path] = FileState(path, "unknown", entry.ref, by, old.ref)
 
     def _set(self, path: str, word: FileWord, entry: CallEntry, note: str = "") -> None:
         key = self._key_of(path)
