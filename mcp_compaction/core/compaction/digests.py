@@ -34,7 +34,7 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
 
-_PROSE_SHARE = 2  # where a model writes prose, half of a digest's limit is left to it
+_PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
 
 
 @dataclass(slots=True)
@@ -109,11 +109,8 @@ def digest_without_prose(
     request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
 ) -> Digest:
     """The digest without a model's prose; an agent's own is completed by what must be kept."""
-    if checked.draft.author in OWN_AUTHORS:
-        return _digest_of(request, checked.draft, number, count)
-    limit = request.max_tokens - request.max_tokens // _PROSE_SHARE
-    less = request.model_copy(update={"max_tokens": limit})
-    return _digest_of(less, checked.extracted, number, count)
+    is_own = checked.draft.author in OWN_AUTHORS
+    return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
 
 
 def digest_with_prose(
