@@ -34,6 +34,7 @@ from mcp_compaction.model import (
     Author,
     Channel,
     Digest,
+    Event,
     JsonObject,
     Outcome,
     Pin,
@@ -50,6 +51,8 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import (
     Forgotten,
     Health,
+    KnownTranscript,
+    Mark,
     Original,
     Recorded,
     Scope,
@@ -76,9 +79,16 @@ class Compactor:
 
     # Sessions
 
-    async def open(self, key: SessionKey, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
-        """The session of that key, made where it is not there yet; and whether it is new."""
-        return await self._store.open_session(key, traits or Traits(), self._work.now())
+    async def open(
+        self, key: SessionKey, traits: Traits | None = None, started: datetime | None = None
+    ) -> tuple[SessionInfo, bool]:
+        """The session of that key, made where it is not there yet; and whether it is new.
+
+        `started`: when a chat that is recorded later began.
+        """
+        now = self._work.now()
+        began = now if started is None else min(started, now)
+        return await self._store.open_session(key, traits or Traits(), began)
 
     async def find(self, project: str, name: str | None) -> SessionInfo:
         """The session of that name, or the only one there is."""
@@ -117,6 +127,25 @@ class Compactor:
     ) -> Recorded:
         """Append what is not yet known; answers with the number of each message, in order."""
         return await recording.record(self._work, info, came, after, via)
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript of a host is recorded; None where nothing of it is."""
+        return await self._store.find_transcript(address)
+
+    async def record_transcript(
+        self,
+        info: SessionInfo,
+        came: Incoming,
+        *,
+        via: Via,
+        mark: Mark | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> Recorded:
+        """Append a piece of a transcript: its messages are known by their host ids alone.
+
+        Messages, mark and events are saved together.
+        """
+        return await recording.record_transcript(self._work, info, came, via, mark, events)
 
     async def fit(
         self,

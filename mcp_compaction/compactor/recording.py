@@ -17,8 +17,8 @@ from mcp_compaction.formats.prepare import (
     mask_sections,
     prepare_message,
 )
-from mcp_compaction.model import Message, NewMessage, Sections, Session, SessionInfo, Via
-from mcp_compaction.ports import Batch, Recorded
+from mcp_compaction.model import Event, Message, NewMessage, Sections, Session, SessionInfo, Via
+from mcp_compaction.ports import Batch, Mark, Recorded
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +87,25 @@ async def _append(
         if seqs:
             batch = batch.model_copy(update={"after": seqs[-1], "sections": None})
     return Recorded(seqs=tuple(seqs), new=new, diverged=diverged, masked=masked)
+
+
+async def record_transcript(
+    work: Workspace,
+    info: SessionInfo,
+    came: Incoming,
+    via: Via,
+    mark: Mark | None,
+    events: tuple[Event, ...],
+) -> Recorded:
+    """Append a piece of a transcript, at most as many messages as one transaction may take."""
+    ready = await work.threads.run(prepare_messages, work, came.messages)
+    beside = {"messages": tuple(ready), "has_ids": True, "mark": mark, "events": events}
+    batch = (await prepare_batch(work, came, via)).model_copy(update=beside)
+    done = await work.store.append(info.id, batch, work.now())
+    await note_report(work, info, came, done)
+    if came.reported is not None and not done.seqs:  # it comes behind the messages it is about
+        await _calibrate(work, info, came.reported)
+    return done.model_copy(update={"masked": count_masked_in_new(ready, done)})
 
 
 async def _calibrate(work: Workspace, info: SessionInfo, reported: int) -> None:

@@ -82,13 +82,13 @@ def _read_result(block: JsonObject, where: str) -> ToolResult:
     shown = [
         text_or_empty(b.get("text")) if b.get("type") == "text" else opaque_of(b).text
         for b in inner
-        if b.get("type") not in _MEDIA
+        if text_or_empty(b.get("type")) not in _MEDIA
     ]
     return ToolResult(
         call=read_required(block, "tool_use_id", where),
         text=content if isinstance(content, str) else "\n".join(shown),
         is_error=block.get("is_error") is True,
-        has_media=any(b.get("type") in _MEDIA for b in inner),
+        has_media=any(text_or_empty(b.get("type")) in _MEDIA for b in inner),
     )
 
 

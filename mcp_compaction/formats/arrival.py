@@ -29,6 +29,7 @@ from mcp_compaction.model import (
     Shape,
     Traits,
     Value,
+    Via,
 )
 
 _SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
@@ -43,6 +44,7 @@ class IncomingMessage(Value):
     raw: str
     host_id: str | None = None
     at: datetime | None = None
+    via: Via | None = None  # None: as all that came with it
 
 
 class Incoming(Value):
@@ -53,12 +55,13 @@ class Incoming(Value):
     whole: bool = False  # a request body: the history from its start
     reported: int | None = None  # the window with the newest answer, as the provider counted it
     model: str | None = None
+    window_tokens: int | None = None
     complexity: Complexity | None = None
     agent_profile: AgentProfile | None = None
 
     def traits_over(self, known: Traits) -> Traits:
         """The traits of a session with what came put over what is known."""
-        came = {name: getattr(self, name) for name in ("model", *_TRAIT_KEYS)}
+        came = {name: getattr(self, name) for name in ("model", "window_tokens", *_TRAIT_KEYS)}
         return known.model_copy(update={name: value for name, value in came.items() if value})
 
 
@@ -259,7 +262,7 @@ def _read_message(sent: _Sent, common: Shape | None, *, any_item: bool) -> Incom
         shape=shape,
         raw=raw,
         host_id=text_or_empty(obj.get("uuid")) or text_or_empty(obj.get("id")) or None,
-        at=_parse_moment(obj.get("timestamp")) or _parse_moment(obj.get("created_at")),
+        at=parse_moment(obj.get("timestamp")) or parse_moment(obj.get("created_at")),
     )
 
 
@@ -272,7 +275,8 @@ def _check_item(obj: JsonObject, where: str) -> None:
         )
 
 
-def _parse_moment(value: JsonValue) -> datetime | None:
+def parse_moment(value: JsonValue) -> datetime | None:
+    """The moment that a text in ISO 8601 or a number of seconds or milliseconds names."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)

@@ -115,7 +115,7 @@ def _read_result(obj: JsonObject, where: str) -> ToolResult:
     return ToolResult(
         call=read_required(obj, "call_id", where),
         text=output if isinstance(output, str) else "\n".join(texts) or opaque_of(obj).text,
-        has_media=any(b.get("type") in _MEDIA for b in inner),
+        has_media=any(text_or_empty(b.get("type")) in _MEDIA for b in inner),
     )
 
 

@@ -131,6 +131,7 @@ class NewMessage(Value):
     host_id: str | None = None
     at: datetime | None = None
     tokens: int = 0
+    via: Via | None = None  # None: as the batch it comes in
     masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
 
 

@@ -11,6 +11,7 @@ from mcp_compaction.compactor import (
     COMPLETED,
     FAILED,
     FALLBACK,
+    HOST_COMPACTED,
     SAFETY_NET,
     Brief,
     Pinned,
@@ -42,6 +43,7 @@ _MOST_CHARS = 800
 _MOST_ANNOUNCED = 160
 _EVENTS = {
     COMPLETED: "compactions",
+    HOST_COMPACTED: "compactions by the host",
     SAFETY_NET: "safety net",
     FAILED: "failed compactions",
     FALLBACK: "falls to another summarizer",

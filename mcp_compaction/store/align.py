@@ -2,7 +2,8 @@
 
 The same message is the same host id, else the same content after the same message. A second
 "continue" is therefore not dropped, and a moved cache mark makes no duplicate. Other content under
-a known host id does not replace what is known, but it is reported.
+a known host id does not replace what is known, but it is reported. Where a batch says that all its
+messages have host ids, content does not count.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class KnownMessages:
 
 def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
     """The place where a batch continues the log."""
+    if batch.has_ids:
+        return Alignment((), known.last)
     if batch.after is not None:
         return _align_after(known, batch, contents, batch.after)
     from_start = _walk(known, batch.messages, contents, 0)

@@ -245,6 +245,8 @@ def _forget_sessions(
         passages.delete(connection, "session = ?", (session,))
         for table in _OWNED:
             connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+        # The place stays, or the next reading would bring back what was forgotten.
+        connection.execute("UPDATE transcript SET session = NULL WHERE session = ?", (session,))
         connection.execute("UPDATE session SET parent = NULL WHERE parent = ?", (session,))
         connection.execute("DELETE FROM session WHERE id = ?", (session,))
     return Forgotten(messages=messages, sessions=len(sessions), pins=pins, kept_pins=tuple(kept))

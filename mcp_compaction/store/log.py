@@ -19,6 +19,7 @@ from mcp_compaction.store.columns import encodable, encodable_json, moment, stam
 from mcp_compaction.store.passages import Passage
 from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.transcripts import add_new_events, save_mark
 
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
 
@@ -45,11 +46,15 @@ def append(connection: sqlite3.Connection, session: int, batch: Batch, now: date
     seqs = [*start.known, *log.extend(known, start, contents)]
     same, changed = _compare(known, seqs, contents)
     if batch.via == "host":
-        _vouch(connection, session, same)
+        told = {seq for seq, m in zip(seqs, batch.messages, strict=True) if m.via == "tool"}
+        _vouch(connection, session, [seq for seq in same if seq not in told])
     leaves = batch.whole and log.new and start.at < known.last
     diverged = start.at + 1 if leaves else next(iter(changed), None)
     if _save_sections(connection, session, batch, stamp(now)) or log.new:
         log.save_end()
+    add_new_events(connection, session, batch.events)
+    if batch.mark is not None:
+        save_mark(connection, session, batch.mark)
     return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
 
 
@@ -241,7 +246,7 @@ class _Log:
                 *(self._session, link.seq, link.follows, message.role, message.shape),
                 *(None if message.host_id is None else encodable(message.host_id), link.content),
                 *(link.chain, None if message.at is None else stamp(message.at), self._now),
-                *(message.tokens, self._batch.counter, self._batch.via),
+                *(message.tokens, self._batch.counter, message.via or self._batch.via),
                 encodable_json(message.raw),
             ),
         )
@@ -267,9 +272,15 @@ class _Log:
     def save_end(self) -> None:
         """Note in the session where its log ends now."""
         self._connection.execute(
-            "UPDATE session SET last_seq = ?, last_chain = ?, updated = ? WHERE id = ?",
-            (self._seq, self._chain, self._now, self._session),
+            "UPDATE session SET last_seq = ?, last_chain = ?, updated = max(updated, ?)"
+            " WHERE id = ?",
+            (self._seq, self._chain, self._last_used(), self._session),
         )
+
+    def _last_used(self) -> str:
+        """The moment of the newest message where a transcript tells it, else now."""
+        told = [stamp(message.at) for message in self._batch.messages if message.at is not None]
+        return min(self._now, max(told)) if self._batch.has_ids and told else self._now
 
 
 def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, now: str) -> bool:

@@ -35,6 +35,7 @@ from mcp_compaction.ports import (
     Batch,
     Forgotten,
     Health,
+    KnownTranscript,
     NewPin,
     Original,
     Recorded,
@@ -52,6 +53,7 @@ from mcp_compaction.store import (
     requests,
     search,
     sessions,
+    transcripts,
     twins,
     views,
 )
@@ -124,6 +126,10 @@ class SqliteStore:
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
         return await self._write(lambda c: log.append(c, session, batch, now))
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript is recorded; None where nothing of it is."""
+        return await self._read(lambda c: transcripts.find_transcript(c, address))
 
     async def history(self, session: int) -> tuple[Logged, ...]:
         """All messages of a session by their identity, in order."""

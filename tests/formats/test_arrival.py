@@ -302,3 +302,18 @@ def test_different_messages_have_different_normal_forms(other: Json) -> None:
 
 def test_a_normal_form_can_always_be_encoded() -> None:
     assert formats.normalize({"role": "user", "content": "\ud800é"}).isascii()
+
+
+ODD = [{"type": ["image"], "text": "x"}]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": ODD}]},
+        {"type": "function_call_output", "call_id": "t", "output": ODD},
+    ],
+)
+def test_a_block_of_a_result_with_an_odd_type_is_kept_whole(message: Any) -> None:
+    (kept,) = formats.read_incoming(message).messages
+    assert json.loads(kept.raw) == message

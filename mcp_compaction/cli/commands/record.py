@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
@@ -11,17 +12,25 @@ from mcp_compaction.cli.console.opening import Place, open_place, project_of, se
 from mcp_compaction.cli.console.reading import read_text
 from mcp_compaction.cli.console.speaker import speaker_of
 from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
+from mcp_compaction.cli.console.transcripts import (
+    describe_intake,
+    intake_as_json,
+    take_in,
+    trusted_environ,
+)
 from mcp_compaction.cli.console.wording import join_refs
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, Incoming, read, read_incoming_text
+from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo, Shape, Traits, Via
 from mcp_compaction.ports import Recorded
 
 DESCRIPTION = """\
-Keep messages, byte for byte, in a session's log. Transcripts and exports of other programs are
-recognized and refused.
+Keep messages, byte for byte, in a session's log. A transcript of a host is recognized and taken in
+as `import` does it; exports of other programs are refused.
 Changes: appends what is not yet known; the session is made where it is new.
 Without a terminal, or from stdin, who said what is kept as the agent's word: no rule in it can
 become the user's."""
@@ -57,6 +66,8 @@ async def run(call: Invocation) -> int:
     args = call.args
     _check_allowed(call)
     given = typed_traits(call)
+    if transcripts := _transcripts_in(call):
+        return await _take_in(call, transcripts, given)
     came = _with_shape(read_incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with open_place(call, makes_store=args.after is None) as place:
         other = await place.compactor.find_anywhere(place.name) if place.name else None
@@ -83,6 +94,33 @@ async def run(call: Invocation) -> int:
             )
         call.screen.say(fill_line(await place.compactor.fill(info), call.screen))
     return 0
+
+
+def _transcripts_in(call: Invocation) -> list[Transcript]:
+    path = Path(call.args.file)
+    return transcripts_at(path, trusted_environ(call)) if path.is_file() else []
+
+
+async def _take_in(
+    call: Invocation, transcripts: list[Transcript], given: dict[str, object]
+) -> int:
+    """Record a host's transcript, whose messages have a place and a shape of their own."""
+    args = call.args
+    if args.after is not None or args.shape is not None:
+        raise InputError(f"{args.file} is a transcript; leave out --after and --shape.")
+    if args.session is not None and len(transcripts) > 1:
+        raise InputError(f"{args.file} holds {len(transcripts)} sessions; leave out --session.")
+    async with open_place(call, makes_store=True) as place:
+        intake = await take_in(call, place, transcripts, args.session)
+        for info in [taken.session for _, taken in intake.taken if taken.session is not None]:
+            known = await place.compactor.find(info.project, info.name)
+            await set_traits(place.compactor, known, given)
+    if args.json:
+        call.screen.write_json(intake_as_json(intake))
+    else:
+        for line in describe_intake(intake):
+            call.screen.say(line)
+    return 1 if intake.failed else 0
 
 
 def _check_allowed(call: Invocation) -> None:

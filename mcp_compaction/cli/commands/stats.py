@@ -12,7 +12,14 @@ from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
-from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
+from mcp_compaction.compactor import (
+    COMPLETED,
+    FAILED,
+    FALLBACK,
+    HOST_COMPACTED,
+    SAFETY_NET,
+    Stats,
+)
 from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
@@ -29,6 +36,7 @@ EXAMPLES = (
 
 _EVENTS = {
     COMPLETED: "compactions completed",
+    HOST_COMPACTED: "compactions by the host",
     SAFETY_NET: "safety net",
     FAILED: "failed",
     FALLBACK: "falls to another summarizer",
