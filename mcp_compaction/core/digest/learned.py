@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
 from mcp_compaction.core.log.families import family_of, options_of, work_of
-from mcp_compaction.core.log.ledger import CallEntry
+from mcp_compaction.core.log.ledger import CallEntry, Ledger
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
 
@@ -37,8 +37,7 @@ def learned_items(reading: Reading) -> list[Item]:
     solved = [
         item
         for one in found
-        if one.passed is not None
-        and (item := _solved_item(one, reading.ledger.entries)) is not None
+        if one.passed is not None and (item := _solved_item(one, reading.ledger)) is not None
     ]
     return [*_once(left)[:_MOST_OPEN], *_once(solved)[:_MOST_SOLVED]]
 
@@ -99,18 +98,18 @@ def _open_item(one: _Failure) -> Item:
     return Item(text=text, refs=_refs_of(one.entry))
 
 
-def _solved_item(one: _Failure, entries: Sequence[CallEntry]) -> Item | None:
+def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     """A failure and what came between it and the run that passed; none where that was nothing."""
     assert one.passed is not None
     cause = _cause(one.entry)
-    between = entries[one.place + 1 : one.passed_at]
+    between = ledger.entries[one.place + 1 : one.passed_at]
     changed = {
         e.action.target: e
         for e in between
         if e.action.kind in ("write", "edit") and e.ending == "done" and e.action.target
     }
     new = [o for o in options_of(one.passed.action.target) if o not in one.entry.action.target]
-    steps = [f"edited {path}" for path in list(changed)[-_MOST_BETWEEN:]]
+    steps = [f"edited {path}{_since(path, ledger)}" for path in list(changed)[-_MOST_BETWEEN:]]
     steps += [f"with {' '.join(new[:_MOST_BETWEEN])}"] if new else []
     if not steps:
         others = [e for e in between if e.action.kind == "run" and e.ending == "done"]
@@ -124,6 +123,13 @@ def _solved_item(one: _Failure, entries: Sequence[CallEntry]) -> Item | None:
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))
+
+
+def _since(path: str, ledger: Ledger) -> str:
+    """What became of a file that was edited then, where it is no longer there."""
+    state = ledger.files.get(path)
+    is_gone = state is not None and state.word in ("deleted", "moved", "reverted")
+    return f" ({state.word} since)" if state is not None and is_gone else ""
 
 
 def _once(items: Sequence[Item]) -> list[Item]:
