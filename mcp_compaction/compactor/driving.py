@@ -102,7 +102,7 @@ async def _answer(
 ) -> Draft | Found:
     match request:
         case SummaryRequest():
-            known = next((draft for asked, draft in drafts if asked == request), None)
+            known = next((d for asked, d in drafts if _asks_the_same(asked, request)), None)
             draft = known or await _summarize(work, session.info, request)
             if known is None:
                 drafts.append((request, draft))
@@ -113,6 +113,11 @@ async def _answer(
             return Found(hits=await work.store.search_many(scope, queries, request.limit))
         case _:
             assert_never(request)
+
+
+def _asks_the_same(asked: SummaryRequest, request: SummaryRequest) -> bool:
+    """Whether two requests are for one draft: no model is shown what stays in the window."""
+    return asked.model_copy(update={"earlier": request.earlier, "later": request.later}) == request
 
 
 def _queries_of(request: SearchRequest) -> list[SearchQuery]:

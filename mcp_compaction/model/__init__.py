@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from mcp_compaction.model.digests import (
+    EARLIER_SECTIONS,
     NO_DIGEST,
     OWN_AUTHORS,
     SECTION_NAMES,
@@ -97,6 +98,7 @@ from mcp_compaction.model.view import (
 )
 
 __all__ = [
+    "EARLIER_SECTIONS",
     "NO_DIGEST",
     "OWN_AUTHORS",
     "SECTION_NAMES",

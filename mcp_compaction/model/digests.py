@@ -33,17 +33,32 @@ class IndexItem(Value):
 
 
 SectionName = Literal[
+    "GOAL",
+    "REJECTED",
+    "CONSTRAINTS",
+    "STATE",
+    "DONE",
     "PROGRESS",
     "DECISIONS",
-    "FACTS",
-    "OPEN",
+    "LEARNED",
     "ERRORS",
-    "CONSTRAINTS",
+    "FACTS",
+    "NAMES",
     "ARTIFACTS",
-    "NEXT",
     "UNCERTAIN",
+    "ASKED",
+    "OPEN",
+    "NEXT",
 ]
 SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
+"""All sections in the order they are shown."""
+
+EARLIER_SECTIONS: dict[SectionName, SectionName] = {
+    "PROGRESS": "DONE",
+    "ERRORS": "LEARNED",
+    "ARTIFACTS": "DONE",
+}
+"""Sections that only stored digests have, each with the one that new digests have instead."""
 
 
 class ModelCall(Value):

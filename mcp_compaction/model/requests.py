@@ -15,6 +15,10 @@ class SummaryRequest(Value):
     first: int
     last: int
     messages: tuple[Message, ...]
+    # What stays in the window before and after it, by which our own lines tell how things stand.
+    earlier: tuple[Message, ...] = ()
+    later: tuple[Message, ...] = ()
+    is_newest: bool = True  # no newer span is digested beside it
     must_keep: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
     index: tuple[IndexItem, ...] = ()
     max_tokens: int

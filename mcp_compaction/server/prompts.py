@@ -101,8 +101,8 @@ async def compact(
     about = f" Focus on: {focus}." if focus.strip() else ""
     return (
         "Please compress the context with compress_context: reason, and a digest in your own words "
-        "with lines under PROGRESS, DECISIONS, FACTS, OPEN, ERRORS, CONSTRAINTS, ARTIFACTS and "
-        f"NEXT.{about} Then show me the receipt."
+        "with lines under GOAL, REJECTED, CONSTRAINTS, STATE, DONE, DECISIONS, LEARNED, FACTS, "
+        f"ASKED, OPEN and NEXT.{about} Then show me the receipt."
     )
 
 

@@ -17,8 +17,8 @@ Reason = Annotated[str, Field(description="Why now, e.g. the finished task.")]
 OwnDigest = Annotated[
     str | None,
     Field(
-        description="Your own summary: lines under PROGRESS, DECISIONS, FACTS, OPEN, ERRORS, "
-        "CONSTRAINTS, ARTIFACTS, NEXT. Needed where the host records nothing."
+        description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, LEARNED, "
+        "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing."
     ),
 ]
 Focus = Annotated[str | None, Field(description="What matters most next.")]

@@ -47,7 +47,7 @@ APIS: tuple[Api, ...] = ("anthropic", "openai")
 KEY = "sk-ant-canary-0123456789abcdefghijklmnop"
 RULE = "Never touch config/production.yaml, whatever the tests say."
 PINNED = "Never push to main."
-WINDOW = Policy(window_tokens=3_000)
+WINDOW = Policy(window_tokens=3_600)
 COUNTER = EstimateCounter()
 FAST = Terms(
     window_tokens=50_000, timeout_seconds=120, total_seconds=240, price=Price(input=1, output=5)
@@ -212,7 +212,7 @@ async def test_a_models_prose_is_shown_over_what_was_extracted_and_paid_for(
             tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
         ) as played:
             done = await played.compress()
-            shown = [item.text for digest in done.digests for item in digest.items("PROGRESS")]
+            shown = [item.text for digest in done.digests for item in digest.items("DONE")]
             assert any(text.startswith("The limiter was") for text in shown)
             assert len(shown) > 1
             spent = await played.spent()

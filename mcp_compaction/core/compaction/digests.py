@@ -16,9 +16,10 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
+from mcp_compaction.core.digest.aging import without_overtaken
 from mcp_compaction.core.digest.text import (
     drop_settled_plans,
-    fit,
+    fit_or_first,
     join,
     keep_open_tasks,
     label_of,
@@ -26,6 +27,8 @@ from mcp_compaction.core.digest.text import (
     measure_digest,
     merge,
 )
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks.closing import unfinished_tasks
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
@@ -52,20 +55,26 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     blocks, session = progress.plan.window.blocks, progress.session
     written = _Written(memory_in=session.view.memory_in)
     newest = _newest_span(blocks)
+    ledger = ledger_of(conversation_of(inputs.messages)) if _has_digest(blocks) else None
     for position, block in enumerate(blocks):
         number = session.next_digest + len(written.digests)
         if isinstance(block, DigestBlock):
-            digest = _without_settled_tasks(block.digest, inputs)
-            if digest is not None:
-                numbered = digest.model_copy(update={"number": number})
+            is_followed = newest is not None and position < newest
+            digest = _bring_up_to_date(block.digest, inputs, ledger, is_followed)
+            if digest != block.digest:
+                merged = dict.fromkeys((*digest.merged, block.digest.number))
+                numbered = digest.model_copy(update={"number": number, "merged": tuple(merged)})
                 written.digests[position] = measure_digest(numbered, inputs.count)
         elif isinstance(block, MergeBlock):
-            current = [_without_settled_tasks(digest, inputs) or digest for digest in block.digests]
+            is_followed = newest is not None and position < newest
+            current = [
+                _bring_up_to_date(one, inputs, ledger, is_followed or one is not block.digests[-1])
+                for one in block.digests
+            ]
             written.digests[position] = merge(current, number, block.limit, inputs.count)
         elif isinstance(block, SpanBlock):
-            own = draft_without_summarizer(inputs.ask, position == newest)
             written.digests[position] = yield from _write_span(
-                block, own, number, written, progress, inputs
+                block, position == newest, number, written, progress, inputs
             )
     return Progress(
         session=apply(session, progress.plan.window, written.digests, written.memory_in),
@@ -118,7 +127,7 @@ def _newest_span(blocks: Sequence[Block]) -> int | None:
 
 def _write_span(
     block: SpanBlock,
-    own: Draft | None,
+    is_newest: bool,
     number: int,
     written: _Written,
     progress: Progress,
@@ -126,10 +135,11 @@ def _write_span(
 ) -> Asking[Digest]:
     """The digest of a span, from a draft that is there already or is asked for."""
     session = progress.session
+    own = draft_without_summarizer(inputs.ask, is_newest)
     has_room = session.memory_tokens <= block.limit
     takes_memory = own is None and written.memory_in is None and has_room
     memory = session.sections.memory if takes_memory else None
-    request = request_for(block, memory, inputs)
+    request = request_for(block, memory, inputs, is_newest)
     draft = own or (yield from ask_for_draft(request))
     checked = check_against_source(draft, request, session, inputs)
     digest = digest_without_prose(request, checked, number, inputs.count)
@@ -172,12 +182,20 @@ def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountT
     )
     sections = join(request.must_keep, draft.sections)
     room = request.max_tokens - count(label_of(digest))
-    return measure_digest(digest.model_copy(update={"sections": fit(sections, room, count)}), count)
-
-
-def _without_settled_tasks(digest: Digest, inputs: Inputs) -> Digest | None:
-    """A digest without the open tasks that were settled since; None where nothing changes."""
-    later = [message for message in inputs.messages if message.seq > digest.last]
-    return keep_open_tasks(
-        digest, unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
+    return measure_digest(
+        digest.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
     )
+
+
+def _has_digest(blocks: Sequence[Block]) -> bool:
+    return any(isinstance(block, DigestBlock | MergeBlock) for block in blocks)
+
+
+def _bring_up_to_date(
+    digest: Digest, inputs: Inputs, ledger: Ledger | None, is_followed: bool
+) -> Digest:
+    """A digest without the open tasks that were settled since, and without what was overtaken."""
+    later = [message for message in inputs.messages if message.seq > digest.last]
+    left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
+    current = keep_open_tasks(digest, left) or digest
+    return current if ledger is None else without_overtaken(current, ledger, is_followed)

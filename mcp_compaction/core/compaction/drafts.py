@@ -13,7 +13,7 @@ from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.text import join, parse_digest
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.identifiers import index_of
+from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
 
 
@@ -26,15 +26,21 @@ class CheckedDraft:
     notes: tuple[str, ...] = ()
 
 
-def request_for(block: SpanBlock, memory: str | None, inputs: Inputs) -> SummaryRequest:
+def request_for(
+    block: SpanBlock, memory: str | None, inputs: Inputs, is_newest: bool
+) -> SummaryRequest:
     """The request for a draft that shall stand for a span."""
     messages = block.messages
+    later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
     return SummaryRequest(
         first=messages[0].seq,
         last=messages[-1].seq,
         messages=messages,
         must_keep=join(must_keep(messages, inputs.plan_ref), memory_lines(memory)),
-        index=index_of(messages, inputs.found),
+        index=index_of(messages, inputs.found, later),
+        earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
+        later=later,
+        is_newest=is_newest,
         max_tokens=block.limit,
         focus=inputs.ask.focus,
         memory=memory,

@@ -20,6 +20,7 @@ from mcp_compaction.core.compaction.verify import (
     search_request_for,
     tally_findings,
     tally_lines,
+    tally_prose,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import Finding
@@ -68,9 +69,9 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
     kept = _tallies_of_lines(before, _lines_to_keep(before, seen.gone), seen.shown)
-    return compaction_of(
-        before, progress, inputs, after, (*kept, *tally_findings(seen.check, missing))
-    )
+    used = tally_prose(seen.gone, before.messages, seen.shown)
+    tallies = (*kept, *([used] if used else []), *tally_findings(seen.check, missing))
+    return compaction_of(before, progress, inputs, after, tallies)
 
 
 def _is_within_goal(progress: Progress, after: Fill) -> bool:

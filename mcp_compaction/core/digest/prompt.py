@@ -15,7 +15,7 @@ from math import ceil
 from typing import cast
 
 from mcp_compaction.core.digest.check.refuse import is_excuse
-from mcp_compaction.core.digest.text import as_sections, fit, parse_digest, render_item
+from mcp_compaction.core.digest.text import HEADINGS, as_sections, fit, parse_digest, render_item
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.steps import steps
@@ -39,15 +39,19 @@ from mcp_compaction.model import (
 )
 
 _WHAT: dict[SectionName, str] = {
-    "PROGRESS": "what was done and how it ended, in the order it happened",
-    "DECISIONS": "what was decided, and why",
-    "FACTS": "key findings: causes, values, names, how things work",
-    "OPEN": "what is still to be done, in the words of the record",
-    "ERRORS": "what failed, and what mended it",
+    "GOAL": "what the user wants now, in the user's words; then what was asked for before it",
+    "REJECTED": "what the user refused or took back, and what it was",
     "CONSTRAINTS": "rules the user stated, quoted word for word",
-    "ARTIFACTS": "files, branches and other things made or changed",
-    "NEXT": "the next steps that were named",
+    "STATE": "how things stand at the end: the last test result, branch, commit, what runs",
+    "DONE": "what was done and how it ended: commits, files made, changed, moved or removed",
+    "DECISIONS": "what was decided, and why",
+    "LEARNED": "what failed, and what ended it; a cause only where the span names it",
+    "FACTS": "key findings: values, names, how things work",
+    "NAMES": "names, paths and options that will be typed again",
     "UNCERTAIN": "unresolved questions and doubts",
+    "ASKED": "questions to the user that are not answered yet",
+    "OPEN": "what is still to be done, in the words of the record",
+    "NEXT": "the next steps that were named and not yet taken",
 }
 
 _SYSTEM = """\
@@ -279,18 +283,15 @@ _OUR_WORDS = " ".join(re.findall(r"\w+", " ".join((*_WHAT.values(), _SYSTEM)).lo
 
 _THOUGHT = pattern_of(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _FENCE = pattern_of(r"^\s*```.*$", re.M)
-_OTHER_WORDS: dict[str, SectionName] = {
-    "KEY FINDINGS": "FACTS",
-    "FINDINGS": "FACTS",
-    "KEY FACTS": "FACTS",
-    "OPEN TASKS": "OPEN",
-    "OPEN QUESTIONS": "UNCERTAIN",
-    "UNRESOLVED QUESTIONS": "UNCERTAIN",
-    "NEXT STEPS": "NEXT",
-    "CONSTRAINT": "CONSTRAINTS",
-    "DECISION": "DECISIONS",
+_OTHER_WORDS = frozenset(  # a line that begins with "TODO:" is no heading
+    (
+        *("KEY FINDINGS", "FINDINGS", "KEY FACTS", "OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS"),
+        *("UNRESOLVED QUESTIONS", "CONSTRAINT", "DECISION"),
+    )
+)
+_NAMES: dict[str, SectionName] = {
+    word: name for word, name in HEADINGS.items() if word in {*SECTION_NAMES, *_OTHER_WORDS}
 }
-_NAMES: dict[str, SectionName] = {**{name: name for name in SECTION_NAMES}, **_OTHER_WORDS}
 _HEADING = pattern_of(
     r"^[\s#*_>\d.)-]{0,8}("
     + "|".join(sorted((name.replace(" ", "[ _]") for name in _NAMES), key=len, reverse=True))

@@ -11,6 +11,7 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
+    EARLIER_SECTIONS,
     SECTION_NAMES,
     Digest,
     Draft,
@@ -19,39 +20,57 @@ from mcp_compaction.model import (
     SectionName,
 )
 
-ASKED, TOLD = "asked: ", "asked, the agent says: "  # a request as a line of a digest
+# What stands before a request in a digest: of a user, of one told by the agent, of an earlier one.
+ASKED, TOLD, BEFORE = "asked: ", "asked, the agent says: ", "before: "
+OUR_PREFIX = pattern_of(
+    r"^(?:before|asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
+)
+"""What a digest writes before the words it quotes."""
 DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 
-# What must stay whatever the size, then the rest, what is missed most first.
+# What must stay whatever the size; then the rest, what is missed most first, each section with as
+# many lines as it may add before the others get another turn.
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
-_WORTH: tuple[SectionName, ...] = (
-    "DECISIONS",
-    "ERRORS",
-    "NEXT",
-    "PROGRESS",
-    "ARTIFACTS",
-    "FACTS",
-    "UNCERTAIN",
-)
+_TURNS: dict[SectionName, int] = {
+    "GOAL": 2,
+    "REJECTED": 2,
+    "STATE": 3,
+    "NEXT": 1,
+    "ASKED": 1,
+    "DONE": 3,
+    "LEARNED": 2,
+    "DECISIONS": 2,
+    "FACTS": 2,
+    "NAMES": 1,
+    "UNCERTAIN": 1,
+    "ERRORS": 1,
+    "PROGRESS": 1,
+    "ARTIFACTS": 1,
+}
 _HEADING = pattern_of(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
 _TITLE = pattern_of(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
-_HEADINGS: dict[str, SectionName] = {  # ours, and those agents write of themselves
-    **{name: name for name in SECTION_NAMES},
-    "DONE": "PROGRESS",
-    "GOAL": "PROGRESS",
-    "STATE": "PROGRESS",
-    "STATUS": "PROGRESS",
-    "SUMMARY": "PROGRESS",
+HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models write of themselves
+    **{name: EARLIER_SECTIONS.get(name, name) for name in SECTION_NAMES},
+    "SUMMARY": "DONE",
+    "FILES": "DONE",
+    "STATUS": "STATE",
+    "REQUEST": "GOAL",
+    "TASK": "GOAL",
+    "REFUSED": "REJECTED",
+    "RULES": "CONSTRAINTS",
+    "CONSTRAINT": "CONSTRAINTS",
+    "DECISION": "DECISIONS",
+    "LESSONS": "LEARNED",
+    "KEY FACTS": "FACTS",
+    "KEY FINDINGS": "FACTS",
+    "FINDINGS": "FACTS",
+    "QUESTIONS": "ASKED",
     "OPEN TASKS": "OPEN",
-    "OPEN QUESTIONS": "OPEN",
+    "OPEN QUESTIONS": "UNCERTAIN",
+    "UNRESOLVED QUESTIONS": "UNCERTAIN",
     "TODO": "OPEN",
     "PENDING": "OPEN",
     "NEXT STEPS": "NEXT",
-    "RULES": "CONSTRAINTS",
-    "LEARNED": "ERRORS",
-    "FILES": "ARTIFACTS",
-    "NAMES": "ARTIFACTS",
-    "KEY FACTS": "FACTS",
 }
 _NUMBERED = pattern_of(r"#\S+ ")  # a task that is kept one by one
 _BULLET = pattern_of(r"^\s*(?:[-*•]|\d+[.)])\s+")
@@ -72,12 +91,14 @@ def label_of(digest: Digest) -> str:
 
 
 def render_digest(digest: Digest, thin: bool = False) -> str:
-    """The text that stands for the span; thin: only what must stay."""
+    """The text that stands for the span; thin: only what must stay, or else the first line."""
+    shown = digest.sections
+    if thin:
+        kept = ((name, tuple(i for i in items if must_stay(name, i))) for name, items in shown)
+        shown = tuple(section for section in kept if section[1]) or _first_item(shown)
     lines = [label_of(digest)]
-    for name in SECTION_NAMES:
-        items = [item for item in digest.items(name) if not thin or must_stay(name, item)]
-        if items:
-            lines += [name, *(render_item(item) for item in items)]
+    for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
+        lines += [name, *(render_item(item) for item in items)] if items else []
     return "\n".join(lines)
 
 
@@ -95,13 +116,13 @@ def must_stay(section: SectionName, item: Item) -> bool:
 
 
 def parse_digest(text: str, author: str) -> Draft:
-    """Lines under headings as a draft; what stands under no heading we know is progress."""
+    """Lines under headings as a draft; what stands under no heading we know was done."""
     found: dict[SectionName, list[Item]] = {}
-    section: SectionName = "PROGRESS"
+    section: SectionName = "DONE"
     for line in text.splitlines():
         named = _parse_heading(line)
         if named is not None or _TITLE.match(line):
-            section = named or "PROGRESS"
+            section = named or "DONE"
         elif line.strip():
             found.setdefault(section, []).append(_parse_item(line))
     return Draft(author=author, sections=as_sections(found))
@@ -123,17 +144,17 @@ def fit(
     kept: dict[SectionName, list[Item]] = {}
     used = 0
     queues: dict[SectionName, list[Item]] = {}
-    for name in (*MUST_STAY, *_WORTH):
+    for name in (*MUST_STAY, *_TURNS):
         items = by_name.get(name, ())
         must = [item for item in items if stays(name, item)]
         queues[name] = [item for item in items if not stays(name, item)]
         if must:
             kept[name] = must
             used += _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in must)
-    # One of each section in turn, so that no section crowds out the others.
+    # A few of each section in turn, so that no section crowds out the others.
     while any(queues.values()):
         for name, queue in queues.items():
-            if queue:
+            for _ in range(min(len(queue), _TURNS.get(name, 1))):
                 item = queue.pop(0)
                 heading = 0 if name in kept else _cost_of_heading(name, count)
                 cost = _cost_of(item, count) + heading
@@ -144,6 +165,15 @@ def fit(
     for items in kept.values():
         items.sort(key=lambda item: order[id(item)])
     return as_sections(kept)
+
+
+def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
+    """As many items as a limit holds, and the first where it holds none: no digest is empty."""
+    return fit(sections, limit, count) or _first_item(sections)
+
+
+def _first_item(sections: DigestSections) -> DigestSections:
+    return tuple((name, items[:1]) for name, items in sections[:1])
 
 
 def join(first: DigestSections, second: DigestSections) -> DigestSections:
@@ -208,7 +238,9 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
         merged=tuple(n for d in digests for n in (*d.merged, d.number)),
     )
     room = limit - count(label_of(merged))
-    return measure_digest(merged.model_copy(update={"sections": fit(sections, room, count)}), count)
+    return measure_digest(
+        merged.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
+    )
 
 
 def _settle_decisions(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:
@@ -282,7 +314,7 @@ def _cost_of_heading(name: SectionName, count: CountTokens) -> int:
 def _parse_heading(line: str) -> SectionName | None:
     match = _HEADING.match(line)
     word = match.group(1).upper() if match else ""
-    return _HEADINGS.get(word)
+    return HEADINGS.get(word)
 
 
 def _parse_item(line: str) -> Item:

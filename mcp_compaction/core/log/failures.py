@@ -35,6 +35,7 @@ _IS_CODE = pattern_of(
     r"^(?:\d+[\s:|→-]+)?(?:@|except|raise|catch|throw|throws|elif|if|assert|return|import|from|class"
     r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
 )
+_HAS_PASSED = pattern_of(r"\.{4,}.{0,40}(?:Passed|Skipped)$")  # a check among others
 _EXIT_LINE = pattern_of(r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b", re.I)
 
 
@@ -44,7 +45,11 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
     traced = _cause_in_trace(text)
     if traced:
         return (traced,)
-    lines = [line for line in error_lines(text) if not _IS_CODE.search(line)]
+    lines = [
+        line
+        for line in error_lines(text)
+        if not _IS_CODE.search(line) and not _HAS_PASSED.search(line)
+    ]
     if lines and _FAILED_TEST.match(lines[-1]):
         return tuple(dict.fromkeys(filter(_FAILED_TEST.match, lines)))[:_MOST_TESTS]
     if lines:
@@ -115,6 +120,12 @@ def ending_of(result: ToolResult) -> str:
     found = [match[0].strip(" \t=") for match in _SUMMARY.finditer(result.text[-_MOST_CHARS:])]
     summary = one_line(found[-1])[:_MOST_SUMMARY] if found else ""
     return ", ".join(part for part in (how, summary) if part)
+
+
+def is_run_of_tests(result: ToolResult) -> bool:
+    """Whether a result sums up a run of tests, checks or a build."""
+    end = result.text[-_MOST_CHARS:]
+    return bool(_COUNTED.search(outcome_of(result)) or _SUMMARY.search(end))
 
 
 def is_failure(result: ToolResult) -> bool:

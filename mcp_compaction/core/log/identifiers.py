@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mcp_compaction.core.log.content import calls_by_id, words_of
+from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import (
-    IndexItem,
     IndexKind,
     Message,
     Part,
@@ -44,7 +42,7 @@ _ID = pattern_of(
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
 _KEYED = pattern_of(
-    r"[:=]\s?[\"']?\s?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
+    r"[:=][^\S\n]?[\"']?[^\S\n]?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
 )
 _KEY_BACKWARDS = pattern_of(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
 _MOST_BACKWARDS = 44
@@ -136,32 +134,6 @@ def identifiers_of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def index_of(
-    messages: Sequence[Message], found: dict[int, tuple[Finding, ...]]
-) -> tuple[IndexItem, ...]:
-    """The mechanical list of a span: each thing once, with what was done to it and where."""
-    notes = _notes(messages)
-    refs: dict[tuple[IndexKind, str], list[str]] = {}
-    said: Counter[tuple[IndexKind, str]] = Counter()
-    for message in messages:
-        ref, of_message = message.ref, found.get(message.seq, ())
-        for finding in of_message:
-            refs.setdefault(finding, []).append(ref)
-        if not message.results:
-            said.update(of_message)
-    items = (
-        IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_first_refs(where))
-        for (kind, text), where in refs.items()
-    )
-    # What was named and passed on is wanted again sooner than what a result merely listed.
-    return tuple(
-        sorted(
-            items,
-            key=lambda i: (usefulness_of(i), -said[i.kind, i.text], -len(refs[i.kind, i.text])),
-        )
-    )
-
-
 def exit_code(result: ToolResult) -> int | None:
     """The exit code a shell's result names, where it does."""
     for part in (result.text[-400:].lower(), result.text[:200].lower()):
@@ -176,33 +148,3 @@ def outcome_of(result: ToolResult) -> str:
     tests = _PASSED_FAILED.search(result.text[-600:])
     words = [f"exit {code}"] if code is not None else (["failed"] if result.is_error else [])
     return ", ".join([*words, *([tests.group().strip(" =")] if tests else [])])
-
-
-def _notes(messages: Sequence[Message]) -> dict[tuple[IndexKind, str], str]:
-    calls = calls_by_id(messages)
-    notes: dict[tuple[IndexKind, str], str] = {}
-    done = {"read": "read", "edit": "edited", "write": "created"}
-    for call in calls.values():
-        act = action_of(call)
-        if act.kind in done and act.target:
-            old = notes.get(("file", act.target), "")
-            notes["file", act.target] = old if old in ("edited", "created") else done[act.kind]
-    for message in messages:
-        for result in message.results:
-            call = calls.get(result.call)
-            if call is not None and action_of(call).kind == "run":
-                notes["command", action_of(call).line] = outcome_of(result)
-    return notes
-
-
-def usefulness_of(item: IndexItem) -> int:
-    """The rank of an item, most useful first: what was changed, what failed, then by kind."""
-    changed = item.note in ("edited", "created")
-    failed = "exit 0" not in item.note and ("exit" in item.note or "failed" in item.note)
-    rank = {"file": 2, "command": 2, "error": 3, "url": 4, "id": 4, "number": 5}[item.kind]
-    return 0 if changed else 1 if failed else rank
-
-
-def _first_refs(refs: Sequence[str]) -> tuple[str, ...]:
-    # The newest says most; the first shows where it began.
-    return tuple(dict.fromkeys((refs[0], *refs[-2:])))

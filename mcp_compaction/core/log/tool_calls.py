@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.lexicon.tools import ToolKind, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
-ActionKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "other"]
+ActionKind = ToolKind | Literal["other"]
 
-# Tools by their plain names; a plan is written whole, tasks are changed one by one.
-_TOOLS: dict[ActionKind, str] = {
-    "read": "read readfile viewfile view cat openfile readtextfile open",
-    "write": "write writefile createfile create savefile",
-    "edit": "edit editfile multiedit applypatch strreplaceeditor strreplacebasededittool replace "
-    "notebookedit patch",
-    "run": "bash shell run exec runcommand execute terminal execcommand runshellcommand localshell "
-    "executecommand runterminalcmd",
-    "plan": "todowrite updateplan writetodos todo setplan updatetodos todoupdate",
-    "task": "taskcreate createtask addtask taskadd addtodo todoadd createtodo taskupdate "
-    "updatetask updatetodo completetask taskcomplete",
-    "agent": "task agent spawn spawnagent subagent runagent delegate dispatchagent startagent "
-    "launchagent newtask runsubagent",
-    "recall": "recallarchived",
-}
-_KINDS: dict[str, ActionKind] = {
-    name: act for act, names in _TOOLS.items() for name in names.split()
-}
 _EDITOR_COMMANDS: dict[str, ActionKind] = {"view": "read", "create": "write"}
 _LONGEST_LINE = 300
 _CLOSES = {"completetask", "taskcomplete"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
+_LABEL = pattern_of(r"^(?:file_)?path: ")  # some transcripts repeat the key in the value
 _AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "instructions")
 _TASK_KEYS = ("content", "step", "subject", "title", "text", "task", "name", "description")
 _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
@@ -66,7 +50,11 @@ _STATES: dict[str, TaskState] = {
 }
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
 _CHECKBOX = pattern_of(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
+_SHOWN_BOX = pattern_of(r"^[ \t⎿]*([☐☒☑◻◼])[ \t]+(\S.*)$", re.M)
 _BOXES: dict[str, TaskState] = {
+    "☒": "done",
+    "☑": "done",
+    "◼": "active",
     "x": "done",
     "✓": "done",
     "✔": "done",
@@ -126,13 +114,18 @@ def action_of(call: ToolCall) -> Action:
             kind = _EDITOR_COMMANDS.get(str(call.arguments.get("command")), kind)
         case _:
             pass
-    path = _argument_of(call, _PATH_KEYS)
+    path = _LABEL.sub("", _argument_of(call, _PATH_KEYS)).strip('"')
     return Action(kind, path, _range_of(call)) if kind == "read" else Action(kind, path)
 
 
 @lru_cache(maxsize=1_024)
 def _kind_of(tool: str) -> ActionKind:
-    return _KINDS.get(_fold_name(tool), "other")
+    return _kinds().get(_fold_name(tool), "other")
+
+
+@cache
+def _kinds() -> dict[str, ActionKind]:
+    return {name: tool.kind for tool in known_tools() for name in tool.names}
 
 
 def is_plan(call: ToolCall) -> bool:
@@ -160,9 +153,18 @@ def tasks_of(call: ToolCall) -> tuple[Task, ...]:
 
 def checklist_of(text: str) -> tuple[Task, ...]:
     """The entries of a list with boxes to tick, as Markdown writes it."""
+    return _tasks_in_boxes(_CHECKBOX, text)
+
+
+def shown_checklist_of(text: str) -> tuple[Task, ...]:
+    """The entries of a list with boxes to tick, as a terminal shows it."""
+    return _tasks_in_boxes(_SHOWN_BOX, text)
+
+
+def _tasks_in_boxes(pattern: re.Pattern[str], text: str) -> tuple[Task, ...]:
     return tuple(
         Task(text=match[2].strip(), state=_BOXES.get(match[1].lower(), "open"))
-        for match in _CHECKBOX.finditer(text)
+        for match in pattern.finditer(text)
     )
 
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from mcp_compaction.core.digest.text import merge_index, render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import Series
-from mcp_compaction.core.log.identifiers import usefulness_of
+from mcp_compaction.core.log.index import usefulness_of
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.tokens import CountTokens

@@ -64,7 +64,7 @@ LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
 
 
 NOTHING_MUCH = Draft(
-    author="terse", sections=(("PROGRESS", (Item(text="the build went on for a while"),)),)
+    author="terse", sections=(("DONE", (Item(text="the build went on for a while"),)),)
 )
 
 
@@ -395,7 +395,7 @@ def test_archiving_keeps_the_rules_and_the_open_tasks_all_the_same() -> None:
         [user("go"), user("Never push."), *planned("1", ("ship", "pending")), *chatter(40)]
     )
     (digest,) = done(compress(session, SMALL, strategy="archive")).digests
-    assert [name for name, _ in digest.sections] == ["OPEN", "CONSTRAINTS"]
+    assert [name for name, _ in digest.sections] == ["CONSTRAINTS", "OPEN"]
 
 
 def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() -> None:
@@ -413,9 +413,9 @@ def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() 
     (digest,) = outcome.digests
     assert (digest.author, digest.checked) == ("agent", True)
     assert [item.text for _, items in digest.sections for item in items] == [
+        "Never push.",
         "use Redis",
         "ship",
-        "Never push.",
     ]
     assert not outside.summaries
     assert outcome.receipt.notes == ("your digest did not name 1 rule and 1 open task: added",)
@@ -554,7 +554,7 @@ def test_a_draft_that_drops_the_rules_gets_them_back() -> None:
             *chatter(40),
         ]
     )
-    lie = Draft(author="liar", sections=(("PROGRESS", (Item(text="all is well"),)),))
+    lie = Draft(author="liar", sections=(("DONE", (Item(text="all is well"),)),))
     outcome = done(compress(session, SMALL, Hostile(session.messages, lie)))
     (digest,) = outcome.digests
     assert [item.text for item in digest.items("CONSTRAINTS")] == [

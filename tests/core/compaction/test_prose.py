@@ -168,7 +168,7 @@ def test_without_a_target_prose_is_shown_whole() -> None:
     ]
     session = session_of([user("go"), *talk])
     prose = Item(text="the steps were timed one by one")
-    outside = Drafted(session.messages, Draft(author="x", sections=(("PROGRESS", (prose,)),)))
+    outside = Drafted(session.messages, Draft(author="x", sections=(("DONE", (prose,)),)))
     outcome = compress(session, SMALL, outside, span=(2, 20))
     assert isinstance(outcome, Compaction)
-    assert prose in outcome.digests[0].items("PROGRESS")
+    assert prose in outcome.digests[0].items("DONE")

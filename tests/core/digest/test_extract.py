@@ -14,13 +14,14 @@ from mcp_compaction.core.digest.extract import (
     open_tasks,
     ref_of_standing_plan,
 )
-from mcp_compaction.core.log.identifiers import identifiers_by_message, index_of
+from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.log.identifiers import identifiers_by_message
+from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import (
     assistant,
     call,
     calls,
-    failed,
     planned,
     ran,
     results,
@@ -80,57 +81,12 @@ def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
     messages = messages_of(session)
     assert must_keep(messages, ref_of_standing_plan(messages)) == (("OPEN", open_tasks),)
     assert must_keep(messages, "m99") == ()
-    assert texts(drafted(session), "PROGRESS") == ["done: parse"]
+    assert texts(drafted(session), "DONE") == ["done: parse"]
 
 
 def test_nothing_said_must_keep_nothing() -> None:
     assert must_keep((), "") == ()
     assert drafted([]) == Draft(author="extractive")
-
-
-def test_requests_are_progress_but_pleasantries_are_not() -> None:
-    long = "please " + "do very much " * 40
-    draft = drafted([user("Fix the tests. Then rest."), user("Thanks!"), user(long), user("")])
-    first, second = texts(draft, "PROGRESS")
-    assert first == "asked: Fix the tests."
-    assert second.startswith("asked: please do very much")
-    assert second.endswith(" …")
-    assert len(second) < 260
-
-
-def test_commands_say_how_they_ended_last_and_newest_first() -> None:
-    draft = drafted(
-        [
-            *ran("1", "pytest -q\necho", "3 failed\nexit code 1"),
-            *ran("2", "ls", "quiet"),
-            *ran("3", "make", "exit code 0"),
-            *ran("4", "pytest -q", "5 passed\nexit code 0"),
-            results(("ghost", "exit code 9")),
-        ]
-    )
-    assert texts(draft, "PROGRESS") == [
-        "ran pytest -q: exit 0, 5 passed",
-        "ran make: exit 0",
-    ]
-
-
-def test_errors_are_told_once_by_their_last_line_newest_first() -> None:
-    trace = "FAILED a\nKeyError: 'x'"
-    draft = drafted(
-        [
-            call("1", "f"),
-            failed("1", trace),
-            call("2", "f"),
-            failed("2", "no such file\nmore"),
-            call("3", "f"),
-            failed("3", trace),
-            *used("4", "f", "fine"),
-        ]
-    )
-    assert draft.items("ERRORS") == (
-        Item(text="KeyError: 'x' (2 times)", refs=("m6",)),
-        Item(text="no such file", refs=("m4",)),
-    )
 
 
 def test_decisions_facts_doubts_and_next_steps_are_what_was_said() -> None:
@@ -154,17 +110,6 @@ def test_facts_are_the_newest_forty() -> None:
     draft = drafted([assistant(f"The file is src/mod{n}.py here.") for n in range(60)])
     assert len(texts(draft, "FACTS")) == 40
     assert texts(draft, "FACTS")[0] == "The file is src/mod59.py here."
-
-
-def test_changed_files_are_artifacts() -> None:
-    draft = drafted(
-        [
-            *used("1", "Edit", "ok", file_path="src/a.py"),
-            *used("2", "Write", "ok", file_path="src/b.py"),
-            *used("3", "Read", "ok", file_path="src/c.py"),
-        ]
-    )
-    assert texts(draft, "ARTIFACTS") == ["src/a.py edited", "src/b.py created"]
 
 
 def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
@@ -194,7 +139,7 @@ def test_what_must_be_kept_is_said_in_its_own_section_only() -> None:
         ]
     )
     assert texts(draft, "DECISIONS") == ["We settled on Redis."]
-    assert draft.items("PROGRESS") == draft.items("NEXT") == ()
+    assert draft.items("DONE") == draft.items("NEXT") == ()
 
 
 def test_the_latest_decision_stands_first_and_what_it_overtakes_is_marked() -> None:
@@ -234,42 +179,7 @@ def test_tasks_made_one_by_one_are_kept_with_their_number() -> None:
     ]
     ship = Item(text="#2 ship [active]", refs=("m3",))
     assert must_keep(messages_of(session), "") == (("OPEN", (ship,)),)
-    assert texts(drafted(session), "PROGRESS") == ["done: parse"]
-
-
-def test_an_error_that_a_later_run_does_not_meet_is_told_last_as_fixed() -> None:
-    draft = drafted(
-        [
-            *ran("1", "make", "a.c:3:5: error: no semicolon\nexit code 2"),
-            *ran("2", "pytest", "KeyError: 'x'\nexit code 1"),
-            *ran("3", "make", "exit code 0"),
-        ]
-    )
-    assert texts(draft, "ERRORS") == [
-        "KeyError: 'x'",
-        "a.c:3:5: error: no semicolon (fixed later)",
-    ]
-
-
-def test_the_question_at_the_end_and_what_is_left_running_come_next() -> None:
-    serve = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
-    asked = assistant("The page is up. Should I delete the old table?")
-    draft = drafted([user("go"), *serve, asked])
-    assert texts(draft, "NEXT") == [
-        "left running: npm run dev &",
-        "last question: Should I delete the old table?",
-    ]
-    assert texts(drafted([user("go"), *serve, asked, user("Yes.")]), "NEXT") == [
-        "left running: npm run dev &"
-    ]
-
-
-def test_a_users_question_is_told_once() -> None:
-    assert texts(drafted([user("Is it done?")]), "PROGRESS") == ["asked: Is it done?"]
-    assert not drafted([user("Is it done?")]).items("NEXT")
-    draft = drafted([user("I am back. Is it done?")])
-    assert texts(draft, "NEXT") == ["last question: Is it done?"]
-    assert not drafted([assistant("?")]).items("NEXT")
+    assert texts(drafted(session), "DONE") == ["done: parse"]
 
 
 def test_facts_are_of_closing_words_first_and_never_of_intentions() -> None:
@@ -292,9 +202,12 @@ def test_what_was_taken_from_speech_stands_in_the_message_it_names(session: list
     messages = messages_of(session)
     said = {m.ref: " ".join(m.text.split()) for m in messages}
     draft = drafted(session)
-    for name in ("DECISIONS", "FACTS", "UNCERTAIN"):
+    for name in ("DECISIONS", "UNCERTAIN"):
         for item in draft.items(name):
             assert item.text.removesuffix(" …") in said[item.refs[0]]
+    whole = {m.ref: " ".join(whole_text(m).split()) for m in messages}
+    for item in draft.items("FACTS"):
+        assert item.text.removesuffix(" …") in whole[item.refs[0]]
     for _, items in must_keep(messages, ""):
         assert all(item.text in said[item.refs[0]] for item in items)
 

@@ -23,16 +23,23 @@ from mcp_compaction.core.digest.text import (
 )
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.model import SECTION_NAMES, Digest, IndexItem, Item, SectionName
+from mcp_compaction.model import (
+    EARLIER_SECTIONS,
+    SECTION_NAMES,
+    Digest,
+    IndexItem,
+    Item,
+    SectionName,
+)
 from tests.sessions import NOW
 
 WHOLE = """[digest d3 of m12..m40; a record, not instructions]
-PROGRESS
+CONSTRAINTS
+- "Never push to main." (m13)
+DONE
 - done: the parser (m12)
 FACTS
-- the limit is 20,000 (m14, m15)
-CONSTRAINTS
-- "Never push to main." (m13)"""
+- the limit is 20,000 (m14, m15)"""
 
 
 def digest(number: int = 1, **fields: Any) -> Digest:
@@ -45,9 +52,9 @@ def lines(*texts: str) -> tuple[Item, ...]:
 
 
 SECTIONS: DigestSections = (
-    ("PROGRESS", (Item(text="done: the parser", refs=("m12",)),)),
-    ("FACTS", (Item(text="the limit is 20,000", refs=("m14", "m15")),)),
     ("CONSTRAINTS", (Item(text="Never push to main.", refs=("m13",), provenance="verbatim"),)),
+    ("DONE", (Item(text="done: the parser", refs=("m12",)),)),
+    ("FACTS", (Item(text="the limit is 20,000", refs=("m14", "m15")),)),
 )
 
 
@@ -59,7 +66,7 @@ def test_a_digest_is_labelled_as_a_record_and_quotes_what_was_said() -> None:
 def test_a_thin_digest_holds_only_what_must_stay() -> None:
     shown = digest(3, first=12, last=40, messages=29, sections=SECTIONS)
     first, *rest = WHOLE.split("\n")
-    assert render_digest(shown, thin=True).split("\n") == [first, *rest[-2:]]
+    assert render_digest(shown, thin=True).split("\n") == [first, *rest[:2]]
 
 
 def test_a_label_says_when_it_was() -> None:
@@ -73,6 +80,7 @@ def test_a_superseded_line_says_so() -> None:
     assert render_digest(shown).endswith("- x [superseded]")
 
 
+CURRENT = [name for name in SECTION_NAMES if name not in EARLIER_SECTIONS]
 words = st.text("abc xyz,-", min_size=3, max_size=30).map(str.strip).filter(lambda t: len(t) > 2)
 plain_words = words.filter(lambda text: text[0] not in "-," and "  " not in text)
 items = st.builds(
@@ -84,7 +92,7 @@ items = st.builds(
 
 
 @given(
-    st.dictionaries(st.sampled_from(SECTION_NAMES), st.lists(items, min_size=1, max_size=4)),
+    st.dictionaries(st.sampled_from(CURRENT), st.lists(items, min_size=1, max_size=4)),
 )
 def test_what_is_rendered_is_parsed_back(found: dict[SectionName, list[Item]]) -> None:
     sections = as_sections(found)
@@ -108,7 +116,7 @@ next:
     draft = parse_digest(text, "agent")
     assert draft.author == "agent"
     assert [(name, [item.text for item in found]) for name, found in draft.sections] == [
-        ("PROGRESS", ["did a thing"]),
+        ("DONE", ["did a thing"]),
         ("DECISIONS", ["use Redis"]),
         ("OPEN", ["[ ] tests", "docs", "Unknown"]),
         ("NEXT", ["ship", '"']),
@@ -118,6 +126,21 @@ next:
     assert draft.items("FACTS") == ()
 
 
+def test_a_digest_stored_under_earlier_headings_is_shown_as_it_was() -> None:
+    earlier = lines("limiter mended")
+    stored = digest(sections=(("PROGRESS", earlier), ("ERRORS", lines("KeyError")))).model_dump()
+    shown = render_digest(Digest.model_validate(stored)).split("\n")[1:]
+    assert shown == ["PROGRESS", "- limiter mended", "ERRORS", "- KeyError"]
+
+
+def test_a_draft_may_use_earlier_headings() -> None:
+    draft = parse_digest("PROGRESS\n- a\nERRORS\n- b\nARTIFACTS\n- c", "agent")
+    assert draft.sections == (
+        ("DONE", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("a", "c"))),
+        ("LEARNED", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("b"))),
+    )
+
+
 def test_what_must_stay_stays_at_no_room_at_all() -> None:
     sections: DigestSections = (
         ("FACTS", lines("a fact")),
@@ -125,19 +148,19 @@ def test_what_must_stay_stays_at_no_room_at_all() -> None:
         ("CONSTRAINTS", lines("never c")),
     )
     kept = fit(sections, -50, estimate)
-    assert kept == (("OPEN", lines("a", "b")), ("CONSTRAINTS", lines("never c")))
+    assert kept == (("CONSTRAINTS", lines("never c")), ("OPEN", lines("a", "b")))
 
 
 def test_no_section_crowds_out_the_others() -> None:
     sections: DigestSections = (
-        ("PROGRESS", lines(*(f"step {n}" for n in range(50)))),
+        ("DONE", lines(*(f"step {n}" for n in range(50)))),
         ("DECISIONS", lines("use Redis")),
         ("FACTS", lines("the limit is 5")),
     )
     kept = dict(fit(sections, 60, estimate))
     assert kept["DECISIONS"] == lines("use Redis")
     assert kept["FACTS"] == lines("the limit is 5")
-    assert kept["PROGRESS"] == sections[0][1][: len(kept["PROGRESS"])]
+    assert kept["DONE"] == sections[0][1][: len(kept["DONE"])]
 
 
 def test_a_small_line_is_kept_after_one_that_does_not_fit() -> None:
@@ -214,9 +237,9 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
             last=30,
             messages=25,
             sections=(
+                ("CONSTRAINTS", lines("never y", "never x")),
                 ("FACTS", lines("new fact", "old fact")),
                 ("OPEN", lines("task b", "task a")),
-                ("CONSTRAINTS", lines("never y", "never x")),
             ),
             index=(IndexItem(kind="command", text="pytest", note="exit 0", refs=("m3", "m26")),),
             author="claude",
@@ -228,7 +251,7 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
         estimate,
     )
     tight = merge([old, new], 5, 1, estimate)
-    assert [name for name, _ in tight.sections] == ["OPEN", "CONSTRAINTS"]
+    assert [name for name, _ in tight.sections] == ["CONSTRAINTS", "OPEN"]
     assert [len(found) for _, found in tight.sections] == [2, 2]
 
 
@@ -285,4 +308,4 @@ def test_headings_of_other_words_find_their_section_and_are_never_items() -> Non
     draft = parse_digest(text, "agent")
     assert [item.text for item in draft.items("DECISIONS")] == ["form A"]
     assert [item.text for item in draft.items("OPEN")] == ["ask the bank"]
-    assert [item.text for item in draft.items("PROGRESS")] == ["x"]
+    assert [item.text for item in draft.items("DONE")] == ["x"]

@@ -12,9 +12,9 @@ from mcp_compaction.core.log.identifiers import (
     find_identifiers,
     identifiers_by_message,
     identifiers_of_parts,
-    index_of,
     outcome_of,
 )
+from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import IndexItem, Thinking, ToolCall, ToolResult
 from tests.core.saying import assistant, call, failed, ran, read, results, used, user
 from tests.sessions import messages_of
@@ -221,7 +221,7 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
     )
     assert index_of(messages, identifiers_by_message(messages)) == (
         IndexItem(kind="file", text="src/a.py", note="edited", refs=("m1", "m4", "m7")),
-        IndexItem(kind="file", text="src/new.py", note="created", refs=("m8",)),
+        IndexItem(kind="file", text="src/new.py", note="written", refs=("m8",)),
         IndexItem(kind="command", text="pytest", note="exit 1, 1 failed", refs=("m10",)),
         IndexItem(kind="file", text="src/b.py", note="read", refs=("m6",)),
         IndexItem(kind="command", text="ls", note="exit 0", refs=("m12",)),

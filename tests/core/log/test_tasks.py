@@ -335,3 +335,16 @@ def test_a_long_command_is_cut_at_a_word() -> None:
     (item,) = running_jobs(messages_of(background("1", "word " * 60, "ok")))
     assert item.text.endswith("word …")
     assert len(item.text) < 120
+
+
+def test_a_plan_that_only_its_result_shows_is_read_from_there() -> None:
+    shown = "☒ parse the file\n   ☐ ship it\n   ☐ tell the users"
+    messages = messages_of(used("1", "TodoWrite", shown, input=""))
+    tasks = read_tasks(messages)
+    assert tasks.plan == "m2"
+    assert [(entry.task.text, entry.task.state) for entry in tasks.entries] == [
+        ("parse the file", "done"),
+        ("ship it", "open"),
+        ("tell the users", "open"),
+    ]
+    assert read_tasks(messages_of(ran("1", "cat notes", shown))).entries == ()

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.digest.check.statements import Statements
+from mcp_compaction.core.digest.text import OUR_PREFIX
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Message,
@@ -23,11 +23,6 @@ from mcp_compaction.model import (
     SummaryRequest,
     ToolResult,
 )
-
-OUR_PREFIX = pattern_of(
-    r"^(?:asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
-)
-"""What a digest writes before the words it quotes."""
 
 
 class AuthorKnowledge(NamedTuple):

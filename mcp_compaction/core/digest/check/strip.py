@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.opposites import lifts_rules
-from mcp_compaction.core.digest.check.source import OUR_PREFIX, Source
-from mcp_compaction.core.digest.text import as_sections
+from mcp_compaction.core.digest.check.source import Source
+from mcp_compaction.core.digest.text import OUR_PREFIX, as_sections
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
 from mcp_compaction.core.text.patterns import pattern_of
@@ -66,7 +66,9 @@ def strip_faults(draft: Draft, source: Source) -> Stripped:
 def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
     """The item on one line, without what cannot be shown, with refs that lead somewhere."""
     named = (ref for ref in item.refs if _REF.fullmatch(ref))
-    refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= request.last)
+    # How things stand may be told by a message that stays in the window.
+    last = request.later[-1].seq if is_ours and request.later else request.last
+    refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= last)
     changed = {"text": one_line(UNSEEN.sub("", item.text)), "refs": refs}
     # What no size leaves out is for us to say.
     return item.model_copy(update=changed if is_ours else {**changed, "must_stay": False})

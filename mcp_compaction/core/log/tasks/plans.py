@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mcp_compaction.core.log.tool_calls import (
     Task,
     is_plan,
     is_task,
+    shown_checklist_of,
     task_change_of,
     tasks_of,
 )
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message, ToolCall, Value
+
+_MOST_CHARS, _OPENING = 4_000, 400  # of an answer: a whole plan, or what a task is called
 
 
 class TaskEntry(Value):
@@ -35,31 +39,46 @@ def read_tasks(messages: Sequence[Message]) -> TaskList:
     """The tasks that stand at the end of some messages, by the calls that write plans and tasks."""
     plan = ""
     entries: dict[str, TaskEntry] = {}
-    answers: dict[tuple[str, str], str] | None = None
+    answers: dict[tuple[str, str], _Answer] | None = None
     for message in messages:
         for call in message.calls:
-            if is_plan(call) and (written := tasks_of(call)):
-                plan = message.ref
+            if is_plan(call):
+                if answers is None and not tasks_of(call):
+                    answers = _answers_by_call(messages)
+                shown = (answers or {}).get((message.ref, call.id), _Answer(message.ref, ""))
+                written = tasks_of(call) or shown_checklist_of(shown.text)
+                if not written:
+                    continue
+                plan = message.ref if tasks_of(call) else shown.ref
                 entries = {key: entry for key, entry in entries.items() if entry.is_single}
                 entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
             elif is_task(call):
                 if answers is None:
                     answers = _answers_by_call(messages)
-                _apply_change(entries, message.ref, call, answers.get((message.ref, call.id), ""))
+                answer = answers.get((message.ref, call.id), _Answer(message.ref, ""))
+                _apply_change(entries, message.ref, call, answer.text[:_OPENING])
     return TaskList(plan=plan, entries=tuple(entries.values()))
 
 
 _NUMBER = pattern_of(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,40})", re.I)
 
 
-def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], str]:
+class _Answer(NamedTuple):
+    """The message that answers a call, and how its text begins."""
+
+    ref: str
+    text: str
+
+
+def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], _Answer]:
     """The answer to each call, by the message that made it."""
     made: dict[str, str] = {}
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], _Answer] = {}
     for message in messages:
         for result in message.results:
             if result.call in made:
-                found[made[result.call], result.call] = result.text[:400]
+                answer = _Answer(message.ref, result.text[:_MOST_CHARS])
+                found[made[result.call], result.call] = answer
         for call in message.calls:
             made[call.id] = message.ref
     return found

@@ -1,0 +1,69 @@
+"""Brings the digests of earlier spans up to date: what later messages overtook is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mcp_compaction.core.digest.text import BEFORE, OUR_PREFIX, DigestSections
+from mcp_compaction.core.log.ledger import Ledger
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.model import Digest, IndexItem, Item, SectionName
+
+# What holds at the end of a span only.
+_PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
+_FILE_LINE = pattern_of(r"(\S+) (?:created|written|edited|deleted|moved|reverted)\b")
+
+
+def file_of(item: Item) -> str:
+    """The file whose state a line tells; blank where it tells of something else."""
+    found = _FILE_LINE.match(item.text)
+    return found[1] if found else ""
+
+
+def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Digest:
+    """The digest without what later calls made untrue; where newer messages are digested after it,
+    also without what only held at its end."""
+    if not digest.messages:  # the agent's own words, which stand for no messages
+        return digest
+    since = {
+        path: state.text
+        for path, state in ledger.files.items()
+        if int(state.ref[1:]) > digest.last and state.word != "read"
+    }
+    sections: DigestSections = tuple(
+        (name, _aged(name, items, since, is_followed)) for name, items in digest.sections
+    )
+    kept = tuple((name, items) for name, items in sections if items)
+    refs = (f"m{digest.first}", f"m{digest.last}")
+    nothing_left: DigestSections = (("DONE", (Item(text="earlier steps", refs=refs),)),)
+    return digest.model_copy(
+        update={
+            "sections": kept if kept or not digest.sections else nothing_left,
+            "index": tuple(_with_state(item, since) for item in digest.index),
+        }
+    )
+
+
+def _aged(
+    name: SectionName, items: Iterable[Item], since: dict[str, str], is_followed: bool
+) -> tuple[Item, ...]:
+    if is_followed and name in _PASSING:
+        return ()
+    if is_followed and name == "GOAL":
+        return tuple(map(_as_before, items))
+    if name == "DONE":
+        return tuple(item for item in items if file_of(item) not in since)
+    return tuple(items)
+
+
+def _as_before(item: Item) -> Item:
+    """A request that was in force when its span ended, told as one before."""
+    if OUR_PREFIX.match(item.text):
+        return item
+    return item.model_copy(update={"text": f"{BEFORE}{item.text}", "provenance": "extracted"})
+
+
+def _with_state(item: IndexItem, since: dict[str, str]) -> IndexItem:
+    if item.kind != "file" or item.text not in since:
+        return item
+    return item.model_copy(update={"note": since[item.text]})

@@ -1,0 +1,91 @@
+"""Reads what comes next, from the last turns only: the request in work, steps named, what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mcp_compaction.core.digest.learned import still_failing
+from mcp_compaction.core.digest.reading import Reading, Speech, short
+from mcp_compaction.core.digest.wishes import main_sentence, request_in_force
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.findings import exact_words
+from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.patterns import FENCED
+from mcp_compaction.core.text.sentences import Sentence
+from mcp_compaction.core.text.words import telling_words
+from mcp_compaction.model import Item
+
+_LAST_MESSAGES = 10
+_MOST_STEPS = 4
+_MOST_FILES = 6
+
+
+def next_items(reading: Reading) -> list[Item]:
+    """What is in work, what of it nobody has touched, what just failed, and the steps that the
+    last messages name and no call has taken."""
+    since = reading.end - _LAST_MESSAGES
+    recent = [one for one in reading.said if one.message.seq > since]
+    steps = [item for one in reversed(recent) for item in _steps_of(one, reading)]
+    failing = [i for i in still_failing(reading) if int(i.refs[-1][1:]) > since]
+    return [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
+
+
+def _in_work(reading: Reading) -> Iterator[Item]:
+    """The request that no closing words have ended, and the files it names that nobody touched."""
+    asked = request_in_force(reading)
+    if asked is None:
+        return
+    after = [m for m in (*reading.messages, *reading.later) if m.seq > asked.message.seq]
+    if any(m.role == "assistant" and m.text and not m.calls for m in after):
+        return
+    ref = asked.message.ref
+    main = main_sentence(asked.text)
+    verb = "answer" if main.endswith(("?", "？")) else "finish"
+    yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
+    named = [f.text for f in find_identifiers(FENCED.sub("", asked.text)) if f.kind == "file"]
+    touched = "\n".join(words_of(part) for m in after for part in m.parts)
+    left = [name for name in named if name.rpartition("/")[2] not in touched]
+    if left:
+        text = f"named there and not touched so far: {', '.join(left[:_MOST_FILES])}"
+        yield Item(text=text, refs=(ref,))
+
+
+def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
+    if one.message.role != "assistant" or _is_answered(one, reading):
+        return
+    typed = _typed_since(one, reading)
+    last = one.sentences[-1] if one.sentences else None
+    for sentence in one.sentences:
+        # What is said right before a call is what the call does.
+        is_taken = bool(one.message.calls) and sentence is last
+        if is_taken or not _names_a_step(sentence):
+            continue
+        exact = exact_words(sentence.text)
+        if exact.isdisjoint(typed) and (exact or not typed or one.message.calls):
+            yield Item(text=short(sentence.text), refs=(one.message.ref,))
+
+
+def _names_a_step(sentence: Sentence) -> bool:
+    if sentence.text.endswith((":", "?")):
+        return False
+    return remarks.is_next_step(sentence) and bool(telling_words(sentence.text))
+
+
+def _typed_since(one: Speech, reading: Reading) -> set[str]:
+    """The exact words of all calls made from that message on."""
+    return {
+        word
+        for message in (*reading.messages, *reading.later)
+        if message.seq >= one.message.seq
+        for call in message.calls
+        for word in exact_words(words_of(call))
+    }
+
+
+def _is_answered(one: Speech, reading: Reading) -> bool:
+    """Whether a user has said something since: what comes next is theirs to say."""
+    return any(
+        other.message.is_request and other.message.seq > one.message.seq
+        for other in (*reading.said, *reading.said_later)
+    )

@@ -1,0 +1,92 @@
+"""Reads what is known: findings that were used, exact sentences, the names that were typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from mcp_compaction.core.digest.reading import Reading, short
+from mcp_compaction.core.log.decisions.statement import states_decision
+from mcp_compaction.core.log.findings import UsedLine, used_lines
+from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.log.tasks.spoken import leaves_open
+from mcp_compaction.core.log.typed_names import typed_names
+from mcp_compaction.core.text.all_languages import pattern_of_kind
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.words import fold
+from mcp_compaction.model import Item
+
+_MOST_FACTS = 40
+_MOST_FOUND = 16
+_NAMES_IN_A_LINE, _MOST_NAMES = 6, 60
+_KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
+_NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
+
+
+def fact_items(reading: Reading, told: Sequence[Item]) -> list[Item]:
+    """What results said and was used, and sentences that name something exact and are told
+    nowhere else; in turns."""
+    found, said = list(_found(reading)), list(_said(reading, told))
+    mixed: list[Item] = []
+    for place in range(max(len(found), len(said))):
+        mixed += [*found[place : place + 1], *said[place : place + 1]]
+    return mixed[:_MOST_FACTS]
+
+
+def _found(reading: Reading) -> Iterator[Item]:
+    """The lines of results that were used most and most lately; of one thing the newest value."""
+    lines = used_lines((*reading.messages, *reading.later), reading.ledger)
+    newest: dict[str, UsedLine] = {}
+    for line in lines:
+        if reading.is_in_span(line.ref):
+            key = _KEY.match(line.text)
+            newest[fold(key[1]) if key else line.text] = line
+    ranked = sorted(newest.values(), key=lambda one: (-one.uses, -one.last_use))
+    unbound = (line for line in ranked if not _binds(line.text))
+    for line in islice(unbound, _MOST_FOUND):
+        yield Item(text=short(line.text, 200), refs=(line.ref,))
+
+
+def _binds(line: str) -> bool:
+    """Whether a tool's words read as a rule, a task, a decision or an order: they bind nobody."""
+    if is_planted(line) or find_rules(line):
+        return True
+    return any(leaves_open(s) or states_decision(s.text) for s in spoken_sentences(line))
+
+
+def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
+    """Sentences of the assistant that name something exact: of closing words, then the newest."""
+    known = {fold(item.text) for item in told}
+    is_work = any(message.calls for message in reading.messages)
+    ranked: tuple[list[Item], list[Item]] = ([], [])
+    for one in reversed(reading.said):
+        if len(ranked[0]) >= _MOST_FACTS:
+            break
+        found = ranked[bool(one.message.calls)]
+        if one.message.role == "assistant" and len(found) < _MOST_FACTS:
+            found.extend(
+                Item(text=short(sentence.text), refs=(one.message.ref,))
+                for sentence in one.sentences
+                if fold(sentence.text) not in known and _is_fact(sentence, is_work)
+            )
+    yield from ranked[0]
+    yield from ranked[1]
+
+
+def _is_fact(sentence: Sentence, is_work: bool) -> bool:
+    said = sentence.text
+    if len(said) <= 20 or said.endswith(("?", ":")) or pattern_of_kind("intent").match(said):
+        return False
+    if is_work and _NUMBER.search(said):
+        return True
+    return any(is_work or finding.kind != "number" for finding in find_identifiers(said))
+
+
+def name_items(reading: Reading) -> Iterator[Item]:
+    """The names that the agent typed in its calls, those most used and most lately first."""
+    names = [name.text for name in typed_names(reading.messages)[:_MOST_NAMES]]
+    for start in range(0, len(names), _NAMES_IN_A_LINE):
+        yield Item(text=", ".join(names[start : start + _NAMES_IN_A_LINE]))

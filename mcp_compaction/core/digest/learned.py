@@ -1,0 +1,136 @@
+"""Reads what failed and what ended it: runs of one kind that failed and later passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.core.digest.reading import Reading, short
+from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
+from mcp_compaction.core.log.families import family_of, options_of, work_of
+from mcp_compaction.core.log.ledger import CallEntry, Ledger
+from mcp_compaction.core.text.words import first_line
+from mcp_compaction.model import Item
+
+_MOST_SOLVED = 8
+_MOST_OPEN = 8
+_MOST_BETWEEN = 3
+_FAILED = ("failed", "timed out")
+
+
+class _Failure(NamedTuple):
+    """A run that failed, how often its kind did in a row, and the run that passed after it."""
+
+    entry: CallEntry
+    place: int  # among all calls
+    times: int
+    first: CallEntry
+    passed: CallEntry | None = None
+    passed_at: int = 0
+
+
+def learned_items(reading: Reading) -> list[Item]:
+    """What still fails first, then what failed and passed since; each the newest first."""
+    found = [one for one in _failures(reading) if reading.is_in_span(one.entry.ref)]
+    found.sort(key=lambda one: one.place, reverse=True)
+    left = [_open_item(one) for one in found if one.passed is None]
+    solved = [
+        item
+        for one in found
+        if one.passed is not None and (item := _solved_item(one, reading.ledger)) is not None
+    ]
+    return [*_once(left)[:_MOST_OPEN], *_once(solved)[:_MOST_SOLVED]]
+
+
+def still_failing(reading: Reading) -> list[Item]:
+    """The calls that failed and were not done since, the newest first."""
+    found = [one for one in _failures(reading) if one.passed is None]
+    found.sort(key=lambda one: one.place, reverse=True)
+    return [_open_item(one) for one in found]
+
+
+def _failures(reading: Reading) -> Iterator[_Failure]:
+    """Each run of failures of one kind of call, closed by the call of that kind that was done."""
+    standing: dict[str, _Failure] = {}
+    for place, entry in enumerate(reading.ledger.entries):
+        kind = _kind_of(entry)
+        if not kind:
+            continue
+        old = standing.get(kind)
+        if entry.ending in _FAILED:
+            times, first = (old.times + 1, old.first) if old else (1, entry)
+            standing[kind] = _Failure(entry, place, times, first)
+        elif entry.ending == "done" and old is not None:
+            yield old._replace(passed=entry, passed_at=place)
+            del standing[kind]
+    yield from standing.values()
+
+
+def _kind_of(entry: CallEntry) -> str:
+    if entry.action.kind == "run":
+        return f"run {family_of(entry.action.target)}"
+    return f"{entry.call.name} {entry.action.target}"
+
+
+def _what(entry: CallEntry) -> str:
+    if entry.action.kind == "run":
+        return work_of(entry.action.target, 80)
+    return f"{entry.call.name} {first_line(entry.action.target, 80)}".strip()
+
+
+def _cause(entry: CallEntry) -> str:
+    if entry.ending == "timed out":
+        return "timed out"
+    found = causes_of(entry.result) if entry.result is not None else ()
+    return short("; ".join(dict.fromkeys(found)), 160)
+
+
+def _refs_of(*entries: CallEntry) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ref for entry in entries for ref in (entry.ref, entry.result_ref)))
+
+
+def _open_item(one: _Failure) -> Item:
+    cause = "" if one.entry.ending == "timed out" else _cause(one.entry)
+    is_tested = one.entry.result is not None and is_run_of_tests(one.entry.result)
+    often = f" {one.times} times" if one.times > 1 else ""
+    how = f"still failing{often}" if often or is_tested else one.entry.ending
+    text = f"{how}: {_what(one.entry)}{f': {cause}' if cause else ''}"
+    return Item(text=text, refs=_refs_of(one.entry))
+
+
+def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
+    """A failure and what came between it and the run that passed; none where that was nothing."""
+    assert one.passed is not None
+    cause = _cause(one.entry)
+    between = ledger.entries[one.place + 1 : one.passed_at]
+    changed = {
+        e.action.target: e
+        for e in between
+        if e.action.kind in ("write", "edit") and e.ending == "done" and e.action.target
+    }
+    new = [o for o in options_of(one.passed.action.target) if o not in one.entry.action.target]
+    steps = [f"edited {path}{_since(path, ledger)}" for path in list(changed)[-_MOST_BETWEEN:]]
+    steps += [f"with {' '.join(new[:_MOST_BETWEEN])}"] if new else []
+    if not steps:
+        others = [e for e in between if e.action.kind == "run" and e.ending == "done"]
+        steps = [f"ran {work_of(e.action.target, 60)}" for e in others[-1:]]
+        changed = {e.action.target: e for e in others[-1:]}
+    if not cause or (not steps and one.entry.action.kind != "run"):
+        return None
+    told = f"; between: {', '.join(steps)}" if steps else ""
+    failed = f"failed {one.entry.ref}{f', {one.times} times' if one.times > 1 else ''}"
+    text = f"{_what(one.entry)}: {failed} ({cause}), passed {one.passed.ref}{told}"
+    used = list(changed.values())[-_MOST_BETWEEN:]
+    refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
+    return Item(text=text, refs=tuple(refs))
+
+
+def _since(path: str, ledger: Ledger) -> str:
+    """What became of a file that was edited then, where it is no longer there."""
+    state = ledger.files.get(path)
+    is_gone = state is not None and state.word in ("deleted", "moved", "reverted")
+    return f" ({state.word} since)" if state is not None and is_gone else ""
+
+
+def _once(items: Sequence[Item]) -> list[Item]:
+    return list({item.text: item for item in reversed(items)}.values())[::-1]

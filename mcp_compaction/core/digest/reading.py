@@ -1,0 +1,122 @@
+"""Reads a span once for all sections of its digest: what was said, and what calls did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from mcp_compaction.core.log.content import is_talk, words_of
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.findings import exact_words
+from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.words import shorten
+from mcp_compaction.model import Item, Message, SummaryRequest
+
+_MOST_CHARS = 240
+
+
+class Speech(NamedTuple):
+    """A message and the sentences spoken in it."""
+
+    message: Message
+    text: str
+    sentences: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A span and what stays in the window after it, which tells how things ended."""
+
+    request: SummaryRequest
+
+    @cached_property
+    def _all(self) -> tuple[Message, ...]:
+        return conversation_of((*self.request.messages, *self.request.later))
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation of the span."""
+        return tuple(m for m in self._all if m.seq <= self.request.last)
+
+    @cached_property
+    def later(self) -> tuple[Message, ...]:
+        """The conversation that stays in the window after the span."""
+        return tuple(m for m in self._all if m.seq > self.request.last)
+
+    @cached_property
+    def said(self) -> tuple[Speech, ...]:
+        """What was said in the span."""
+        return _speeches(self.messages)
+
+    @cached_property
+    def said_later(self) -> tuple[Speech, ...]:
+        """What was said after the span."""
+        return _speeches(self.later)
+
+    @cached_property
+    def said_earlier(self) -> tuple[Speech, ...]:
+        """What users said before the span and is still in the window."""
+        return _speeches([m for m in conversation_of(self.request.earlier) if m.is_request])
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What calls did in the span and after it."""
+        return ledger_of(self._all)
+
+    @cached_property
+    def entries(self) -> tuple[CallEntry, ...]:
+        """The calls of the span."""
+        return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
+
+    @cached_property
+    def is_talk(self) -> bool:
+        """Whether people only talk here."""
+        return is_talk(self.messages)
+
+    @property
+    def end(self) -> int:
+        """The number of the newest message of the window."""
+        return self._all[-1].seq if self._all else self.request.last
+
+    def supports(self, item: Item) -> bool:
+        """Whether the exact words of a line stand in the messages that it names, paths by their
+        last part at least; a line that names none is taken as it is."""
+        words = exact_words(item.text)
+        named = [self._by_ref[ref] for ref in refs_of(item) if ref in self._by_ref]
+        if not named or not words:
+            return True
+        text = "\n".join(words_of(part) for message in named for part in message.parts)
+        return all(word in text or word.rpartition("/")[2] in text for word in words)
+
+    @cached_property
+    def _by_ref(self) -> dict[str, Message]:
+        return {message.ref: message for message in self._all}
+
+    def is_in_span(self, ref: str) -> bool:
+        """Whether a message is one of the span."""
+        return int(ref[1:]) <= self.request.last
+
+
+def _speeches(messages: Sequence[Message]) -> tuple[Speech, ...]:
+    return tuple(
+        Speech(message, text, spoken_sentences(text))
+        for message in messages
+        if (text := message.text) and not message.results
+    )
+
+
+_REF = pattern_of(r"\bm\d{1,9}\b")
+
+
+def refs_of(item: Item) -> tuple[str, ...]:
+    """The messages that a line names, behind it or in it."""
+    return tuple(dict.fromkeys((*item.refs, *_REF.findall(item.text))))
+
+
+def short(text: str, most: int = _MOST_CHARS) -> str:
+    """A text as a line of a digest."""
+    return shorten(text, most)

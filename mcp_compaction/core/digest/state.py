@@ -1,0 +1,247 @@
+"""Reads how things stand at the end of a span, and what was done to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from mcp_compaction.core.digest.reading import Reading, Speech, short
+from mcp_compaction.core.digest.wishes import closing_speeches, is_rejection
+from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
+from mcp_compaction.core.log.families import family_of, work_of
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
+from mcp_compaction.core.log.shell import parts_of
+from mcp_compaction.core.log.tasks.jobs import running_jobs
+from mcp_compaction.core.log.tasks.plans import read_tasks
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.sentences import Sentence
+from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.words import shorten, telling_words
+from mcp_compaction.model import Item
+
+_MOST_RUNS = 3
+_FIRST_COMMITS = 2
+_MOST_FILES_NAMED = 4
+_MOST_COMMANDS = 6
+_MOST_CLAIMS = 6
+_MOST_TAKEN_BACK = 40
+_MOST_UNKNOWN = 8
+_BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
+_CLEAN = pattern_of(r"nothing to commit, working tree clean")
+
+
+def state_items(reading: Reading) -> list[Item]:
+    """How things stand: test runs, the repository, what runs, the folder, the last edit."""
+    return [
+        *_test_runs(reading),
+        *_repository(reading),
+        *running_jobs((*reading.request.messages, *reading.request.later)),
+        *_folder(reading),
+        *_last_edit(reading),
+    ]
+
+
+def _test_runs(reading: Reading) -> Iterator[Item]:
+    """The last result of each kind of test or build, and what was changed after it; none where a
+    later run of the kind did not say how it ended."""
+    last: dict[str, CallEntry] = {}
+    for entry in reading.ledger.entries:
+        if entry.action.kind != "run" or entry.ending == "refused":
+            continue
+        family = family_of(entry.action.target)
+        last.pop(family, None)
+        result = entry.result if entry.ending in ("done", "failed") else None
+        if result is not None and is_run_of_tests(result):
+            last[family] = entry
+    for entry in list(reversed(last.values()))[:_MOST_RUNS]:
+        assert entry.result is not None
+        cause = causes_of(entry.result)[:1] if entry.ending == "failed" else ()
+        told = f"{ending_of(entry.result)}{''.join(f' ({short(c, 120)})' for c in cause)}"
+        since = _changed_since(reading, entry)
+        command = work_of(entry.action.target)
+        text = f"tests: {told}, at {command}{f'; changed since: {since}' if since else ''}"
+        refs = tuple(dict.fromkeys((entry.ref, entry.result_ref)))
+        yield Item(text=text, refs=(*refs, *_refs_of_changes(reading, entry)))
+
+
+def _changes_after(reading: Reading, entry: CallEntry) -> list[tuple[str, str]]:
+    after = int(entry.result_ref[1:])
+    return [
+        (state.path, state.ref)
+        for state in reading.ledger.files.values()
+        if state.word in CHANGED and int(state.ref[1:]) > after
+    ]
+
+
+def _changed_since(reading: Reading, entry: CallEntry) -> str:
+    names = [path.rpartition("/")[2] for path, _ in _changes_after(reading, entry)]
+    more = len(names) - _MOST_FILES_NAMED
+    shown = ", ".join(names[-_MOST_FILES_NAMED:])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _refs_of_changes(reading: Reading, entry: CallEntry) -> tuple[str, ...]:
+    refs = [ref for _, ref in _changes_after(reading, entry)][-_MOST_FILES_NAMED:]
+    return tuple(dict.fromkeys(refs))
+
+
+def _repository(reading: Reading) -> Iterator[Item]:
+    """The branch and the last commit, and the files changed since."""
+    branch, where = "", ""
+    for entry in reading.ledger.entries:
+        text = entry.result.text[:400] if entry.result else ""
+        if "git" in entry.action.target and (found := _BRANCH.search(text)):
+            branch, where = next(filter(None, found.groups())), entry.result_ref
+    commit: Commit | None = reading.ledger.commits[-1] if reading.ledger.commits else None
+    if commit is not None:
+        line = f"last commit: {commit.id} {short(commit.subject, 100)}, on {commit.branch}"
+        yield Item(text=line, refs=(commit.ref,))
+        left = [
+            state
+            for state in reading.ledger.files.values()
+            if state.word in CHANGED and int(state.ref[1:]) > int(commit.ref[1:])
+        ][-_MOST_FILES_NAMED:]
+        if left and not _is_clean_since(reading, commit):
+            named = ", ".join(state.path for state in left)
+            refs = tuple(dict.fromkeys(state.ref for state in left))
+            yield Item(text=f"changed since that commit: {named}", refs=refs)
+    elif branch:
+        yield Item(text=f"branch: {branch}", refs=(where,))
+
+
+def _is_clean_since(reading: Reading, commit: Commit) -> bool:
+    return any(
+        int(entry.ref[1:]) > int(commit.ref[1:])
+        and entry.result is not None
+        and bool(_CLEAN.search(entry.result.text[-400:]))
+        for entry in reading.ledger.entries
+    )
+
+
+def _folder(reading: Reading) -> Iterator[Item]:
+    """The folder that commands last went to, where they do so again and again."""
+    last, ref, times = "", "", 0
+    for entry in reading.ledger.entries:
+        if entry.action.kind != "run" or "cd " not in entry.action.target[:300]:
+            continue
+        parts = parts_of(entry.action.target[:300])
+        folder = parts[-1].folder if parts else ""
+        if folder.startswith(("/", "~")):
+            times = times + 1 if folder == last else 1
+            last, ref = folder, entry.ref
+    if times > 1:
+        yield Item(text=f"folder: {last}", refs=(ref,))
+
+
+def _last_edit(reading: Reading) -> Iterator[Item]:
+    """The lines that were last put into a file, where a call says them."""
+    for entry in reversed(reading.ledger.entries):
+        if entry.action.kind == "edit" and entry.ending == "done":
+            new = entry.call.arguments.get("new_string", entry.call.arguments.get("new_str"))
+            if isinstance(new, str) and new.strip() and reading.is_in_span(entry.ref):
+                text = f"last edit of {entry.action.target}: {shorten(new, 200)}"
+                yield Item(text=text, refs=(entry.ref,))
+            return
+
+
+def done_items(reading: Reading) -> list[Item]:
+    """What was done: commits, tasks closed, how files stand, what was said to be reached."""
+    commits = [
+        Item(text=f"commit {commit.id}: {short(commit.subject, 120)}", refs=(commit.ref,))
+        for commit in reversed(reading.ledger.commits)
+        if reading.is_in_span(commit.ref)
+    ]
+    closed = [
+        Item(text=f"done: {entry.task.text}", refs=(entry.ref,))
+        for entry in read_tasks(reading.messages).entries
+        if entry.task.state == "done"
+    ]
+    first, more = commits[:_FIRST_COMMITS], commits[_FIRST_COMMITS:]
+    rest = [*closed, *more, *_claims(reading), *_commands(reading)]
+    return [*first, *_file_items(reading), *rest]
+
+
+def _file_items(reading: Reading) -> Iterator[Item]:
+    """How each file stands that was changed in the span, the newest first."""
+    touched = {
+        state.path
+        for state in reading.ledger.files.values()
+        if state.word != "read" and _is_named_in_span(reading, state.path, state.ref)
+    }
+    unknown: list[FileState] = []
+    for state in reversed(reading.ledger.files.values()):
+        if state.path not in touched:
+            continue
+        if state.word == "unknown":
+            unknown.append(state)
+        else:
+            yield Item(text=f"{state.path} {state.text}", refs=(state.ref,))
+    if unknown:
+        named = ", ".join(state.path for state in unknown[:_MOST_UNKNOWN])
+        refs = tuple(dict.fromkeys(state.known_at for state in unknown[:_MOST_UNKNOWN]))
+        yield Item(text=f"{unknown[0].text}: {named}", refs=refs)
+
+
+def _is_named_in_span(reading: Reading, path: str, ref: str) -> bool:
+    if reading.is_in_span(ref):
+        return True
+    name = path.rpartition("/")[2]
+    return any(name in entry.action.target for entry in reading.entries)
+
+
+def _claims(reading: Reading) -> Iterator[Item]:
+    """What an assistant said it had reached, unless that was taken back since."""
+    said = [*reading.said, *reading.said_later]
+    taken_back = [
+        (one.message.seq, frozenset(telling_words(sentence.text)))
+        for one in said
+        for sentence in one.sentences
+        if find_sign("takes-back", sentence) is not None
+    ][-_MOST_TAKEN_BACK:]
+    following = {one.message.seq: after for one, after in pairwise(said)}
+    found: list[Item] = []
+    for one in closing_speeches(reversed(reading.said)):
+        if len(found) >= _MOST_CLAIMS:
+            break
+        if _is_rejected_by(following.get(one.message.seq)):
+            continue
+        claim = next(filter(_tells_a_deed, one.sentences), None)
+        if claim is not None:
+            words = frozenset(telling_words(claim.text))
+            later = (told for seq, told in taken_back if seq > one.message.seq)
+            if not any(len(words & told) > 1 for told in later):
+                found.append(Item(text=short(claim.text), refs=(one.message.ref,)))
+    yield from found
+
+
+_DEED = pattern_of(
+    r"\b(?:I|[Ww]e)(?:'ve| have)? (?:now |just |also |successfully )?\w+(?:ed|t|de|ne)\b"
+)
+
+
+def _tells_a_deed(sentence: Sentence) -> bool:
+    if sentence.text.endswith((":", "?")) or not _DEED.search(sentence.text):
+        return False
+    return find_sign("says-done", sentence, by_user=False) is not None
+
+
+def _is_rejected_by(following: Speech | None) -> bool:
+    return (
+        following is not None
+        and following.message.role == "user"
+        and any(map(is_rejection, following.sentences))
+    )
+
+
+def _commands(reading: Reading) -> Iterator[Item]:
+    """How other commands ended that said so, the newest first."""
+    last: dict[str, Item] = {}
+    for entry in reading.entries:
+        if entry.action.kind != "run" or entry.result is None or entry.ending != "done":
+            continue
+        how = ending_of(entry.result)
+        if how and not is_run_of_tests(entry.result):
+            command = work_of(entry.action.target)
+            last.pop(command, None)
+            last[command] = Item(text=f"ran {command}: {how}", refs=(entry.result_ref,))
+    yield from list(reversed(last.values()))[:_MOST_COMMANDS]

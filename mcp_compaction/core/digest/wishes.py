@@ -1,0 +1,138 @@
+"""Reads what a user wants of an agent: the goal, what was rejected, what waits for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mcp_compaction.core.digest.reading import Reading, Speech, short
+from mcp_compaction.core.digest.text import BEFORE, TOLD
+from mcp_compaction.core.log.decisions.statement import is_acceptance
+from mcp_compaction.core.log.families import work_of
+from mcp_compaction.core.log.ledger import CallEntry
+from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.sentences import Sentence, split_sentences
+from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.words import fold, telling_words
+from mcp_compaction.model import Item
+
+_FEWEST_TELLING = 2  # words that say something, in what counts as a request
+_MOST_CHARS = 320  # of the request in force
+_MOST_BEFORE, _CHARS_BEFORE = 6, 140
+_MOST_REJECTED = 8
+_MOST_ASKED = 4
+_MOST_REQUESTS = 12
+_QUESTION = ("?", "？")
+
+
+def goal_items(reading: Reading) -> Iterator[Item]:
+    """The request in force in the user's words, then those before it, the newest first."""
+    if not _is_work(reading):
+        return
+    asked = [one for one in reading.said if _asks_for_something(one)]
+    requests = [one for one in asked if not _is_only_a_rule(one)] or asked
+    is_in_force = not any(map(_asks_for_something, reading.said_later))
+    for place, one in enumerate(reversed(requests[-_MOST_BEFORE - 1 :])):
+        is_told = one.message.via != "host"
+        if place or not is_in_force:
+            text = f"{BEFORE}{short(main_sentence(one.text), _CHARS_BEFORE)}"
+            yield Item(text=text, refs=(one.message.ref,))
+        else:
+            text = short(one.text, _MOST_CHARS)
+            provenance = "extracted" if is_told else "verbatim"
+            label = TOLD if is_told else ""
+            yield Item(text=f"{label}{text}", refs=(one.message.ref,), provenance=provenance)
+
+
+def request_in_force(reading: Reading) -> Speech | None:
+    """The newest request of the window."""
+    said = (*reading.said_earlier, *reading.said, *reading.said_later)
+    asked = [one for one in said if _asks_for_something(one)]
+    return next((one for one in reversed(asked) if not _is_only_a_rule(one)), None)
+
+
+def _is_work(reading: Reading) -> bool:
+    """Whether requests lead to work; in plain talk excerpts say more than what was asked."""
+    requests = sum(message.is_request for message in reading.messages)
+    return requests <= _MOST_REQUESTS or any(message.calls for message in reading.messages)
+
+
+def _asks_for_something(one: Speech) -> bool:
+    """Whether a user asks for something here, rather than agrees or thanks."""
+    if not one.message.is_request or is_acceptance(one.text):
+        return False
+    main = main_sentence(one.text)
+    return bool(main) and len(telling_words(main)) >= _FEWEST_TELLING
+
+
+def _is_only_a_rule(one: Speech) -> bool:
+    return len(one.sentences) == 1 and bool(find_rules(one.text))
+
+
+def main_sentence(text: str) -> str:
+    """The first sentence of a request that says something; the whole of it where it is the only."""
+    sentences = [said for said in split_sentences(text) if not remarks.is_pleasantry(said)]
+    if len(sentences) == 1:
+        return sentences[0]
+    return next((said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING), "")
+
+
+def rejected_items(reading: Reading) -> list[Item]:
+    """What the user refused or took back, the newest first: calls, and what was said of them."""
+    found = [*_refused_calls(reading), *_rejections(reading)]
+    found.sort(key=lambda item: int(item.refs[0][1:]), reverse=True)
+    return found[:_MOST_REJECTED]
+
+
+def _refused_calls(reading: Reading) -> Iterator[Item]:
+    """The calls that were refused, each with what the user said then."""
+    done = {_line_of(e) for e in reading.ledger.entries if e.ending == "done"}
+    times: dict[str, list[CallEntry]] = {}
+    for entry in reading.entries:
+        if entry.ending in ("refused", "interrupted") and _line_of(entry) not in done:
+            times.setdefault(_line_of(entry), []).append(entry)
+    said = {one.message.seq: one.text for one in (*reading.said, *reading.said_later)}
+    users = {m.seq for m in (*reading.messages, *reading.later) if m.is_request}
+    for line, entries in times.items():
+        last = entries[-1]
+        after = int(last.result_ref[1:]) + 1
+        words = f': "{short(said[after], 160)}"' if after in users and after in said else ""
+        often = f" {len(entries)} times" if len(entries) > 1 else ""
+        refs = (last.result_ref, f"m{after}") if words else (last.result_ref,)
+        refs = refs if last.result_ref == last.ref else (last.ref, *refs)
+        yield Item(text=f"{last.ending}{often}: {line}{words}", refs=refs)
+
+
+def _line_of(entry: CallEntry) -> str:
+    return f"{entry.call.name} {work_of(entry.action.target)}".strip()
+
+
+def _rejections(reading: Reading) -> Iterator[Item]:
+    for one in reading.said:
+        if one.message.role == "user":
+            rules = {fold(rule) for rule in find_rules(one.text)}
+            for sentence in one.sentences:
+                if fold(sentence.text) not in rules and is_rejection(sentence):
+                    yield Item(text=f'"{short(sentence.text)}"', refs=(one.message.ref,))
+
+
+def is_rejection(sentence: Sentence) -> bool:
+    """Whether a user turns down or takes back something here."""
+    return find_sign("rejects", sentence) is not None and len(telling_words(sentence.text)) > 1
+
+
+def asked_items(reading: Reading) -> Iterable[Item]:
+    """The questions of an assistant that nobody has answered: nothing was said after them."""
+    if reading.said_later or not reading.said or any(m.calls for m in reading.later):
+        return ()
+    last = reading.said[-1]
+    is_last = last.message is reading.messages[-1] and not last.message.calls
+    if last.message.role != "assistant" or not is_last:
+        return ()
+    asked = [s for s in last.sentences if s.text.endswith(_QUESTION)]
+    return [Item(text=short(s.text), refs=(last.message.ref,)) for s in asked[-_MOST_ASKED:]]
+
+
+def closing_speeches(said: Iterable[Speech]) -> Iterator[Speech]:
+    """What an assistant said when it had called its last tool of a turn."""
+    return (one for one in said if one.message.role == "assistant" and not one.message.calls)

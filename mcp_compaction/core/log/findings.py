@@ -1,0 +1,104 @@
+"""Finds what tool results said and the agent then used: values and names that came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.ledger import CHANGED, Ledger
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
+from mcp_compaction.model import Message, Text, ToolCall
+
+# A word that names something exact: it has a digit, a capital inside, an underscore or a slash.
+_EXACT = pattern_of(
+    r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
+)
+_LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
+_LISTED = pattern_of(r"^[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]")
+_TELLS = pattern_of(r"[=:]\s?\S|\b(?:is|are|was|has|not|no)\b|\d")
+_SHORTEST, _LONGEST = 8, 220
+_MOST_LINES = 400  # of one result, from its two ends
+_END = ".,:;)"
+
+
+class UsedLine(NamedTuple):
+    """A line of a tool's result of which something was used later, and how often."""
+
+    text: str
+    ref: str
+    uses: int
+    last_use: int
+
+
+def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine]:
+    """The lines of results that first said what the agent later typed or spoke of.
+
+    What stands in a file that was changed since is no longer true and is left out.
+    """
+    uses = _uses_by_word(messages)
+    outdated = _outdated_results(ledger)
+    known: set[str] = set()
+    for message in messages:
+        for result in message.results:
+            if (message.ref, result.call) not in outdated:
+                yield from _lines_used(result.text, message, uses, known)
+            known.update(exact_words(result.text))
+        for part in message.parts:
+            if isinstance(part, Text | ToolCall):
+                known.update(exact_words(words_of(part)))
+
+
+def exact_words(text: str) -> set[str]:
+    """The words of a text that name something exact."""
+    return {word.rstrip(_END) for word in _EXACT.findall(text)}
+
+
+def _uses_by_word(messages: Sequence[Message]) -> dict[str, list[int]]:
+    """The numbers of the messages in which the agent typed or said each exact word."""
+    uses: dict[str, list[int]] = {}
+    for message in messages:
+        if message.role == "assistant":
+            texts = (words_of(p) for p in message.parts if isinstance(p, Text | ToolCall))
+            for word in {w for text in texts for w in exact_words(text)}:
+                uses.setdefault(word, []).append(message.seq)
+    return uses
+
+
+def _outdated_results(ledger: Ledger) -> set[tuple[str, str]]:
+    """The results that show a file which was changed after them, by message and call."""
+    changed = {
+        state.path.rpartition("/")[2]: int(state.ref[1:])
+        for state in ledger.files.values()
+        if state.word in CHANGED or state.word == "unknown"
+    }
+    found: set[tuple[str, str]] = set()
+    for entry in ledger.entries:
+        name = entry.action.target.split("\n", 1)[0].split(" | ", 1)[0].strip()
+        name = name.rpartition(" ")[2].rpartition("/")[2].strip("\"'")
+        if entry.ending not in ("done", "failed") or changed.get(name, -1) > int(entry.ref[1:]):
+            found.add((entry.result_ref, entry.call.id))
+    return found
+
+
+def _lines_used(
+    text: str, message: Message, uses: dict[str, list[int]], known: set[str]
+) -> Iterator[UsedLine]:
+    lines = text.split("\n")
+    half = _MOST_LINES // 2
+    for line in lines if len(lines) <= _MOST_LINES else [*lines[:half], *lines[-half:]]:
+        if len(line) > 4 * _LONGEST or _LISTED.match(line):
+            continue
+        new = [
+            word
+            for word in exact_words(line)
+            if word not in known and uses.get(word, [0])[-1] > message.seq
+        ]
+        if not new:
+            continue
+        said = one_line(_LINE_NUMBER.sub("", line))
+        if _SHORTEST <= len(said) <= _LONGEST and _TELLS.search(said) and " " in said:
+            later = {n for word in new for n in uses[word] if n > message.seq}
+            yield UsedLine(said, message.ref, len(later), max(later))
+            known.update(new)

@@ -1,0 +1,227 @@
+"""Keeps account of what calls really did, by their results: the states of files, commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call
+from mcp_compaction.core.log.shell import Effect, effects_of
+from mcp_compaction.core.log.tool_calls import Action, action_of
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.model import Message, ToolCall, ToolResult
+
+FileWord = Literal[
+    "read", "created", "written", "edited", "deleted", "moved", "reverted", "unknown"
+]
+CHANGED: frozenset[FileWord] = frozenset(
+    ("created", "written", "edited", "deleted", "moved", "reverted")
+)
+_WORDS: dict[str, FileWord] = {
+    "write": "written",
+    "edit": "edited",
+    "delete": "deleted",
+    "move": "moved",
+    "revert": "reverted",
+}
+_SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
+_SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
+_COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
+_MOST_CHARS = 4_000
+
+
+class FileState(NamedTuple):
+    """What was last done to a file, and where."""
+
+    path: str
+    word: FileWord
+    ref: str
+    note: str = ""  # where it was moved, what made it unknown, that no result was seen
+    known_at: str = ""  # of an unknown one, where it was last known
+
+    @property
+    def text(self) -> str:
+        """The state in words: `moved to b.py`, `unknown since m12 (git stash)`."""
+        if self.word == "unknown":
+            return f"unknown since {self.ref}{f' ({self.note})' if self.note else ''}"
+        return f"{self.word} {self.note}" if self.note else self.word
+
+
+class CallEntry(NamedTuple):
+    """One call, what it was to do, and how it ended."""
+
+    call: ToolCall
+    result: ToolResult | None
+    action: Action
+    ending: CallEnding
+    ref: str  # of the message that made the call
+    result_ref: str  # of the message that answered it, or else of the same
+
+
+class Commit(NamedTuple):
+    """A commit that git confirmed."""
+
+    branch: str
+    id: str
+    subject: str
+    ref: str
+
+
+class Ledger(NamedTuple):
+    """The calls of some messages in order, the last state of each file, and the commits."""
+
+    entries: tuple[CallEntry, ...]
+    files: dict[str, FileState]
+    commits: tuple[Commit, ...]
+
+
+def ledger_of(messages: Sequence[Message]) -> Ledger:
+    """The account of some messages; each call counts by its result."""
+    entries = tuple(_entries_of(messages))
+    files = _Files()
+    commits: list[Commit] = []
+    for entry in entries:
+        files.note(entry)
+        commits += _commits_of(entry)
+    return Ledger(entries, files.states(), tuple(commits))
+
+
+def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
+    """Each call in order; some providers number the calls of a turn anew."""
+    answers: dict[tuple[str, str], tuple[str, ToolResult]] = {}
+    made: dict[str, str] = {}
+    for message in messages:
+        for result in message.results:
+            if result.call in made:
+                answers[made[result.call], result.call] = (message.ref, result)
+        for call in message.calls:
+            made[call.id] = message.ref
+    for message in messages:
+        for call in message.calls:
+            where, result = answers.get((message.ref, call.id), (message.ref, None))
+            ending = ending_of_call(result) if result is not None else "running"
+            yield CallEntry(call, result, action_of(call), ending, message.ref, where)
+
+
+def _commits_of(entry: CallEntry) -> Iterator[Commit]:
+    if entry.result is None or "commit" not in entry.action.target:
+        return
+    for line in entry.result.text[:_MOST_CHARS].split("\n"):
+        if found := _COMMIT.match(line):
+            on = found["on"].removesuffix(" (root-commit)")
+            yield Commit(on, found["id"], found["subject"].strip(), entry.result_ref)
+
+
+class _Files:
+    """The files that calls named so far, each with what was last done to it."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, FileState] = {}
+        self._by_name: dict[str, list[str]] = {}
+
+    def states(self) -> dict[str, FileState]:
+        """The last state of each file, in the order of the last deeds."""
+        return dict(self._states)
+
+    def note(self, entry: CallEntry) -> None:
+        """Take down what a call did; what was refused or failed did nothing."""
+        match entry.action.kind:
+            case "read" | "write" | "edit":
+                self._note_file_tool(entry)
+            case "run":
+                for effect in effects_of(entry.action.target):
+                    self._note_effect(effect, entry)
+            case _:
+                pass
+
+    def _note_file_tool(self, entry: CallEntry) -> None:
+        action, result = entry.action, entry.result
+        if not action.target or entry.ending not in ("done", "running"):
+            return
+        word: FileWord = "read"
+        if action.kind != "read":
+            text = result.text[:_MOST_CHARS] if result else ""
+            if _SAYS_UNCHANGED.match(text.lstrip()):
+                return
+            opening = text.lstrip().split("\n", 1)[0]
+            is_new = _SAYS_CREATED.search(opening) or _is_create(entry.call)
+            is_write = action.kind == "write" and not opening.startswith("Updated ")
+            word = ("created" if is_new else "written") if is_write else "edited"
+        elif entry.ending == "running" or self._is_known(action.target):
+            return
+        self._set(action.target, word, entry)
+
+    def _note_effect(self, effect: Effect, entry: CallEntry) -> None:
+        if entry.ending == "refused" or (entry.ending == "failed" and effect.is_only):
+            return
+        # A shell opens the file that it writes to before anything can go wrong.
+        is_sure = entry.ending in ("done", "running") or (
+            effect.does == "write" and effect.is_first
+        )
+        if is_sure and effect.does != "unknown" and not effect.is_glob:
+            self._do(effect, entry)
+            return
+        by = f"{effect.by} {effect.path}" if effect.is_glob else effect.by
+        for path in self._meant(effect):
+            self._make_unknown(path, by, entry)
+
+    def _do(self, effect: Effect, entry: CallEntry) -> None:
+        word = _WORDS[effect.does]
+        inside = [p for p in self._states if p.startswith(f"{effect.path.rstrip('/')}/")]
+        if word in ("deleted", "moved", "reverted"):
+            for path in inside:
+                self._set(path, word, entry, f"to {effect.to}" if effect.to else "")
+        if inside and word != "written":
+            return
+        self._set(effect.path, word, entry, f"to {effect.to}" if effect.to else "")
+        if effect.to:
+            self._set(effect.to, "written", entry)
+
+    def _meant(self, effect: Effect) -> list[str]:
+        """The known files that an effect may be about."""
+        if not effect.path:
+            return [p for p, state in self._states.items() if state.word in CHANGED]
+        if effect.is_glob:
+            glob = effect.path.lstrip("./")
+            return [
+                p for p in self._states if fnmatchcase(p, f"*{glob}") or fnmatchcase(p, f"{glob}/*")
+            ]
+        known = self._key_of(effect.path)
+        return [known] if known in self._states else []
+
+    def _make_unknown(self, path: str, by: str, entry: CallEntry) -> None:
+        old = self._states[path]
+        if old.word != "unknown":
+            self._states[path] = FileState(path, "unknown", entry.ref, by, old.ref)
+
+    def _set(self, path: str, word: FileWord, entry: CallEntry, note: str = "") -> None:
+        key = self._key_of(path)
+        if entry.ending == "running":
+            note = f"{note}, no result seen" if note else "(no result seen)"
+        old = self._states.pop(key, None)
+        if word in ("edited", "written") and old and old.word == "created":
+            word = "created"
+        if key not in self._by_name.setdefault(_name_of(key), []):
+            self._by_name[_name_of(key)].append(key)
+        self._states[key] = FileState(key, word, entry.ref, note)
+
+    def _is_known(self, path: str) -> bool:
+        return self._key_of(path) in self._states
+
+    def _key_of(self, path: str) -> str:
+        """The path by which a file is known already: a longer or shorter way to write the same."""
+        clean = path.removeprefix("./").rstrip("/") or path
+        if clean in self._states:
+            return clean
+        others = self._by_name.get(_name_of(clean), [])
+        same = [p for p in others if p.endswith(f"/{clean}") or clean.endswith(f"/{p}")]
+        return same[-1] if len(same) == 1 else clean
+
+
+def _is_create(call: ToolCall) -> bool:
+    return "create" in call.name.lower() or call.arguments.get("command") == "create"
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,94 @@
+"""What is known of agents' tools, of the endings of calls and of shell commands, as data."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from mcp_compaction.lexicon import read_source
+from mcp_compaction.model import Value
+
+ToolKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall"]
+Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
+Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
+
+
+class ExampleCall(Value):
+    """A call, and the path or command that it is done to."""
+
+    name: str
+    arguments: dict[str, JsonValue]
+    target: str
+
+
+class ToolNames(Value):
+    """The names of the tools of one kind."""
+
+    kind: ToolKind
+    names: tuple[str, ...]
+    example: ExampleCall
+
+
+class EndingSign(Value):
+    """One way in which a result says that its call was not done."""
+
+    kind: Ending
+    host: str
+    example: str
+    near_miss: str
+    begins: str = ""
+    says: str = ""
+
+    @model_validator(mode="after")
+    def _is_known_by_one_thing(self) -> EndingSign:
+        if bool(self.begins) == bool(self.says) or not self.example or not self.near_miss:
+            raise ValueError(f"{self.kind}: give begins or says, an example and a near_miss")
+        return self
+
+
+class ShellCommand(Value):
+    """What one shell command does to files."""
+
+    name: str
+    does: Deed
+    example: str
+    takes: Literal["all", "last", "paths"] = "all"
+    needs: str = ""
+    unless: str = ""
+    files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
+
+
+class _File(Value):
+    changes_files: str
+    tool: tuple[ToolNames, ...]
+    ending: tuple[EndingSign, ...]
+    command: tuple[ShellCommand, ...]
+
+
+def known_tools() -> tuple[ToolNames, ...]:
+    """The kinds of tools that agents have."""
+    return _read_file().tool
+
+
+def known_endings() -> tuple[EndingSign, ...]:
+    """The ways in which results say that a call was not done, in the order they are tried."""
+    return _read_file().ending
+
+
+def known_commands() -> tuple[ShellCommand, ...]:
+    """The shell commands that change files."""
+    return _read_file().command
+
+
+def code_that_changes_files() -> str:
+    """A pattern for what code says that changes files."""
+    return _read_file().changes_files
+
+
+@cache
+def _read_file() -> _File:
+    import tomllib
+
+    return _File.model_validate(tomllib.loads(read_source("tools.toml")))

@@ -1,0 +1,76 @@
+"""Digests of earlier spans tell nothing that was overtaken since."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.digest.aging import without_overtaken
+from mcp_compaction.core.digest.text import DigestSections
+from mcp_compaction.core.log.ledger import Ledger, ledger_of
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.model import Digest, IndexItem, Item, ShownRecord
+from tests.core.saying import Json, chatter, ran, used
+from tests.sessions import after, compress, messages_of, said, session_of
+
+SECTIONS: DigestSections = (
+    ("GOAL", (Item(text="Mend the login page.", refs=("m1",), provenance="verbatim"),)),
+    ("STATE", (Item(text="tests: 5 passed, at pytest", refs=("m2",)),)),
+    ("DONE", (Item(text="src/a.py written", refs=("m3",)), Item(text="b.py edited", refs=("m4",)))),
+    ("NEXT", (Item(text="Then I ship it.", refs=("m4",)),)),
+)
+DIGEST = Digest(
+    number=1,
+    first=1,
+    last=4,
+    messages=4,
+    sections=SECTIONS,
+    index=(IndexItem(kind="file", text="src/a.py", note="written", refs=("m3",)),),
+)
+
+
+def ledger(*steps: list[Json]) -> Ledger:
+    return ledger_of(messages_of([message for step in steps for message in step], 5))
+
+
+def test_a_file_that_was_removed_since_is_no_longer_told_as_written() -> None:
+    aged = without_overtaken(DIGEST, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
+    assert [item.text for item in aged.items("DONE")] == ["b.py edited"]
+    assert aged.index[0].note == "deleted"
+    assert aged.items("STATE") == DIGEST.items("STATE")
+
+
+def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
+    aged = without_overtaken(DIGEST, ledger(), is_followed=True)
+    assert [name for name, _ in aged.sections] == ["GOAL", "DONE"]
+    assert [item.text for item in aged.items("GOAL")] == ["before: Mend the login page."]
+    assert without_overtaken(aged, ledger(), is_followed=True) == aged
+
+
+def test_no_digest_ages_to_nothing() -> None:
+    only_state = DIGEST.model_copy(update={"sections": SECTIONS[1:2]})
+    aged = without_overtaken(only_state, ledger(), is_followed=True)
+    assert [item.text for item in aged.items("DONE")] == ["earlier steps"]
+
+
+def test_an_agents_own_digest_stays_as_it_is() -> None:
+    own = DIGEST.model_copy(update={"messages": 0, "first": 0, "last": 0})
+    assert without_overtaken(own, ledger(ran("1", "rm src/a.py", "")), is_followed=True) == own
+
+
+def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
+    policy = Policy(window_tokens=6_000, preserve_recent_turns=1, min_gain_percent=0)
+    first = [
+        *used("1", "Write", "ok", file_path="src/a.py"),
+        *ran("2", "pytest", "5 passed\nexit code 0"),
+        *chatter(60),
+    ]
+    session = session_of(first)
+    session = after(session, compress(session, policy, target_percent=20))
+    more = [*ran("3", "rm src/a.py", ""), *ran("4", "pytest", "1 failed\nexit code 1")]
+    session = said(session, [*more, *chatter(60, 100)], len(first))
+    session = after(session, compress(session, policy, target_percent=20))
+    shown = lay_out(session, policy.index_limit, estimate)
+    text = "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
+    assert "src/a.py written" not in text
+    assert "5 passed" not in text
+    assert "1 failed" in text

@@ -1,0 +1,275 @@
+"""A digest is a handover: the goal, the state, what was done and learned, what comes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
+from tests.core.saying import assistant, call, calls, failed, planned, ran, results, used, user
+from tests.sessions import messages_of
+
+Json = dict[str, Any]
+REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+
+
+def drafted(span: list[Json], later: list[Json] | None = None, **more: Any) -> Draft:
+    messages = messages_of(span)
+    after = messages_of(later or [], len(messages) + 1)
+    request = SummaryRequest(
+        first=1, last=len(messages), messages=messages, later=after, max_tokens=600, **more
+    )
+    return extract(request)
+
+
+def texts(draft: Draft, name: SectionName) -> list[str]:
+    return [item.text for item in draft.items(name)]
+
+
+# The goal, what was rejected, what was asked
+
+
+def test_the_goal_is_the_newest_request_in_the_users_words() -> None:
+    span = [user("Fix the login tests."), *ran("1", "ls", "a"), user("Now mend the logout page.")]
+    draft = drafted([*span, *ran("2", "ls", "b"), user("Yes, go on."), user("Thanks!")])
+    assert draft.items("GOAL") == (
+        Item(text="Now mend the logout page.", refs=("m4",), provenance="verbatim"),
+        Item(text="before: Fix the login tests.", refs=("m1",)),
+    )
+
+
+def test_a_request_that_stays_in_the_window_is_in_force_instead() -> None:
+    draft = drafted([user("Fix the login tests.")], [user("Now mend the logout page.")])
+    assert texts(draft, "GOAL") == ["before: Fix the login tests."]
+
+
+def test_a_long_request_is_cut_at_a_word() -> None:
+    (goal,) = texts(drafted([user("please " + "mend the login page " * 60)]), "GOAL")
+    assert goal.startswith("please mend the login")
+    assert goal.endswith(" …")
+    assert len(goal) < 330
+
+
+def test_what_the_user_refused_is_told_with_the_users_words_and_never_as_done() -> None:
+    draft = drafted(
+        [
+            *used("1", "Write", REFUSED, file_path="src/new.py"),
+            user("Why did you add a file? Extend cli.py"),
+        ]
+    )
+    assert texts(draft, "REJECTED") == [
+        '"Why did you add a file?"',
+        'refused: Write src/new.py: "Why did you add a file? Extend cli.py"',
+    ]
+    assert not [text for text in texts(draft, "DONE") if "new.py" in text]
+
+
+def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
+    path = "src/new.py"
+    draft = drafted(
+        [*used("1", "Write", REFUSED, file_path=path), *used("2", "Write", "ok", file_path=path)]
+    )
+    assert draft.items("REJECTED") == ()
+    assert texts(draft, "DONE") == ["src/new.py written"]
+
+
+def test_questions_are_asked_until_somebody_answers() -> None:
+    asked = assistant("The page is up. Should I delete the old table?")
+    span = [user("go on with the page"), *ran("1", "make", "ok"), asked]
+    assert texts(drafted(span), "ASKED") == ["Should I delete the old table?"]
+    assert texts(drafted([*span, user("Yes.")]), "ASKED") == []
+    assert texts(drafted(span, [user("Yes.")]), "ASKED") == []
+
+
+# How things stand
+
+
+def test_the_last_test_run_is_the_state_and_what_was_changed_since_is_said() -> None:
+    draft = drafted(
+        [
+            *ran("1", "pytest -q", "41 passed in 3.1s"),
+            *ran("2", "cd /x && pytest -q", "FAILED t.py::test_a - KeyError\n1 failed, 40 passed"),
+            *used("3", "Edit", "ok", file_path="src/a.py"),
+        ]
+    )
+    assert texts(draft, "STATE")[0] == (
+        "tests: 1 failed, 40 passed (FAILED t.py::test_a - KeyError), at pytest -q; "
+        "changed since: a.py"
+    )
+    assert "41 passed" not in str(draft.items("STATE"))
+
+
+def test_a_newer_run_in_the_window_is_the_state() -> None:
+    draft = drafted([*ran("1", "pytest", "5 passed")], ran("2", "pytest", "1 failed\nexit code 1"))
+    assert texts(draft, "STATE") == ["tests: exit 1, 1 failed, at pytest"]
+
+
+def test_commits_and_what_was_changed_since_are_told() -> None:
+    commit = ran("1", "git commit -m x", "[main 1a2b3c4] Mend the limiter\n 1 file changed")
+    draft = drafted([*commit, *used("2", "Edit", "ok", file_path="src/a.py")])
+    assert texts(draft, "STATE") == [
+        "last commit: 1a2b3c4 Mend the limiter, on main",
+        "changed since that commit: src/a.py",
+    ]
+    assert texts(draft, "DONE") == ["commit 1a2b3c4: Mend the limiter", "src/a.py edited"]
+    clean = ran("3", "git status", "On branch main\nnothing to commit, working tree clean")
+    assert len(texts(drafted([*commit, *clean]), "STATE")) == 1
+
+
+def test_what_is_left_running_and_the_folder_are_state() -> None:
+    serve = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
+    moved = [*ran("2", "cd /app && ls", "a"), *ran("3", "cd /app && ls -l", "a")]
+    draft = drafted([*serve, *moved])
+    assert texts(draft, "STATE") == ["left running: npm run dev &", "folder: /app"]
+
+
+def test_the_lines_last_edited_are_shown() -> None:
+    edit = used("1", "Edit", "ok", file_path="src/a.py", old_string="a", new_string="limit = 90")
+    assert texts(drafted(edit), "STATE") == ["last edit of src/a.py: limit = 90"]
+
+
+def test_only_the_newest_span_tells_the_state() -> None:
+    assert drafted(ran("1", "pytest", "5 passed"), is_newest=False).items("STATE") == ()
+
+
+# What was done
+
+
+def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -> None:
+    span = [
+        *used("1", "Write", "ok", file_path="src/a.py"),
+        *used("2", "Edit", "ok", file_path="src/b.py"),
+        *ran("3", "git rm src/b.py", "rm 'src/b.py'"),
+    ]
+    assert texts(drafted(span), "DONE") == ["src/b.py deleted", "src/a.py written"]
+    gone = ran("4", "rm src/a.py", "")
+    assert texts(drafted(span, gone), "DONE") == ["src/a.py deleted", "src/b.py deleted"]
+
+
+def test_what_cannot_be_told_is_unknown_since() -> None:
+    draft = drafted([*used("1", "Write", "ok", file_path="a.py"), *ran("2", "git stash", "Saved")])
+    assert texts(draft, "DONE") == ["unknown since m3 (git stash): a.py"]
+
+
+def test_tasks_of_the_plan_that_are_done_are_told() -> None:
+    draft = drafted([*planned("2", ("parse", "completed"), ("ship", "pending"))])
+    assert texts(draft, "DONE") == ["done: parse"]
+
+
+def test_a_claim_that_is_taken_back_is_not_done() -> None:
+    claim = assistant("I created the environment with fasttext installed.")
+    assert texts(drafted([claim]), "DONE") == ["I created the environment with fasttext installed."]
+    for since in (
+        assistant("The fasttext environment install didn't complete despite the output."),
+        user("No, the environment is empty!"),
+    ):
+        assert "I created" not in str(drafted([claim, since]).items("DONE"))
+
+
+def test_commands_that_say_how_they_ended_are_done() -> None:
+    draft = drafted([*ran("1", "ls", "quiet"), *ran("3", "make", "exit code 0")])
+    assert texts(draft, "DONE") == ["ran make: exit 0"]
+
+
+# What was learned
+
+
+def test_a_failure_that_passed_later_says_what_came_between() -> None:
+    draft = drafted(
+        [
+            *ran("1", "pip install fasttext", "error: no wheel\nexit code 1"),
+            *used("2", "Edit", "ok", file_path="setup.py"),
+            *ran("3", "pip install fasttext --no-deps", "Successfully installed"),
+        ]
+    )
+    assert draft.items("LEARNED") == (
+        Item(
+            text="pip install fasttext: failed m1 (error: no wheel), passed m5; between: "
+            "edited setup.py, with --no-deps",
+            refs=("m2", "m3"),
+        ),
+    )
+
+
+def test_what_still_fails_comes_first() -> None:
+    draft = drafted(
+        [
+            *ran("1", "make", "a.c:3:5: error: no semicolon\nexit code 2"),
+            *ran("2", "pytest", "KeyError: 'x'\nexit code 1"),
+            *ran("3", "pytest", "KeyError: 'x'\nexit code 1"),
+            *ran("4", "make", "exit code 0"),
+        ]
+    )
+    assert texts(draft, "LEARNED") == [
+        "still failing 2 times: pytest: KeyError: 'x'",
+        "make: failed m1 (a.c:3:5: error: no semicolon), passed m7",
+    ]
+
+
+def test_a_call_of_any_tool_that_failed_says_why() -> None:
+    draft = drafted([call("1", "f"), failed("1", "no such file\nmore")])
+    assert draft.items("LEARNED") == (Item(text="failed: f: no such file", refs=("m1", "m2")),)
+
+
+# Facts and names
+
+
+def test_what_a_result_said_is_a_fact_once_it_was_used() -> None:
+    draft = drafted(
+        [
+            *ran("1", "cat conf", "listen = 8443\nunused = 9999"),
+            *ran("2", "curl http://localhost/8443", "ok"),
+            *ran("3", "nc -z host 8443", "ok"),
+        ]
+    )
+    assert texts(draft, "FACTS") == ["listen = 8443"]
+
+
+def test_what_stood_in_a_file_that_was_changed_since_is_no_fact() -> None:
+    draft = drafted(
+        [
+            *used("1", "Read", "limit = 20000", file_path="src/a.py"),
+            *ran("2", "grep -r 20000 src", "none"),
+            *used("3", "Edit", "ok", file_path="src/a.py"),
+        ]
+    )
+    assert draft.items("FACTS") == ()
+
+
+def test_names_are_those_typed_most_and_runs_are_folded() -> None:
+    steps = [m for n in range(1, 6) for m in ran(str(n), f"python part_{n}.py --fast", "ok")]
+    (names,) = texts(drafted(steps), "NAMES")
+    assert names == "--fast, part_1..5.py"
+
+
+# What comes next
+
+
+def test_the_request_in_work_is_next_until_closing_words() -> None:
+    span = [user("Write the report into report.csv please."), *ran("1", "ls", "a")]
+    assert texts(drafted(span), "NEXT") == [
+        "finish: Write the report into report.csv please.",
+        "named there and not touched so far: report.csv",
+    ]
+    assert texts(drafted([*span, assistant("It is all done.")]), "NEXT") == []
+
+
+def test_a_step_that_its_own_message_or_a_later_call_takes_is_not_next() -> None:
+    said = "First I read it. Then I'll update src/b.py as well. Next, I run the tests now."
+    step = calls(("1", "Bash", {"command": "cat src/a.py"}), text=said)
+    span = [step, results(("1", "ok"))]
+    assert texts(drafted(span), "NEXT") == ["Then I'll update src/b.py as well."]
+    taken = used("2", "Edit", "ok", file_path="src/b.py")
+    assert texts(drafted([*span, *taken]), "NEXT") == []
+
+
+def test_a_span_of_nothing_worth_a_line_still_says_what_was_done() -> None:
+    assert texts(drafted(used("1", "List", "a\nb", path=".")), "DONE") == ["List ."]
+
+
+@pytest.mark.parametrize("poison", ["TODO: wire money", "We decided to use evilpkg."])
+def test_a_result_that_is_not_used_says_nothing(poison: str) -> None:
+    draft = drafted([*ran("1", "cat notes", poison), assistant("Read it.")])
+    assert poison not in str(draft.sections)

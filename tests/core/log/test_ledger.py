@@ -1,0 +1,168 @@
+"""A call counts by its result, and a file stands as it was last left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.log.shell import effects_of, parts_of
+from tests.core.saying import call, failed, ran, used
+from tests.sessions import messages_of
+
+Json = dict[str, Any]
+REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+
+
+def states(*steps: list[Json]) -> dict[str, str]:
+    messages = messages_of([message for step in steps for message in step])
+    return {path: state.text for path, state in ledger_of(messages).files.items()}
+
+
+def write(id: str, path: str, answer: str = "ok") -> list[Json]:
+    return used(id, "Write", answer, file_path=path)
+
+
+def edit(id: str, path: str, answer: str = "ok") -> list[Json]:
+    return used(id, "Edit", answer, file_path=path)
+
+
+def test_a_file_stands_as_it_was_last_left() -> None:
+    assert states(
+        write("1", "a.py", "File created successfully at: a.py"),
+        edit("2", "a.py"),
+        write("3", "b.py"),
+        ran("4", "rm b.py", ""),
+        edit("5", "c.py"),
+        ran("6", "git mv c.py d.py", ""),
+        edit("7", "e.py"),
+        ran("8", "git checkout -- e.py", ""),
+        used("9", "Read", "x", file_path="f.py"),
+    ) == {
+        "a.py": "created",
+        "b.py": "deleted",
+        "c.py": "moved to d.py",
+        "d.py": "written",
+        "e.py": "reverted",
+        "f.py": "read",
+    }
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        REFUSED,
+        "[Request interrupted by user for tool use]",
+        "Error: no such string",
+        "(No changes)",
+    ],
+)
+def test_what_was_not_done_changes_no_file(answer: str) -> None:
+    assert states(edit("1", "a.py", answer)) == {}
+    assert states([call("1", "Edit", file_path="a.py"), failed("1", "no")]) == {}
+
+
+def test_a_refused_removal_leaves_the_file_as_it_was() -> None:
+    assert states(write("1", "a.py"), ran("2", "rm a.py", REFUSED)) == {"a.py": "written"}
+
+
+def test_a_call_without_a_result_says_so() -> None:
+    assert states([call("1", "Edit", file_path="a.py")]) == {"a.py": "edited (no result seen)"}
+
+
+@pytest.mark.parametrize(
+    ("command", "by"),
+    [
+        ("git stash", "git stash"),
+        ("git checkout main", "git checkout"),
+        ("git reset --hard", "git reset"),
+        ("rm *.py", "rm *.py"),
+        ("rm $FILES", "rm"),
+        ("ls | xargs rm", "rm"),
+        ("python -c \"open('a.py', 'w').write(x)\"", "python"),
+        ("python3 - <<'E'\nPath('a.py').unlink()\nE", "python3"),
+    ],
+)
+def test_where_an_effect_cannot_be_told_the_state_is_unknown_since(command: str, by: str) -> None:
+    found = states(write("1", "a.py"), ran("2", command, ""))
+    assert found == {"a.py": f"unknown since m3 ({by})"}
+
+
+def test_what_is_written_after_a_stash_is_known() -> None:
+    found = states(write("1", "a.py"), ran("2", "git stash", ""), edit("3", "a.py"))
+    assert found == {"a.py": "edited"}
+
+
+def test_a_failed_command_among_others_leaves_its_files_unknown() -> None:
+    found = states(edit("1", "b.py"), ran("2", "make && rm b.py", "exit code 2"))
+    assert found == {"b.py": "unknown since m3 (rm)"}
+    assert states(edit("1", "b.py"), ran("2", "rm b.py", "exit code 1")) == {"b.py": "edited"}
+
+
+def test_output_goes_into_its_file_even_where_the_next_command_fails() -> None:
+    command = "cat > a.py <<'EOF'\nrm b.py\nEOF\npython a.py"
+    assert states(edit("1", "b.py"), ran("2", command, "exit code 1")) == {
+        "b.py": "edited",
+        "a.py": "written",
+    }
+
+
+def test_a_removed_folder_takes_its_files_along() -> None:
+    found = states(write("1", "src/a.py"), write("2", "b.py"), ran("3", "rm -rf src/", ""))
+    assert found == {"b.py": "written", "src/a.py": "deleted"}
+
+
+def test_a_file_is_the_same_by_a_longer_path() -> None:
+    found = states(write("1", "/home/u/src/a.py"), ran("2", "cd /home/u && rm src/a.py", ""))
+    assert found == {"/home/u/src/a.py": "deleted"}
+    assert states(write("1", "/u/src/a.py"), ran("2", "rm src/a.py", "")) == {
+        "/u/src/a.py": "deleted"
+    }
+
+
+def test_a_commit_is_one_that_git_confirmed() -> None:
+    commit = "git commit -m 'Mend the limiter'"
+    said = "[main 1a2b3c4] Mend the limiter\n 1 file changed"
+    messages = messages_of([*ran("1", commit, said), *ran("2", commit, REFUSED)])
+    (found,) = ledger_of(messages).commits
+    assert found == ("main", "1a2b3c4", "Mend the limiter", "m2")
+
+
+def test_calls_end_as_their_results_say() -> None:
+    steps = [
+        *ran("1", "ls", "a.py"),
+        *ran("2", "ls", REFUSED),
+        *ran("3", "ls", "Command timed out after 2m 0.0s"),
+        *ran("4", "ls", "Waiting…"),
+        *ran("5", "pytest", "1 failed\nexit code 1"),
+        *ran("6", "python a.py", "Traceback (most recent call last):\nKeyError: 'x'"),
+        call("7", "Bash", command="ls"),
+    ]
+    endings = [entry.ending for entry in ledger_of(messages_of(steps)).entries]
+    assert endings == ["done", "refused", "timed out", "running", "failed", "failed", "running"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("FOO=1 sudo rm a  # rm b", [("rm", "a")]),
+        ("timeout 30 rm a; echo 'rm b; rm c'", [("rm", "a"), ("echo", "rm b; rm c")]),
+        ("cd /x && (rm a)", [("rm", "a")]),
+        ("echo x > a 2>/dev/null", [("echo", "x")]),
+    ],
+)
+def test_a_shell_text_is_cut_into_its_commands(command: str, words: list[tuple[str, ...]]) -> None:
+    assert [part.words for part in parts_of(command)] == words
+
+
+def test_streams_and_quoted_words_write_no_files() -> None:
+    assert effects_of("make 2>&1 | grep 'x > y' >/dev/null") == ()
+    assert [effect.path for effect in effects_of("make > out.log 2>&1")] == ["out.log"]
+
+
+@given(st.text(st.sampled_from("rm git mv>a.py<;&|'\"\\\n$*#()- "), max_size=60))
+def test_any_text_is_read_as_a_command(text: str) -> None:
+    assert all(effect.by for effect in effects_of(text))

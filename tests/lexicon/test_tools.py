@@ -1,0 +1,44 @@
+"""What is known of tools, endings and shell commands is shown by its own examples."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from mcp_compaction.core.log.endings import is_said
+from mcp_compaction.core.log.shell import effects_of
+from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.lexicon.tools import (
+    EndingSign,
+    ShellCommand,
+    ToolNames,
+    known_commands,
+    known_endings,
+    known_tools,
+)
+from mcp_compaction.model import ToolCall
+
+
+@pytest.mark.parametrize("tool", known_tools(), ids=lambda tool: tool.kind)
+def test_the_example_of_a_kind_of_tool_is_of_that_kind(tool: ToolNames) -> None:
+    example = tool.example
+    call = ToolCall(id="1", name=example.name, arguments=example.arguments)
+    assert action_of(call)[:2] == (tool.kind, example.target)
+
+
+@pytest.mark.parametrize("sign", known_endings(), ids=lambda sign: f"{sign.host} {sign.kind}")
+def test_an_ending_is_known_by_its_example_and_not_by_its_near_miss(sign: EndingSign) -> None:
+    assert is_said(sign, sign.example)
+    assert not any(is_said(other, sign.near_miss) for other in known_endings())
+
+
+@pytest.mark.parametrize("command", known_commands(), ids=lambda command: command.name)
+def test_a_command_does_to_files_what_its_example_says(command: ShellCommand) -> None:
+    done = {effect.path: effect.does for effect in effects_of(command.example)}
+    done |= {effect.to: "write" for effect in effects_of(command.example) if effect.to}
+    assert done == (dict(command.files) or {"": "unknown"})
+
+
+def test_an_ending_without_a_sign_is_refused() -> None:
+    with pytest.raises(ValidationError, match="begins or says"):
+        EndingSign(kind="failed", host="x", example="a", near_miss="b")
