@@ -10,9 +10,9 @@ from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
-from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.model import Digest, Find, ListAll, Message, Pin, Read, SessionInfo
@@ -48,6 +48,7 @@ async def recall(
     return Recalled(
         hits=chosen.hits,
         more=chosen.more,
+        after=chosen.after,
         scope=scope,
         messages=searched.messages,
         too_common=searched.too_common,

@@ -74,6 +74,7 @@ class Match(NamedTuple):
     kind: str  # m, d or p, as in a ref
     number: int
     chars: int
+    size: int  # the number of passages of its message
 
 
 class TermMatches(NamedTuple):
@@ -86,10 +87,11 @@ class TermMatches(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Where the terms of a question stand, and among how many messages."""
+    """Where the terms of a question stand, and among how much."""
 
     terms: tuple[TermMatches, ...]
-    total: int
+    messages: int
+    passages: int  # at least so many
 
 
 class Worth(NamedTuple):

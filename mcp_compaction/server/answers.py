@@ -28,6 +28,7 @@ from mcp_compaction.core.compaction.receipt.text import (
 from mcp_compaction.core.log.outline import Passage
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
+from mcp_compaction.core.recall.answer import join_neighbors
 from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse, defuse_lines
@@ -155,13 +156,15 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
             f"{_quote_words(found.nowhere)}: stands nowhere there; these hold the rest or parts"
         )
     lines.append(f"<archived {nonce}>")
-    for hit in found.hits:  # a label with the nonce cannot be forged by what was stored
+    for hit in join_neighbors(
+        found.hits
+    ):  # a label with the nonce cannot be forged by what was stored
         lines += [f"{nonce} [{_label_of(hit, here)}]", hit.text]
     lines.append(f"</archived {nonce}>")
     if found.more:
         least = "at least " if found.is_full else ""
         lines.append(
-            f'{least}{found.more} more: pass cursor="{skip + len(found.hits)}", or narrow with '
+            f'{least}{found.more} more: pass cursor="{found.after}", or narrow with '
             f"role:user, tool:NAME, since:{_suggest_day(found.hits)}"
         )
     elif found.is_full:

@@ -27,6 +27,7 @@ from mcp_compaction.store.scope import (
 
 _RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
 _COUNTED = 5_000  # places of a word, from which on one is as common as another
+_SURVEYED = 20_000  # passages of a scope, from which on no word in it is common
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
@@ -68,7 +69,8 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
         terms=tuple(
             TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
         ),
-        total=_count_messages(connection, scope),
+        messages=_count_messages(connection, scope),
+        passages=_count_all_passages(connection, scope),
     )
 
 
@@ -217,6 +219,17 @@ def _count_messages(connection: sqlite3.Connection, scope: Scope) -> int:
     return int(messages)
 
 
+def _count_all_passages(connection: sqlite3.Connection, scope: Scope) -> int:
+    """The number of passages in a scope, counted up to a limit."""
+    condition = sessions_in(scope)
+    (passages,) = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM session CROSS JOIN passage"
+        f" ON passage.session = session.id WHERE {condition.sql} LIMIT ?)",
+        (*condition.parameters, _SURVEYED),
+    ).fetchone()
+    return passages
+
+
 def _expression_with_marks(expression: str, marks: str) -> str:
     return " AND ".join(part for part in (f"{{text keys}} : ({expression})", marks) if part)
 
@@ -251,7 +264,10 @@ _FOUND = (
 def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
     rows = connection.execute(
         "SELECT passage.id, passage.session, passage.kind, passage.number,"
-        f" length(passage.text) {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
+        " length(passage.text), (SELECT max(id) FROM passage AS other WHERE other.session IS"
+        " passage.session AND other.kind = passage.kind AND other.number = passage.number)"
+        " - passage.id + passage.ordinal + 1"
+        f" {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
         (
             _expression_with_marks(expression, reach.marks),
             _SCANNED,

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from mcp_compaction.core.recall.decisions import asks_for_decision, chosen_words
-from mcp_compaction.core.recall.query import Question
-from mcp_compaction.core.recall.rank import (
-    MOST_READ,
-    loosen,
+from mcp_compaction.core.recall.judge import (
     note_superseded,
     put_decisions_first,
-    rank,
     refine,
     similar_word,
 )
+from mcp_compaction.core.recall.query import Question
+from mcp_compaction.core.recall.rank import MOST_READ, loosen, rank
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
 
 Request = Find | Read | ListAll
@@ -70,7 +68,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
     hits = yield from _mark_decisions(question, refine(question, read))
     return SearchResult(
         hits=hits,
-        messages=found.total,
+        messages=found.messages,
         too_common=tuple(terms.term for terms in found.terms if terms.is_cut),
         nowhere=nowhere,
         is_full=len(read) >= MOST_READ,
@@ -86,7 +84,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
         within = {"since": day.begin, "until": day.end} if day else {}
         hits += _hits_of((yield ListAll(query.model_copy(update=within), MOST_READ)))
     return SearchResult(
-        hits=tuple(hits[:MOST_READ]), messages=found.total, is_full=len(hits) >= MOST_READ
+        hits=tuple(hits[:MOST_READ]), messages=found.messages, is_full=len(hits) >= MOST_READ
     )
 
 

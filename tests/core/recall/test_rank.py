@@ -1,4 +1,4 @@
-"""Recall: what answers a question best comes first, once, and fits into the answer."""
+"""Recall: what answers a question best comes first, and once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mcp_compaction.core.recall.query import read_query
-from mcp_compaction.core.recall.rank import (
-    AnswerHits,
-    choose,
-    loosen,
+from mcp_compaction.core.recall.judge import (
     note_superseded,
     put_decisions_first,
-    rank,
     refine,
     similar_word,
 )
+from mcp_compaction.core.recall.query import read_query
+from mcp_compaction.core.recall.rank import loosen, rank
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -31,10 +28,11 @@ def standing(**places: list[int]) -> Matches:
     """Terms that stand in these messages of one session, each message one passage."""
     return Matches(
         tuple(
-            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100) for n in numbers))
+            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100, 1) for n in numbers))
             for term, numbers in places.items()
         ),
-        total=1_000,
+        messages=1_000,
+        passages=1_000,
     )
 
 
@@ -71,21 +69,67 @@ def test_what_stands_beside_matches_of_a_question_is_worth_reading() -> None:
 
 
 def test_a_name_lends_nothing_to_its_neighbours() -> None:
-    assert ranked(Matches((standing(x=[10, 11, 90]).terms[0]._replace(term="a.py"),), 99)) == [
-        90,
-        11,
-        10,
+    found = standing(x=[10, 11, 90])
+    found = found._replace(terms=(found.terms[0]._replace(term="a.py"),))
+    assert ranked(found) == [90, 11, 10]
+
+
+def message_of(size: int, *terms: str) -> Matches:
+    """A message of so many passages, each term in one of its own, before a short one with none."""
+    return Matches(
+        tuple(
+            TermMatches(term, 1, (Match(row, 1, "m", 5, 100, size),))
+            for row, term in enumerate(terms, 1)
+        ),
+        messages=1_000,
+        passages=1_000,
+    )
+
+
+def worth_beside(found: Matches) -> float:
+    return next(worth.score for worth in rank(found) if worth.number == 6)
+
+
+def test_a_message_lends_what_one_of_its_passages_holds() -> None:
+    together = standing(rate=[5], limit=[5], staging=[5])
+    assert worth_beside(message_of(1, "rate", "limit", "staging")) < worth_beside(together) / 3
+
+
+def test_a_message_lends_less_the_longer_it_is() -> None:
+    sizes = [worth_beside(message_of(size, "rate", "limit", "staging")) for size in (3, 9, 27)]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_passage_of_a_long_message_takes_less_from_those_beside_it() -> None:
+    beside = Match(1, 1, "m", 6, 100, 1)
+    scores = [
+        rank(
+            Matches(
+                (
+                    TermMatches("rate", 1, (Match(9, 1, "m", 5, 100, size),)),
+                    TermMatches("limit", 1, (beside,)),
+                ),
+                messages=1_000,
+                passages=1_000,
+            )
+        )
+        for size in (1, 9)
     ]
+    short, long = (next(w.score for w in ranks if w.row == 9) for ranks in scores)
+    assert long < short
 
 
-def test_another_passage_of_the_same_message_helps() -> None:
-    first, second, alone = (
-        Match(row, 1, "m", number, 100) for row, number in ((1, 5), (2, 5), (3, 90))
-    )
+def test_rarity_is_counted_by_passage() -> None:
+    """In forty messages of ten passages a word of fifty passages still tells something."""
+    everywhere = tuple(Match(n, 1, "m", n % 40 + 1, 100, 10) for n in range(1, 51))
     found = Matches(
-        (TermMatches("rate", 2, (first, alone)), TermMatches("limit", 1, (second,))), 1_000
+        (TermMatches("rate", 50, everywhere), TermMatches("limit", 1, everywhere[:1])),
+        messages=40,
+        passages=400,
     )
-    assert ranked(found)[-1] == 3
+    both, one = rank(found)[0], rank(found)[-1]
+    assert both.row == 1
+    assert one.score > both.score / 20
 
 
 def test_nothing_is_worth_reading_where_nothing_matches() -> None:
@@ -130,10 +174,16 @@ def test_what_stands_twice_is_given_once_with_the_other_refs() -> None:
     assert len(refine(read_query("a"), elsewhere)) == 2
 
 
-def test_neighbouring_passages_of_a_message_are_one() -> None:
-    pieces = [hit("m1", text, ordinal=n) for n, text in ((2, "c"), (1, "b"), (5, "f"))]
-    joined, apart = refine(read_query("b"), pieces)
-    assert (joined.text, joined.ordinal, apart.text) == ("b\nc", 1, "f")
+def test_a_message_comes_with_one_passage_before_it_comes_with_a_second() -> None:
+    pieces = [hit("m1", text, ordinal=n, score=4.0) for n, text in enumerate("abc")]
+    found = refine(read_query("b"), [*pieces, hit("m2", "d", score=3.0)])
+    assert [(one.ref, one.text) for one in found[:3]] == [("m1", "a"), ("m2", "d"), ("m1", "b")]
+
+
+def test_a_question_at_the_end_of_much_text_does_not_make_it_one() -> None:
+    told = "the limit is 40 because the proxy resets above it. " * 5
+    hits = [hit("m1", f"{told}Does that work?", score=1.0), hit("m2", "limit set", score=0.9)]
+    assert order("limit set", *hits) == ["m1", "m2"]
 
 
 def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
@@ -172,19 +222,3 @@ def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
 )
 def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None) -> None:
     assert similar_word(term, [hit("m1", "the deployment of the server")]) == meant
-
-
-def test_an_answer_holds_what_fits_and_says_how_many_more() -> None:
-    hits = [hit(f"m{n}", text="x" * 80) for n in range(5)]
-    assert choose(hits, 290, len) == AnswerHits(hits=tuple(hits[:2]), more=3)
-    assert choose(hits, 290, len, skip=3) == AnswerHits(hits=tuple(hits[3:]), more=0)
-    assert choose(hits, 290, len, skip=9) == AnswerHits(hits=(), more=0)
-
-
-def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
-    long = hit("m1", "word " * 200)
-    answered = choose([long, hit("m2")], 250, len)
-    assert answered.more == 1
-    assert answered.hits[0].text.endswith("word …")
-    assert len(answered.hits[0].text) <= 140
-    assert choose([long], 1, len).hits[0].text.startswith("word word")
