@@ -61,6 +61,7 @@ class Hit(Value):
     score: float = 0.0
     is_beside: bool = False  # it holds no word of the query, and stands beside what does
     ordinal: int = 0  # which passage of its message, digest or pin
+    has_tool: bool = False  # its message calls a tool, or is what one answered
     is_told: bool = False  # a user's words that only an agent recorded
     also: tuple[str, ...] = ()  # where the same stands once more
     note: str = ""
@@ -74,7 +75,9 @@ class Match(NamedTuple):
     kind: str  # m, d or p, as in a ref
     number: int
     chars: int
+    ordinal: int  # which passage of its message
     size: int  # the number of passages of its message
+    has_tool: bool  # its message calls a tool, or is what one answered
 
 
 class TermMatches(NamedTuple):
@@ -95,12 +98,13 @@ class Matches(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """A passage worth reading: a match by its row, or a message beside matches by its number."""
+    """A passage worth reading: a match by its row, or one beside matches by its place."""
 
     score: float
     session: int | None
     row: int | None = None
     number: int | None = None
+    ordinal: int = 0
 
 
 class Find(NamedTuple):

@@ -161,6 +161,8 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
     ):  # a label with the nonce cannot be forged by what was stored
         lines += [f"{nonce} [{_label_of(hit, here)}]", hit.text]
     lines.append(f"</archived {nonce}>")
+    if found.in_window:
+        lines.append(_describe_in_window(found.in_window))
     if found.more:
         least = "at least " if found.is_full else ""
         lines.append(
@@ -173,6 +175,13 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         common = _quote_words(found.too_common)
         lines.append(f"{common}: too common, only the newest places were ranked; add a rarer word")
     return "\n".join(lines)
+
+
+def _describe_in_window(refs: Sequence[str]) -> str:
+    named = ", ".join(refs[:_MOST_ALSO])
+    further = f" and {len(refs) - _MOST_ALSO} more" if len(refs) > _MOST_ALSO else ""
+    are = "more is" if len(refs) == 1 else "more are"
+    return f"{len(refs)} {are} in your window: {named}{further}"
 
 
 def _quote_words(words: Sequence[str]) -> str:
@@ -189,6 +198,8 @@ def _suggest_day(hits: Sequence[Hit]) -> str:
 def _explain_nothing_found(found: Recalled, scope: str, query: str, skip: int) -> str:
     """The scope that was searched, and a query that would find something."""
     asked = repr(shorten_query(query))
+    if found.in_window:
+        return f"{_describe_in_window(found.in_window)}; nothing else found for {asked}"
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_compaction.model import (
     Calibration,
@@ -159,15 +159,34 @@ def _read_last_receipt(connection: sqlite3.Connection, session: int) -> Receipt 
 
 def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
     """The messages of these that the newest view no longer shows; none without a compaction."""
+    view = _newest_view(connection, session)
+    if view is None:
+        return ()
+    shown = {entry.get("seq") for entry in (*view["head"], *view["body"])} | _put_back(view)
+    return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
+
+
+def shown_whole(
+    connection: sqlite3.Connection, session: int, seqs: Sequence[int]
+) -> tuple[int, ...]:
+    """The messages of these that the newest view shows whole; none without a compaction."""
+    view = _newest_view(connection, session)
+    if view is None:
+        return ()
+    entries = (*view["head"], *view["body"])
+    whole = {entry["seq"] for entry in entries if entry["kind"] == "kept"} | _put_back(view)
+    return tuple(sorted({seq for seq in seqs if seq > view["upto"] or seq in whole}))
+
+
+def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any] | None:
+    """The newest view as JSON: every recall asks, and to check its many cuts takes far longer."""
     row = connection.execute(
         "SELECT json FROM view JOIN session ON view.session = session.id"
         " AND view.version = session.view_version WHERE session.id = ?",
         (session,),
     ).fetchone()
-    if row is None:
-        return ()
-    # Every recall asks this: a view with its many cuts is read far faster than it is checked.
-    view = json.loads(row["json"])
-    shown = {entry.get("seq") for entry in (*view["head"], *view["body"])}
-    shown |= {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
-    return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
+    return None if row is None else json.loads(row["json"])
+
+
+def _put_back(view: dict[str, Any]) -> set[int]:
+    return {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}

@@ -82,12 +82,13 @@ def read(
     rows = connection.execute(
         f"SELECT wanted.key, {_HIT_COLUMNS}"
         " FROM json_each(?) AS wanted CROSS JOIN passage ON passage.id = coalesce("
-        " json_extract(wanted.value, '$[0]'), (SELECT id FROM passage"
-        " WHERE session = json_extract(wanted.value, '$[1]') AND kind = 'm'"
-        " AND number = json_extract(wanted.value, '$[2]') ORDER BY ordinal LIMIT 1))"
+        " json_extract(wanted.value, '$[1]'), (SELECT id FROM passage"
+        " WHERE session = json_extract(wanted.value, '$[0]') AND kind = 'm'"
+        " AND number = json_extract(wanted.value, '$[2]')"
+        " AND ordinal = json_extract(wanted.value, '$[3]')))"
         " LEFT JOIN session ON session.id = passage.session"
         f" WHERE {condition.sql} ORDER BY wanted.key",
-        (json.dumps([(one.row, one.session, one.number) for one in wanted]), *condition.parameters),
+        (json.dumps([one[1:] for one in wanted]), *condition.parameters),
     )
     return tuple(_hit_of(columns, wanted[int(key)]) for key, *columns in rows)
 
@@ -108,14 +109,14 @@ def list_passages(
 
 _HIT_COLUMNS = (
     "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
-    " passage.text, passage.ordinal,"
+    " passage.text, passage.ordinal, passage.tools <> '',"
     " passage.role = 'user' AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM message WHERE"
     " message.session = passage.session AND message.seq = passage.number AND via = 'tool')"
 )
 
 
 def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
-    name, project, ref, role, at, text, ordinal, is_told = columns
+    name, project, ref, role, at, text, ordinal, has_tool, is_told = columns
     return Hit(
         session=name or "",
         project=project or "",
@@ -126,6 +127,7 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
         score=worth.score if worth else 0.0,
         is_beside=worth is not None and worth.row is None,
         ordinal=ordinal,
+        has_tool=bool(has_tool),
         is_told=bool(is_told),
     )
 
@@ -264,9 +266,9 @@ _FOUND = (
 def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
     rows = connection.execute(
         "SELECT passage.id, passage.session, passage.kind, passage.number,"
-        " length(passage.text), (SELECT max(id) FROM passage AS other WHERE other.session IS"
-        " passage.session AND other.kind = passage.kind AND other.number = passage.number)"
-        " - passage.id + passage.ordinal + 1"
+        " length(passage.text), passage.ordinal, (SELECT max(id) FROM passage AS other WHERE"
+        " other.session IS passage.session AND other.kind = passage.kind AND other.number ="
+        " passage.number) - passage.id + passage.ordinal + 1, passage.tools <> ''"
         f" {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
         (
             _expression_with_marks(expression, reach.marks),

@@ -24,7 +24,6 @@ _ASKING, _LONGEST_ASKING = 0.75, 200  # a short text with a question mark seldom
 # On long chats with an assistant, where user messages hold 77 % of the evidence, R@5 goes from
 # .34 to .41 by 1.3 and to .47 by 2; more than 1.5 hides what tools answered.
 _USER = 1.5
-_DIGEST = 0.8  # the messages themselves say more
 # A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
 _CLOSE = (0.4, 0.6, 0.8, 1.0)
 
@@ -101,7 +100,7 @@ def _weight_of_speaker(question: Question, hit: Hit) -> float:
     if label is not None:
         named = [name for name in question.named if name in label[1].lower().split()]
         return _SPEAKER if named else 1.0
-    return {"user": _USER, "digest": _DIGEST}.get(hit.role, 1.0)
+    return _USER if hit.role == "user" else 1.0
 
 
 def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
@@ -119,11 +118,16 @@ def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
 
 
 def _let_compete(hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """The hits in order anew: the second passage of a message counts half, the third a third."""
+    """The hits in order anew: the second passage of a message counts half, the third a third.
+
+    What a tool was given or gave back is one thing, though it was cut into passages.
+    """
     found: Counter[tuple[str, str, str]] = Counter()
     weighed: list[Hit] = []
     for hit in hits:
         message = (hit.project, hit.session, hit.ref)
-        found[message] += 1
-        weighed.append(hit.model_copy(update={"score": hit.score / found[message]}))
-    return tuple(sorted(weighed, key=lambda hit: -hit.score))  # stable: equals as they came
+        found[message] += not hit.has_tool
+        score = hit.score / max(1, found[message])
+        weighed.append(hit.model_copy(update={"score": score}))
+    # Stable: equals as they came. What digests say, messages say better, if they say it.
+    return tuple(sorted(weighed, key=lambda hit: (hit.role == "digest", -hit.score)))

@@ -24,11 +24,16 @@ def hit(ref: str, text: str = "x", role: str = "assistant", **more: object) -> H
     return Hit.model_validate(given)
 
 
+def passage(number: int, ordinal: int = 0, size: int = 1, has_tool: bool = False) -> Match:
+    """A passage of one of these messages; its row is the message's number times a hundred."""
+    return Match(number * 100 + ordinal, 1, "m", number, 100, ordinal, size, has_tool)
+
+
 def standing(**places: list[int]) -> Matches:
     """Terms that stand in these messages of one session, each message one passage."""
     return Matches(
         tuple(
-            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100, 1) for n in numbers))
+            TermMatches(term, len(numbers), tuple(passage(n) for n in numbers))
             for term, numbers in places.items()
         ),
         messages=1_000,
@@ -38,7 +43,7 @@ def standing(**places: list[int]) -> Matches:
 
 def ranked(found: Matches) -> list[int]:
     """The numbers of the messages, the best first."""
-    return [worth.row or -(worth.number or 0) for worth in rank(found)]
+    return [worth.row // 100 if worth.row else -(worth.number or 0) for worth in rank(found)]
 
 
 def order(query: str, *hits: Hit) -> list[str]:
@@ -74,61 +79,58 @@ def test_a_name_lends_nothing_to_its_neighbours() -> None:
     assert ranked(found) == [90, 11, 10]
 
 
-def message_of(size: int, *terms: str) -> Matches:
-    """A message of so many passages, each term in one of its own, before a short one with none."""
-    return Matches(
-        tuple(
-            TermMatches(term, 1, (Match(row, 1, "m", 5, 100, size),))
-            for row, term in enumerate(terms, 1)
+def found_in(**passages: list[Match]) -> Matches:
+    """Terms that stand in these passages."""
+    terms = (TermMatches(term, len(them), tuple(them)) for term, them in passages.items())
+    return Matches(tuple(terms), messages=1_000, passages=1_000)
+
+
+def worth_of(place: Match, found: Matches) -> float:
+    """What a passage is worth, whether or not it holds a word itself."""
+    return next(
+        (
+            worth.score
+            for worth in rank(found)
+            if worth.row == place.row
+            or (worth.number, worth.ordinal) == (place.number, place.ordinal)
         ),
-        messages=1_000,
-        passages=1_000,
+        0.0,
     )
 
 
-def worth_beside(found: Matches) -> float:
-    return next(worth.score for worth in rank(found) if worth.number == 6)
-
-
-def test_a_message_lends_what_one_of_its_passages_holds() -> None:
-    together = standing(rate=[5], limit=[5], staging=[5])
-    assert worth_beside(message_of(1, "rate", "limit", "staging")) < worth_beside(together) / 3
+def test_a_message_lends_what_stands_next_to_another_and_not_all_it_says() -> None:
+    last, first = passage(5, 8, 9), passage(5, 0, 9)
+    near = found_in(rate=[last], limit=[last], staging=[last])
+    far = found_in(rate=[first], limit=[first], staging=[first])
+    assert worth_of(passage(6), near) > worth_of(passage(6), far) == 0.0
 
 
 def test_a_message_lends_less_the_longer_it_is() -> None:
-    sizes = [worth_beside(message_of(size, "rate", "limit", "staging")) for size in (3, 9, 27)]
-    assert sizes == sorted(sizes, reverse=True)
+    lenders = [passage(5, size - 1, size) for size in (1, 9, 27)]
+    worths = [worth_of(passage(6), found_in(rate=[p], limit=[p], staging=[p])) for p in lenders]
+    assert worths == sorted(worths, reverse=True)
+    assert len({*worths}) == 3
 
 
-def test_a_passage_of_a_long_message_takes_less_from_those_beside_it() -> None:
-    beside = Match(1, 1, "m", 6, 100, 1)
-    scores = [
-        rank(
-            Matches(
-                (
-                    TermMatches("rate", 1, (Match(9, 1, "m", 5, 100, size),)),
-                    TermMatches("limit", 1, (beside,)),
-                ),
-                messages=1_000,
-                passages=1_000,
-            )
-        )
-        for size in (1, 9)
-    ]
-    short, long = (next(w.score for w in ranks if w.row == 9) for ranks in scores)
-    assert long < short
+def test_a_passage_of_a_long_message_counts_less() -> None:
+    short, long = passage(5), passage(90, 3, 9)
+    assert ranked(found_in(rate=[short, long]))[0] == 5
+
+
+def test_a_call_is_one_thing_and_its_passages_lend_to_each_other() -> None:
+    for has_tool in (True, False):
+        named, next_to_it = (passage(5, n, 9, has_tool) for n in (3, 4))
+        found = found_in(rate=[named], limit=[named], staging=[named])
+        assert bool(worth_of(next_to_it, found)) is has_tool
 
 
 def test_rarity_is_counted_by_passage() -> None:
     """In forty messages of ten passages a word of fifty passages still tells something."""
-    everywhere = tuple(Match(n, 1, "m", n % 40 + 1, 100, 10) for n in range(1, 51))
-    found = Matches(
-        (TermMatches("rate", 50, everywhere), TermMatches("limit", 1, everywhere[:1])),
-        messages=40,
-        passages=400,
-    )
+    everywhere = [passage(n % 40 + 1, n // 40, 10) for n in range(50)]
+    found = found_in(rate=everywhere, limit=everywhere[:1])
+    found = found._replace(messages=40, passages=400)
     both, one = rank(found)[0], rank(found)[-1]
-    assert both.row == 1
+    assert both.row == everywhere[0].row
     assert one.score > both.score / 20
 
 
@@ -137,7 +139,7 @@ def test_nothing_is_worth_reading_where_nothing_matches() -> None:
 
 
 def test_what_the_user_said_comes_first_and_digests_last() -> None:
-    hits = [hit("d1", "x", "digest"), hit("m1", "y"), hit("m2", "z", "user")]
+    hits = [hit("d1", "x", "digest", score=9.0), hit("m1", "y"), hit("m2", "z", "user")]
     assert order("zebra", *hits) == ["m2", "m1", "d1"]
 
 
@@ -178,6 +180,9 @@ def test_a_message_comes_with_one_passage_before_it_comes_with_a_second() -> Non
     pieces = [hit("m1", text, ordinal=n, score=4.0) for n, text in enumerate("abc")]
     found = refine(read_query("b"), [*pieces, hit("m2", "d", score=3.0)])
     assert [(one.ref, one.text) for one in found[:3]] == [("m1", "a"), ("m2", "d"), ("m1", "b")]
+    whole = [piece.model_copy(update={"has_tool": True}) for piece in pieces]
+    found = refine(read_query("b"), [*whole, hit("m2", "d", score=3.0)])
+    assert [one.ref for one in found] == ["m1", "m1", "m1", "m2"]
 
 
 def test_a_question_at_the_end_of_much_text_does_not_make_it_one() -> None:
