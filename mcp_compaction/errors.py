@@ -10,6 +10,7 @@ CompactionError
 │   └── MalformedMessage       not a message of a known shape, or over the size limit
 ├── StoreError                 the store cannot be used as it is
 │   ├── StoreBusy              another process held the store past the deadline
+│   ├── LogMoved               others wrote to the same session meanwhile
 │   ├── StoreNewer             written by a newer version; left untouched
 │   ├── StoreDamaged           not a sound store; left untouched
 │   ├── StoreMoved             its file was removed or replaced while it was open
@@ -65,6 +66,10 @@ class StoreError(CompactionError):
 
 class StoreBusy(StoreError):
     """Another process held the store past the deadline."""
+
+
+class LogMoved(StoreError):
+    """Others wrote to the same session meanwhile; nothing was written."""
 
 
 class StoreNewer(StoreError):

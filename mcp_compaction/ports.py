@@ -19,6 +19,7 @@ from mcp_compaction.model import (
     Draft,
     Event,
     Hit,
+    Logged,
     Matches,
     Message,
     ModelCall,
@@ -63,6 +64,31 @@ class SessionKey(Value):
     parent: int | None = None
 
 
+class Mark(Value):
+    """The place up to which a transcript is recorded."""
+
+    address: str  # hash of where the transcript is
+    position: int  # what comes before it is recorded
+    tail: str  # what stands just before the position, to see whether it is still there
+
+
+class KnownTranscript(Value):
+    """A transcript that was recorded before, and its session unless that was forgotten."""
+
+    mark: Mark
+    session: SessionInfo | None
+
+
+class Placed(Value):
+    """Where a batch goes that was laid beside the log already, and the view that comes of it."""
+
+    newest: int  # the newest message of the log then; with another one nothing is appended
+    follows: tuple[int, ...]  # for each message of the batch the one that it follows
+    base_version: int
+    view: View | None = None  # None: the view stays
+    same: tuple[int, ...] = ()  # known messages that came again, word for word
+
+
 class Batch(Value):
     """Messages to append, with what came beside them."""
 
@@ -74,6 +100,10 @@ class Batch(Value):
     section_tokens: int = 0
     memory_tokens: int = 0
     via: Via = "host"
+    has_ids: bool = False  # every message is known by its host id, whatever its content
+    mark: Mark | None = None  # saved with the messages, or neither is
+    events: tuple[Event, ...] = ()
+    placed: Placed | None = None  # None: the store finds out where it goes
 
 
 class Recorded(Value):
@@ -191,6 +221,20 @@ class Store(Protocol):
 
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
+        ...
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript is recorded; None where nothing of it is."""
+        ...
+
+    async def history(self, session: int) -> tuple[Logged, ...]:
+        """All messages of a session by their identity, in order."""
+        ...
+
+    async def save_view(
+        self, session: int, view: View, base_version: int, event: Event | None = None
+    ) -> bool:
+        """Show a session by another view, without a compaction; False if its view has changed."""
         ...
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:

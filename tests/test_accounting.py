@@ -31,7 +31,7 @@ CALL = ModelCall(
     cached_tokens=500,
     cost=0.01,
 )
-POLICY = Policy(window_tokens=6_000)
+POLICY = Policy(window_tokens=6_000, reserve_tokens=0)
 
 
 class Paid:

@@ -113,6 +113,10 @@ class BlockingSession:
 
     record = _blocking(OpenSession.record)
     request = _blocking(OpenSession.request)
+    fit = _blocking(OpenSession.fit)
+    record_answer = _blocking(OpenSession.record_answer)
+    prepare = _blocking(OpenSession.prepare)
+    records = _blocking(OpenSession.records)
     compress = _blocking(OpenSession.compress)
     relieve = _blocking(OpenSession.relieve)
     restore = _blocking(OpenSession.restore)

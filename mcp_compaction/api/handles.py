@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
-from mcp_compaction.compactor.results import SearchScope
+from mcp_compaction.compactor.results import Prepared, SearchScope
 from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
@@ -16,6 +16,7 @@ from mcp_compaction.model import (
     Ask,
     Author,
     Complexity,
+    JsonObject,
     Outcome,
     Pin,
     PinKind,
@@ -27,6 +28,9 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.ports import Recorded, SessionKey
 from mcp_compaction.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp_compaction.compactor.fitting import Fitted
 
 Messages = Mapping[str, object] | Sequence[Mapping[str, object]]
 """A message, a list of messages or a whole request body, as the provider's own dicts."""
@@ -94,9 +98,8 @@ class OpenSession:
         self._check_recorded()
         came = read_incoming([*messages] if isinstance(messages, tuple) else messages)
         recorded = await self._compactor.record(self.info, came, after)
-        if came.model:
-            traits = self.info.traits.model_copy(update={"model": came.model})
-            self.info = self.info.model_copy(update={"traits": traits})
+        traits = came.traits_over(self.info.traits)
+        self.info = self.info.model_copy(update={"traits": traits})
         return recorded
 
     async def request(self, shape: Shape = "anthropic") -> dict[str, Any]:
@@ -106,7 +109,38 @@ class OpenSession:
         `instructions` and `input`.
         """
         _check_choice("shape", shape, Shape)
-        return await self._compactor.context(self.info, shape)
+        return await self._compactor.context(self.info, shape, begins=True)
+
+    async def fit(
+        self, request: Any, *, relieve: bool = True, offload_over_tokens: int | None = None
+    ) -> Fitted:
+        """Record what is new of your own history, and give what to send in its place.
+
+        `request`: your list of messages, or the whole request body. What stays as it was said is
+        your own object; a window that is too full is compressed first, unless `relieve` is False.
+        A history that you have cut, cleared, rewound or edited is followed. `offload_over_tokens`:
+        the size over which a tool result that is new becomes a preview with its ref.
+        """
+        self._check_recorded()
+        return await self._compactor.fit(
+            self.info, request, relieves=relieve, offload_over=offload_over_tokens
+        )
+
+    async def record_answer(self, answer: Mapping[str, object]) -> Recorded:
+        """Keep what the model answered, with the usage that it reported.
+
+        `answer`: the response of the Messages API, of chat completions or of the Responses API.
+        """
+        self._check_recorded()
+        return await self._compactor.record_answer(self.info, cast("JsonObject", {**answer}))
+
+    async def prepare(self) -> Prepared | Outcome:
+        """Digest all but the newest steps, for a window that somebody else will empty."""
+        return await self._compactor.prepare(self.info)
+
+    async def records(self, *, max_chars: int | None = None, max_tokens: int | None = None) -> str:
+        """The text that a window needs after somebody else emptied it: pins, digests, index."""
+        return await self._compactor.records(self.info, max_chars=max_chars, max_tokens=max_tokens)
 
     async def compress(
         self,

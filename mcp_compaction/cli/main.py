@@ -35,7 +35,11 @@ class Listed(NamedTuple):
 
 COMMANDS: Mapping[str, Listed] = {
     "record": Listed("mcp_compaction.cli.commands.record", "keep messages from a file or stdin"),
+    "import": Listed(
+        "mcp_compaction.cli.commands.import_transcripts", "take in the chats that hosts have kept"
+    ),
     "sessions": Listed("mcp_compaction.cli.commands.sessions", "list what is recorded"),
+    "set": Listed("mcp_compaction.cli.commands.set", "say what a session's task and model are"),
     "stats": Listed(
         "mcp_compaction.cli.commands.stats", "say how full the window is and what would help"
     ),

@@ -1,6 +1,13 @@
 """The one asynchronous shell: load, drive the flow, save; every host and command enters here."""
 
-from mcp_compaction.compactor.events import COMPLETED, FAILED, FALLBACK, REGRET, SAFETY_NET
+from mcp_compaction.compactor.events import (
+    COMPLETED,
+    FAILED,
+    FALLBACK,
+    HOST_COMPACTED,
+    REGRET,
+    SAFETY_NET,
+)
 from mcp_compaction.compactor.facade import Compactor
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.results import Brief, Pinned, PinWish, Quote, Recalled, Regret, Stats
@@ -10,6 +17,7 @@ __all__ = [
     "COMPLETED",
     "FAILED",
     "FALLBACK",
+    "HOST_COMPACTED",
     "REGRET",
     "SAFETY_NET",
     "Brief",

@@ -12,12 +12,13 @@ from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
-from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
+from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
 from mcp_compaction.core.compaction.receipt.reasons import (
     explain_being_compacted,
     explain_error,
     explain_overtaken,
 )
+from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.window.fill import Fill, pressure
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownRef
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
+_MOST_LOOKED_AT = 30  # newest messages among which a boundary is looked for
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
 
 
@@ -98,26 +100,35 @@ async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryReques
 
 
 async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
-    """Compress where the fill has passed the trigger: the system's, or the safety net."""
-    if not _is_due(await work.read_window(info)):
+    """Compress where the fill has passed the trigger: the system's, or the safety net.
+
+    Between the two the system waits for a boundary: a finished task, green tests, a commit.
+    """
+    if not await _is_due(work, await work.read_window(info)):
         return None
     async with work.store.compacting(info.id, _PATIENCE) as is_ours:
         if not is_ours:
             return _refuse_while_another_compacts(info)
         window = await work.read_window(info)  # another may have done it meanwhile
-        return await _relieve_now(work, info, window) if _is_due(window) else None
+        return await _relieve_now(work, info, window) if await _is_due(work, window) else None
 
 
 async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
     """The fill of a window that `relieve` would compress; None where it would not."""
     window = await work.read_window(info)
     owns_window = window.session.info.traits.owns_window
-    return window.fill if owns_window and _is_due(window) else None
+    return window.fill if owns_window and await _is_due(work, window) else None
 
 
-def _is_due(window: Reading) -> bool:
-    """Whether a window is so full that it is compressed without being asked."""
-    return pressure(window.fill, window.policy).level in ("act", "safety net")
+async def _is_due(work: Workspace, window: Reading) -> bool:
+    """Whether a window is compressed now without being asked: past the trigger at a boundary."""
+    level = pressure(window.fill, window.policy).level
+    if level != "wait":
+        return level in ("act", "safety net")
+    info = window.session.info
+    newest = await work.store.originals(scope_of(info), after=info.messages - _MOST_LOOKED_AT)
+    messages = [original.message for original in newest]
+    return bool(await work.threads.run(find_boundary_cues, messages))
 
 
 async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> Outcome | None:

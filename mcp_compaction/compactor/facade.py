@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
 from mcp_compaction.compactor.progress import Progress
@@ -33,6 +34,7 @@ from mcp_compaction.model import (
     Author,
     Channel,
     Digest,
+    Event,
     JsonObject,
     Outcome,
     Pin,
@@ -49,6 +51,8 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import (
     Forgotten,
     Health,
+    KnownTranscript,
+    Mark,
     Original,
     Recorded,
     Scope,
@@ -56,6 +60,9 @@ from mcp_compaction.ports import (
     Summarizer,
     Twins,
 )
+
+if TYPE_CHECKING:
+    from mcp_compaction.compactor.fitting import Fitted
 
 
 class Compactor:
@@ -72,9 +79,16 @@ class Compactor:
 
     # Sessions
 
-    async def open(self, key: SessionKey, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
-        """The session of that key, made where it is not there yet; and whether it is new."""
-        return await self._store.open_session(key, traits or Traits(), self._work.now())
+    async def open(
+        self, key: SessionKey, traits: Traits | None = None, started: datetime | None = None
+    ) -> tuple[SessionInfo, bool]:
+        """The session of that key, made where it is not there yet; and whether it is new.
+
+        `started`: when a chat that is recorded later began.
+        """
+        now = self._work.now()
+        began = now if started is None else min(started, now)
+        return await self._store.open_session(key, traits or Traits(), began)
 
     async def find(self, project: str, name: str | None) -> SessionInfo:
         """The session of that name, or the only one there is."""
@@ -114,6 +128,48 @@ class Compactor:
         """Append what is not yet known; answers with the number of each message, in order."""
         return await recording.record(self._work, info, came, after, via)
 
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript of a host is recorded; None where nothing of it is."""
+        return await self._store.find_transcript(address)
+
+    async def record_transcript(
+        self,
+        info: SessionInfo,
+        came: Incoming,
+        *,
+        via: Via,
+        mark: Mark | None = None,
+        events: tuple[Event, ...] = (),
+    ) -> Recorded:
+        """Append a piece of a transcript: its messages are known by their host ids alone.
+
+        Messages, mark and events are saved together.
+        """
+        return await recording.record_transcript(self._work, info, came, via, mark, events)
+
+    async def fit(
+        self,
+        info: SessionInfo,
+        sent: Any,
+        *,
+        relieves: bool = True,
+        offload_over: int | None = None,
+    ) -> Fitted:
+        """Record what is new of a caller's history, and give what should be sent in its place.
+
+        `sent`: a list of messages, or a request body with it. `relieves`: compress where the window
+        is too full. `offload_over`: tokens over which a result that comes now becomes a preview.
+        """
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.fit(self._work, info, sent, fitting.Wish(relieves, offload_over))
+
+    async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
+        """Record what a model answered and reported, before the caller sends it back."""
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.record_answer(self._work, info, answer)
+
     # Looking
 
     async def load(self, info: SessionInfo) -> Session:
@@ -151,11 +207,16 @@ class Compactor:
 
         return await stats.stats_of(self._work, session)
 
-    async def context(self, info: SessionInfo, shape: Shape = "anthropic") -> JsonObject:
-        """The context the model should see now, as a provider's request body, ready to send."""
+    async def context(
+        self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False
+    ) -> JsonObject:
+        """The context the model should see now, as a provider's request body, ready to send.
+
+        `begins`: it will be sent, so that what stands at its start stays there.
+        """
         from mcp_compaction.compactor import viewing
 
-        return await viewing.context(self._work, info, shape)
+        return await viewing.context(self._work, info, shape, begins)
 
     # Compressing
 

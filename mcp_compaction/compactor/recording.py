@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
 
+from mcp_compaction.compactor.following import follow_history
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
-from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.errors import StoreError
-from mcp_compaction.formats import Incoming, IncomingMessage, normalize, render
+from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.prepare import (
     count_masked_in_new,
     count_sections,
     mask_sections,
     prepare_message,
 )
-from mcp_compaction.model import Message, NewMessage, Sections, Session, SessionInfo, Via
-from mcp_compaction.ports import Batch, Recorded
+from mcp_compaction.model import Event, Message, NewMessage, Sections, Session, SessionInfo, Via
+from mcp_compaction.ports import Batch, Mark, Recorded
 
 logger = logging.getLogger(__name__)
 
@@ -33,40 +32,80 @@ async def record(
 
     Via `tool`: an agent handed it over, so that it is only the agent's word who said what.
     """
-    follows = number_of(after, "m") if after is not None else None
-    if came.whole and after is None:
-        came, follows = await _drop_own_view(work, info, came)
     messages = came.messages if via == "host" else _without_ids(came.messages)
-    ready = await work.threads.run(_prepare_messages, work, messages)
+    ready = await work.threads.run(prepare_messages, work, messages)
+    batch = await prepare_batch(work, came, via)
+    if came.whole and after is None and ready:
+        recorded = (await follow_history(work, info, ready, batch)).recorded
+    else:
+        follows = number_of(after, "m") if after is not None else None
+        recorded = await _append(work, info, ready, batch.model_copy(update={"after": follows}))
+    await note_report(work, info, came, recorded)
+    return recorded
+
+
+async def prepare_batch(work: Workspace, came: Incoming, via: Via = "host") -> Batch:
+    """A batch of all that came but the messages."""
     sections, fixed, memory = await work.threads.run(_prepare_sections, work, came)
+    return Batch(
+        messages=(),
+        counter=work.counter.id,
+        via=via,
+        sections=sections,
+        section_tokens=fixed,
+        memory_tokens=memory,
+    )
+
+
+async def note_report(
+    work: Workspace, info: SessionInfo, came: Incoming, recorded: Recorded
+) -> None:
+    """Keep what was said about the model: which it is, and how full it found its window."""
+    traits = came.traits_over(info.traits)
+    if traits != info.traits:
+        await work.store.set_traits(info.id, traits)
+    if came.reported is not None and recorded.seqs:
+        await _calibrate(work, info, came.reported)
+
+
+async def _append(
+    work: Workspace, info: SessionInfo, ready: Sequence[NewMessage], batch: Batch
+) -> Recorded:
     seqs: list[int] = []
     new = 0
     diverged: int | None = None
     masked = Counter[str]()
-    # A whole history is aligned in one piece: half of it would look like another one.
-    most = max(1, len(ready)) if came.whole else MOST_ROWS
-    for start in range(0, max(1, len(ready)), most):
-        rows = tuple(ready[start : start + most])
-        batch = Batch(
-            messages=rows,
-            counter=work.counter.id,
-            via=via,
-            after=follows if start == 0 else seqs[-1],
-            whole=came.whole and start == 0,
-            sections=sections if start == 0 else None,
-            section_tokens=fixed,
-            memory_tokens=memory,
+    for start in range(0, max(1, len(ready)), MOST_ROWS):
+        rows = tuple(ready[start : start + MOST_ROWS])
+        done = await work.store.append(
+            info.id, batch.model_copy(update={"messages": rows}), work.now()
         )
-        done = await work.store.append(info.id, batch, work.now())
         seqs += done.seqs
         new += done.new
         diverged = diverged or done.diverged
         masked += count_masked_in_new(rows, done)
-    if came.model and came.model != info.traits.model:
-        await work.store.set_traits(info.id, info.traits.model_copy(update={"model": came.model}))
-    if came.reported is not None and seqs:
-        await _calibrate(work, info, came.reported)
+        if seqs:
+            batch = batch.model_copy(update={"after": seqs[-1], "sections": None})
     return Recorded(seqs=tuple(seqs), new=new, diverged=diverged, masked=masked)
+
+
+async def record_transcript(
+    work: Workspace,
+    info: SessionInfo,
+    came: Incoming,
+    via: Via,
+    mark: Mark | None,
+    events: tuple[Event, ...],
+) -> Recorded:
+    """Append a piece of a transcript, at most as many messages as one transaction may take."""
+    ready = await work.threads.run(prepare_messages, work, came.messages)
+    beside = {"messages": tuple(ready), "has_ids": True, "mark": mark, "events": events}
+    batch = (await prepare_batch(work, came, via)).model_copy(update=beside)
+    done = await work.store.append(info.id, batch, work.now())
+    await note_report(work, info, came, done)
+    if came.reported is not None and not done.seqs:  # it comes behind the messages it is about
+        await _calibrate(work, info, came.reported)
+    return done.model_copy(update={"masked": count_masked_in_new(ready, done)})
 
 
 async def _calibrate(work: Workspace, info: SessionInfo, reported: int) -> None:
@@ -105,31 +144,8 @@ def _messages_after_answer(messages: Sequence[Message]) -> Sequence[Message] | N
     return messages[answers[-1] + 1 :] if answers else None
 
 
-async def _drop_own_view(
-    work: Workspace, info: SessionInfo, came: Incoming
-) -> tuple[Incoming, int | None]:
-    """The input without our own view, where a loop sends that back; and the newest known number."""
-    window = await work.read_window(info)
-    if not window.session.view.version or not came.messages:
-        return came, None
-    session = await work.load(info)
-    shown = await work.threads.run(_length_of_view, work, session, came)
-    if shown is None:
-        return came, None
-    rest = came.model_copy(update={"messages": came.messages[shown:], "whole": False})
-    newest = max((message.seq for message in session.messages), default=session.view.upto)
-    return rest, newest
-
-
-def _length_of_view(work: Workspace, session: Session, came: Incoming) -> int | None:
-    """The number of messages that are our own view; None where the batch does not begin with it."""
-    shown = lay_out(session, *work.index_terms(session))
-    sent = [normalize(message) for message in render(shown, came.messages[0].shape)]
-    said = [normalize(json.loads(message.raw)) for message in came.messages[: len(sent)]]
-    return len(sent) if said == sent else None
-
-
-def _prepare_messages(work: Workspace, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
+def prepare_messages(work: Workspace, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
+    """Messages ready to be appended: masked, read and counted."""
     return [prepare_message(message, work.counter.count, work.mask_secrets) for message in messages]
 
 

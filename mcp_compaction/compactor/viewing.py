@@ -20,6 +20,7 @@ from mcp_compaction.core.compaction.receipt.reasons import (
 )
 from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.core.window.history import begin_view, view_to_restore
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import render
@@ -39,12 +40,42 @@ from mcp_compaction.model import (
 )
 
 
-async def context(work: Workspace, info: SessionInfo, shape: Shape) -> JsonObject:
-    """The context the model should see now, as a provider's request body, ready to send."""
+async def begin(work: Workspace, info: SessionInfo) -> None:
+    """Put the pins in force at their place, when a window is shown for the first time.
+
+    They stay there, and others join them, at the next compaction.
+    """
+    for _ in range(MOST_TRIES):
+        window = (await work.read_window(info)).session
+        if not _is_to_begin(window):
+            return
+        session = await work.load(info)
+        view = await work.threads.run(begin_view, session, session.messages)
+        if await work.store.save_view(info.id, view, session.view.version):
+            return
+
+
+def _is_to_begin(session: Session) -> bool:
+    owns_window = session.info.traits.owns_window
+    return owns_window and bool(session.info.messages) and not session.view.is_begun
+
+
+async def context(
+    work: Workspace, info: SessionInfo, shape: Shape, begins: bool = False
+) -> JsonObject:
+    """The context the model should see now, as a provider's request body, ready to send.
+
+    `begins`: it will be sent, so that what stands at its start stays there.
+    """
+    if begins:
+        await begin(work, info)
     session = await work.load(info)
 
     def body() -> JsonObject:
-        shown = lay_out(session, *work.index_terms(session))
+        seen = session
+        if _is_to_begin(session):
+            seen = session.model_copy(update={"view": begin_view(session, session.messages)})
+        shown = lay_out(seen, *work.index_terms(session))
         return make_request_body(session.sections.system, render(shown, shape), shape)
 
     return await work.threads.run(body)
@@ -64,6 +95,8 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
     now = work.now()
     session = await work.store.load(info.id, now)
     view = await work.store.view(info.id, base)
+    back = await work.store.load(info.id, now, view)
+    view = await work.threads.run(view_to_restore, back, session)
     back = await work.store.load(info.id, now, view)
     undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
     before = await work.threads.run(work.fill_of, session)

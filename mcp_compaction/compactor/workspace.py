@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mcp_compaction.compactor.gauge import Gauge, Reading
+from mcp_compaction.compactor.lines import Lines
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
-from mcp_compaction.core.policy import Policy, for_session, under_pressure
+from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
 from mcp_compaction.errors import StoreError
@@ -49,6 +50,7 @@ class Workspace:
         self.policy = collaborators.policy
         self.mask_secrets = collaborators.mask_secrets
         self.threads = Threads()
+        self.lines = Lines()
         self._gauge = Gauge(collaborators.store, collaborators.counter)
 
     def now(self) -> datetime:
@@ -71,11 +73,11 @@ class Workspace:
         return await self._gauge.read(info.id, self.now(), policy_for)
 
     def policy_for(self, session: Session) -> Policy:
-        """The policy as the session's own traits and the budget for model calls change it."""
+        """The policy by which this session acts: its own traits, budget and reserve applied."""
         policy = for_session(self.policy, session.info.traits)
         if session.is_pressed:
             policy = policy.model_copy(update={"budget_pressure": True})
-        return under_pressure(policy)
+        return with_reserve(under_pressure(policy))
 
     async def allowance(self, info: SessionInfo) -> Allowance:
         """The model calls and cost still allowed for this session."""

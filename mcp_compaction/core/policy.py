@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,25 @@ Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 
 _PRESSURE_POINTS = 10
+_LEAST_GAP = 10  # points between the trigger and the release mark, or every step would compact
+_MOST_RESERVED = 25  # percent of the window
+
+
+class Keeping(NamedTuple):
+    """How a task's complexity changes what a compaction keeps."""
+
+    turns: int  # recent turns more or less
+    share: float  # times the shares of the window for recent turns and for excerpts
+
+
+KEEPING: Mapping[Complexity, Keeping] = MappingProxyType(
+    {
+        "simple": Keeping(-1, 0.5),
+        "medium": Keeping(0, 1.0),
+        "complex": Keeping(1, 1.5),
+        "epic": Keeping(2, 2.0),
+    }
+)
 
 
 class Policy(Value):
@@ -44,7 +63,15 @@ class Policy(Value):
         description="Fill at which the system compresses when the agent is not in control.",
     )
     safety_threshold_percent: Percent = Field(
-        default=95, description="Fill at which the safety net acts while the agent is in control."
+        default=95, description="Fill at which the safety net acts, whoever is in control."
+    )
+    wait_for_boundary: bool = Field(
+        default=True,
+        description="Whether the system waits for a finished task, up to the safety net.",
+    )
+    reserve_tokens: Count = Field(
+        default=8_000,
+        description="Tokens kept free for the answer and the next input; a quarter at most.",
     )
     release_percent: Percent = Field(
         default=60, description="Fill a compaction goes down to; below the threshold that acts."
@@ -88,7 +115,7 @@ class Policy(Value):
     )
     complexity: Complexity = Field(
         default="medium",
-        description="The task's complexity; complex and epic keep every stated doubt.",
+        description="The task's complexity; the more complex, the more is kept.",
     )
     agent_profile: AgentProfile = Field(
         default="plain",
@@ -150,6 +177,23 @@ class Policy(Value):
         )
 
     @property
+    def net_percent(self) -> float:
+        """The fill at which a compaction waits for nothing; from the trigger on it waits."""
+        if self.agent_controlled or not self.wait_for_boundary:
+            return self.trigger_percent
+        return max(self.trigger_percent, self.safety_threshold_percent)
+
+    @property
+    def reserve_reached_percent(self) -> float:
+        """The fill at which no more than the reserve is free."""
+        return 100 - min(_MOST_RESERVED, 100 * self.reserve_tokens / self.window_tokens)
+
+    @property
+    def is_decided_by_reserve(self) -> bool:
+        """Whether the reserve acts before the percentage, or with it."""
+        return self.reserve_tokens > 0 and self.trigger_percent >= self.reserve_reached_percent
+
+    @property
     def release_tokens(self) -> int:
         """The tokens a compaction goes down to."""
         return self.share(self.release_percent)
@@ -167,7 +211,14 @@ class Policy(Value):
     @property
     def promoted_limit(self) -> int:
         """The most tokens for excerpts of old messages."""
-        return self.share(self.promoted_max_percent)
+        return self.share(min(100, self.promoted_max_percent * KEEPING[self.complexity].share))
+
+    @property
+    def least_recent_turns(self) -> int:
+        """How many newest turns stay in any case; where none are set, none."""
+        if not self.preserve_recent_turns:
+            return 0
+        return max(1, self.preserve_recent_turns + KEEPING[self.complexity].turns)
 
     @property
     def digest_limit(self) -> int:
@@ -196,10 +247,11 @@ class Policy(Value):
 
     def recent_turns(self, average_turn_tokens: float) -> int:
         """How many newest turns stay: the set number or what the percentage holds, the larger."""
+        least = self.least_recent_turns
         if self.preserve_recent_percent is None or average_turn_tokens <= 0:
-            return self.preserve_recent_turns
-        held = self.window_tokens * self.preserve_recent_percent / 100 / average_turn_tokens
-        return max(self.preserve_recent_turns, int(held))
+            return least
+        percent = self.preserve_recent_percent * KEEPING[self.complexity].share
+        return max(least, int(self.window_tokens * percent / 100 / average_turn_tokens))
 
 
 def under_pressure(policy: Policy) -> Policy:
@@ -214,9 +266,25 @@ def under_pressure(policy: Policy) -> Policy:
             "budget_pressure": False,  # it is applied now: applying twice must change nothing
             "fill_threshold_percent": fill,
             "safety_threshold_percent": safety,
-            # The earlier trigger must not meet the release mark, or every step would compact.
-            "release_percent": min(policy.release_percent, max(0.0, trigger - _PRESSURE_POINTS)),
+            "release_percent": min(policy.release_percent, max(0.0, trigger - _LEAST_GAP)),
             "preserve_recent_turns": max(0, policy.preserve_recent_turns - 1),
+        }
+    )
+
+
+def with_reserve(policy: Policy) -> Policy:
+    """The policy with no threshold above the fill at which only its reserve is free."""
+    reached = policy.reserve_reached_percent
+    if policy.trigger_percent <= reached and policy.net_percent <= reached:
+        return policy
+    trigger = min(policy.trigger_percent, reached)
+    return policy.model_copy(
+        update={
+            "fill_threshold_percent": min(policy.fill_threshold_percent, reached),
+            "safety_threshold_percent": min(policy.safety_threshold_percent, reached),
+            "release_percent": policy.release_percent
+            if trigger == policy.trigger_percent
+            else min(policy.release_percent, trigger - _LEAST_GAP),
         }
     )
 
@@ -238,6 +306,7 @@ PRESETS: Mapping[str, Policy] = MappingProxyType(
         "ladder": Policy(
             agent_controlled=False,
             fill_threshold_percent=85,
+            wait_for_boundary=False,
             release_percent=60,
             digest_max_tokens=600,
         ),
@@ -245,6 +314,7 @@ PRESETS: Mapping[str, Policy] = MappingProxyType(
             agent_controlled=False,
             window_tokens=4_096,
             fill_threshold_percent=60,
+            wait_for_boundary=False,
             release_percent=40,
             preserve_recent_messages=3,
             digest_max_tokens=300,
@@ -253,6 +323,8 @@ PRESETS: Mapping[str, Policy] = MappingProxyType(
             agent_controlled=False,
             window_tokens=500,
             fill_threshold_percent=100,
+            wait_for_boundary=False,
+            reserve_tokens=0,
             compaction_ratio=0.5,
             keep_first_request=False,
         ),

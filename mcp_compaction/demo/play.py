@@ -131,6 +131,8 @@ async def play(home: Path, tell: Tell) -> Figures:
         "MCP_COMPACTION_HOME": str(home),
         "MCP_COMPACTION_PROJECT": PROJECT,
         "MCP_COMPACTION_WINDOW_TOKENS": str(WINDOW),
+        # It fills the window to 91 %, and it is the agent who compresses.
+        "MCP_COMPACTION_RESERVE_TOKENS": "0",
         # A user's own settings would change the figures.
         "XDG_CONFIG_HOME": str(home),
     }

@@ -82,30 +82,36 @@ def _read_result(block: JsonObject, where: str) -> ToolResult:
     shown = [
         text_or_empty(b.get("text")) if b.get("type") == "text" else opaque_of(b).text
         for b in inner
-        if b.get("type") not in _MEDIA
+        if text_or_empty(b.get("type")) not in _MEDIA
     ]
     return ToolResult(
         call=read_required(block, "tool_use_id", where),
         text=content if isinstance(content, str) else "\n".join(shown),
         is_error=block.get("is_error") is True,
-        has_media=any(b.get("type") in _MEDIA for b in inner),
+        has_media=any(text_or_empty(b.get("type")) in _MEDIA for b in inner),
     )
+
+
+def cut(obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+    """The message with some blocks shown shorter, and everything else in it as it was."""
+    shown = {cut.part: cut.shown for cut in cuts}
+    content = obj.get("content")
+    if isinstance(content, str):
+        whole = shown.get(0)
+        return {**obj, "content": whole.text} if isinstance(whole, Text) else obj
+    blocks: list[JsonValue] = [
+        _apply_cut(block, shown.get(n)) for n, block in enumerate(objects_in(content))
+    ]
+    return {**obj, "content": blocks}
 
 
 def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
     """The original message with its cuts, as the API accepts it."""
-    said = with_only_keys(obj, _KEYS)
-    shown = {cut.part: cut.shown for cut in cuts}
-    content = obj.get("content")
+    said = with_only_keys(cut(obj, cuts), _KEYS)
+    content = said.get("content")
     if isinstance(content, str):
-        cut = shown.get(0)
-        text = cut.text if isinstance(cut, Text) else content
-        return [{**said, "content": text if text.strip() else EMPTY}]
-    return [
-        _with_content(
-            said, [_apply_cut(b, shown.get(n)) for n, b in enumerate(objects_in(content))]
-        )
-    ]
+        return [{**said, "content": content if content.strip() else EMPTY}]
+    return [_with_content(said, objects_in(content))]
 
 
 def _apply_cut(block: JsonObject, shown: Part | None) -> JsonObject:
@@ -115,7 +121,8 @@ def _apply_cut(block: JsonObject, shown: Part | None) -> JsonObject:
         case "tool_use", ToolCall():
             return {**block, "input": shown.arguments}
         case "text" | "image" | "document", Text():
-            return _text_block(shown.text)
+            marks = with_only_keys(block, ("cache_control",))
+            return {**_text_block(shown.text), **marks}
         case _:
             return block
 

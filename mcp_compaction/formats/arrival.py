@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import JsonValue
 
@@ -21,10 +21,20 @@ from mcp_compaction.formats.jsontext import (
     scrub,
 )
 from mcp_compaction.formats.table import FORMATS
-from mcp_compaction.model import JsonObject, Sections, Shape, Value
+from mcp_compaction.model import (
+    AgentProfile,
+    Complexity,
+    JsonObject,
+    Sections,
+    Shape,
+    Traits,
+    Value,
+    Via,
+)
 
 _SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
-_BODY_KEYS = ("messages", "input", *_SECTION_KEYS)
+_TRAIT_KEYS: dict[str, object] = {"complexity": Complexity, "agent_profile": AgentProfile}
+_BODY_KEYS = ("messages", "input", *_SECTION_KEYS, *_TRAIT_KEYS)
 
 
 class IncomingMessage(Value):
@@ -34,6 +44,7 @@ class IncomingMessage(Value):
     raw: str
     host_id: str | None = None
     at: datetime | None = None
+    via: Via | None = None  # None: as all that came with it
 
 
 class Incoming(Value):
@@ -44,6 +55,14 @@ class Incoming(Value):
     whole: bool = False  # a request body: the history from its start
     reported: int | None = None  # the window with the newest answer, as the provider counted it
     model: str | None = None
+    window_tokens: int | None = None
+    complexity: Complexity | None = None
+    agent_profile: AgentProfile | None = None
+
+    def traits_over(self, known: Traits) -> Traits:
+        """The traits of a session with what came put over what is known."""
+        came = {name: getattr(self, name) for name in ("model", "window_tokens", *_TRAIT_KEYS)}
+        return known.model_copy(update={name: value for name, value in came.items() if value})
 
 
 _NOTHING: JsonObject = {}
@@ -56,11 +75,14 @@ _TOKENS_OF_A_CALL = (
 _Sent = tuple[JsonObject, str, str]  # the object, its raw text, where it stands
 
 
-def read_incoming(data: Any) -> Incoming:
-    """The messages in a JSON value: one message, a list of them or a whole request body."""
+def read_incoming(data: Any, shape: Shape | None = None) -> Incoming:
+    """The messages in a JSON value: one message, a list of them or a whole request body.
+
+    `shape`: what a list is of, where that is known from what came before it.
+    """
     check_depth(data, "the message")
     if isinstance(data, list):
-        return _read_messages(_dump_all(cast("list[JsonValue]", data)))
+        return _read_messages(_dump_all(cast("list[JsonValue]", data)), shape)
     if not isinstance(data, dict):
         raise MalformedMessage(
             "there is no message in it; send a message, a list of messages or a request body."
@@ -137,8 +159,41 @@ def _read_body(data: JsonObject) -> Incoming:
             "whole": True,
             "sections": _read_sections(data),
             "model": text_or_empty(data.get("model")) or received.model,
+            **{key: _read_choice(data, key, words) for key, words in _TRAIT_KEYS.items()},
         }
     )
+
+
+def list_of_body(data: JsonObject) -> str | None:
+    """The key under which a request body has its messages; None where it is no such body."""
+    if not _is_body(data):
+        return None
+    key = "input" if "input" in data else "messages"
+    return key if isinstance(data.get(key), list) else None
+
+
+def read_beside_messages(data: JsonObject) -> Incoming:
+    """All that stands in a request body beside its messages."""
+    return _read_body({**data, "messages": []})
+
+
+def shape_of(messages: Sequence[JsonObject], body: JsonObject) -> Shape:
+    """The shape of a list of messages, which may stand in a request body."""
+    known = _shape_of_body(body)
+    for message in messages:
+        known = known or sure_shape(message)
+    return known or detect(messages[0])
+
+
+def _read_choice(data: JsonObject, key: str, choices: object) -> JsonValue:
+    """The word that a key of a body holds, if any; it has to be one of a Literal's."""
+    words: tuple[str, ...] = get_args(choices)
+    value = data.get(key)
+    if value is not None and value not in words:
+        raise MalformedMessage(
+            f"{key} is no known word; use {', '.join(words[:-1])} or {words[-1]}."
+        )
+    return value
 
 
 def _shape_of_body(data: JsonObject) -> Shape | None:
@@ -187,7 +242,7 @@ def _read_messages(
     messages = tuple(_read_message(one, common, any_item=is_request) for one in sent)
     said = next((obj for obj, _, _ in reversed(sent) if obj.get("role") == "assistant"), _NOTHING)
     model = text_or_empty(scrub(said.get("model"))) or None
-    return Incoming(messages=messages, reported=_reported_tokens_of(said), model=model)
+    return Incoming(messages=messages, reported=reported_tokens_of(said), model=model)
 
 
 def _find_common_shape(sent: Sequence[_Sent]) -> Shape | None:
@@ -207,7 +262,7 @@ def _read_message(sent: _Sent, common: Shape | None, *, any_item: bool) -> Incom
         shape=shape,
         raw=raw,
         host_id=text_or_empty(obj.get("uuid")) or text_or_empty(obj.get("id")) or None,
-        at=_parse_moment(obj.get("timestamp")) or _parse_moment(obj.get("created_at")),
+        at=parse_moment(obj.get("timestamp")) or parse_moment(obj.get("created_at")),
     )
 
 
@@ -220,7 +275,8 @@ def _check_item(obj: JsonObject, where: str) -> None:
         )
 
 
-def _parse_moment(value: JsonValue) -> datetime | None:
+def parse_moment(value: JsonValue) -> datetime | None:
+    """The moment that a text in ISO 8601 or a number of seconds or milliseconds names."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
@@ -233,7 +289,7 @@ def _parse_moment(value: JsonValue) -> datetime | None:
     return None
 
 
-def _reported_tokens_of(said: JsonObject) -> int | None:
+def reported_tokens_of(said: JsonObject) -> int | None:
     """The tokens of the window with this answer in it, as the provider counted them."""
     usage = said.get("usage")
     if not isinstance(usage, dict):

@@ -36,6 +36,7 @@ def _mark(keys: str, types: str = "") -> Mark:
     return Mark(frozenset(keys.split()), frozenset(types.split()))
 
 
+_AS_FILE = "To take its file in, run: mcp-compaction import FILE"
 _AS_MESSAGES = "Send each message in it as an object with role and content."
 
 # The first that fits counts: Gemini's log has keys of a Claude Code transcript too.
@@ -43,13 +44,14 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
     Foreign(
         "an export of mcp-compaction",
         (_mark("session sections view receipts"),),
-        "Leave out its first line and send the others: they are the messages.",
+        _AS_FILE,
     ),
     Foreign(
         "a Codex rollout",
         (_mark("timestamp type payload"), _mark("record_type")),
-        "Send the payload of each response_item line instead.",
+        _AS_FILE,
     ),
+    Foreign("an older Gemini chat file", (_mark("sessionId projectHash messages"),), _AS_MESSAGES),
     Foreign(
         "a Gemini chat file",
         (
@@ -58,7 +60,7 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
             _mark("$set"),
             _mark("id timestamp type content", "user gemini info warning error"),
         ),
-        _AS_MESSAGES,
+        _AS_FILE,
     ),
     Foreign(
         "a Claude Code transcript",
@@ -70,7 +72,7 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
             _mark("type messageId snapshot"),
             _mark("type shapeHash"),
         ),
-        "Send the message of each user and assistant line instead.",
+        _AS_FILE,
     ),
     Foreign("a claude.ai export", (_mark("chat_messages"), _mark("sender text")), _AS_MESSAGES),
     Foreign("a ChatGPT export", (_mark("mapping title"), _mark("author content")), _AS_MESSAGES),
@@ -80,12 +82,22 @@ FOREIGN: Final[tuple[Foreign, ...]] = (
 
 def refuse_foreign(value: JsonValue, where: str) -> None:
     """Refuse an object that only a file of another format holds, by the format's name."""
+    foreign = _find_foreign(value)
+    if foreign is not None:
+        raise MalformedMessage(
+            f"{where}: this is {foreign.name}, not a list of messages; nothing was recorded. "
+            f"{foreign.next_step}"
+        )
+
+
+def name_foreign(value: JsonValue) -> str | None:
+    """The name of the format whose files hold such an object; None for a message."""
+    foreign = _find_foreign(value)
+    return None if foreign is None else foreign.name
+
+
+def _find_foreign(value: JsonValue) -> Foreign | None:
     # A message stays one, whatever keys a host has added to it.
     if not isinstance(value, dict) or "role" in value or is_item_type(value.get("type")):
-        return
-    for foreign in FOREIGN:
-        if any(mark.is_on(value) for mark in foreign.marks):
-            raise MalformedMessage(
-                f"{where}: this is {foreign.name}, not a list of messages; it is not read yet, "
-                f"and nothing was recorded. {foreign.next_step}"
-            )
+        return None
+    return next((f for f in FOREIGN if any(mark.is_on(value) for mark in f.marks)), None)

@@ -141,25 +141,32 @@ def _read_result(obj: JsonObject, where: str) -> ToolResult:
     )
 
 
+def cut(obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+    """The message with some parts shown shorter, and everything else in it as it was."""
+    kept = {**obj}
+    content = obj.get("content")
+    first = len(_read_thinking(obj))
+    for one in cuts:
+        match one.shown:
+            case ToolResult():
+                kept["content"] = one.shown.text
+            case ToolCall():
+                _cut_call(kept, one.part - first - _count_content_parts(content), one.shown)
+            case Text():
+                _cut_text(kept, one.part - first, one.shown)
+            case _:
+                pass
+    return kept
+
+
 def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
     """The original message with its cuts, as the API accepts it."""
-    kept = with_only_keys(obj, _KEYS)
-    content = obj.get("content")
+    kept = with_only_keys(cut(obj, cuts), _KEYS)
+    content = kept.get("content")
     if isinstance(content, list):
         kept["content"] = [
             without_keys(b, "cache_control") if isinstance(b, dict) else b for b in content
         ]
-    first = len(_read_thinking(obj))
-    for cut in cuts:
-        match cut.shown:
-            case ToolResult():
-                kept["content"] = cut.shown.text
-            case ToolCall():
-                _cut_call(kept, cut.part - first - _count_content_parts(content), cut.shown)
-            case Text():
-                _cut_text(kept, cut.part - first, cut.shown)
-            case _:
-                pass
     return [kept]
 
 

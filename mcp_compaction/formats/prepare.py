@@ -35,6 +35,7 @@ def prepare_message(message: IncomingMessage, count: CountTokens, mask: bool) ->
         host_id=message.host_id,
         at=message.at,
         tokens=tokens_of(parts, count),
+        via=message.via,
         masked=kept.counts,
     )
 

@@ -115,29 +115,34 @@ def _read_result(obj: JsonObject, where: str) -> ToolResult:
     return ToolResult(
         call=read_required(obj, "call_id", where),
         text=output if isinstance(output, str) else "\n".join(texts) or opaque_of(obj).text,
-        has_media=any(b.get("type") in _MEDIA for b in inner),
+        has_media=any(text_or_empty(b.get("type")) in _MEDIA for b in inner),
     )
+
+
+def cut(obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+    """The item with some parts shown shorter, and everything else in it as it was."""
+    kept = {**obj}
+    for one in cuts:
+        match text_or_empty(obj.get("type", "message")), one.shown:
+            case "message", Text():
+                kept["content"] = _cut_text(kept.get("content"), one.part, one.shown)
+            case "function_call", ToolCall():
+                kept["arguments"] = arguments_text(one.shown.arguments)
+            case "custom_tool_call", ToolCall():
+                given = one.shown.arguments.get("input")
+                kept["input"] = (
+                    given if isinstance(given, str) else compact_json(one.shown.arguments)
+                )
+            case (("function_call_output" | "custom_tool_call_output"), ToolResult()):
+                kept["output"] = one.shown.text
+            case _:
+                pass
+    return kept
 
 
 def keep(obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
     """The original item with its cuts, without what only the log needs to know."""
-    kept = without_keys(obj, *_BOOKKEEPING)
-    for cut in cuts:
-        match text_or_empty(obj.get("type", "message")), cut.shown:
-            case "message", Text():
-                kept["content"] = _cut_text(kept.get("content"), cut.part, cut.shown)
-            case "function_call", ToolCall():
-                kept["arguments"] = arguments_text(cut.shown.arguments)
-            case "custom_tool_call", ToolCall():
-                given = cut.shown.arguments.get("input")
-                kept["input"] = (
-                    given if isinstance(given, str) else compact_json(cut.shown.arguments)
-                )
-            case (("function_call_output" | "custom_tool_call_output"), ToolResult()):
-                kept["output"] = cut.shown.text
-            case _:
-                pass
-    return [kept]
+    return [without_keys(cut(obj, cuts), *_BOOKKEEPING)]
 
 
 def _cut_text(content: JsonValue, number: int, shown: Text) -> JsonValue:

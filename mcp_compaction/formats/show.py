@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from mcp_compaction.formats.arrange import Group, find_orphans, group_pieces
 from mcp_compaction.formats.content import with_cuts
@@ -10,11 +11,19 @@ from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.table import FORMATS, Format
 from mcp_compaction.model import JsonObject, Shape, Shown, ShownRecord, Text
 
+Own = Mapping[int, JsonObject]
+"""The caller's own objects, by the numbers of their messages."""
 
-def render(shown: Sequence[Shown], shape: Shape) -> list[JsonObject]:
-    """The messages of a view, in a provider's shape and in the order the provider demands."""
+_NONE: Own = MappingProxyType({})
+
+
+def render(shown: Sequence[Shown], shape: Shape, own: Own = _NONE) -> list[JsonObject]:
+    """The messages of a view, in a provider's shape and in the order the provider demands.
+
+    What is shown whole is the caller's own object, where there is one.
+    """
     form = FORMATS[shape]
-    pieces = [form.piece_of(obj) for entry in shown for obj in _objects_of(entry, shape, form)]
+    pieces = [form.piece_of(obj) for entry in shown for obj in objects_of(entry, shape, own)]
     strays = find_orphans(pieces)
     paired = [
         form.piece_of(obj)
@@ -26,10 +35,15 @@ def render(shown: Sequence[Shown], shape: Shape) -> list[JsonObject]:
     return form.finish(laid)
 
 
-def _objects_of(entry: Shown, shape: Shape, form: Format) -> list[JsonObject]:
+def objects_of(entry: Shown, shape: Shape, own: Own = _NONE) -> list[JsonObject]:
+    """One entry of a view in a provider's shape, before its place among the others is settled."""
+    form = FORMATS[shape]
     if isinstance(entry, ShownRecord):
         return form.build("user", (Text(text=entry.text),))
     message = entry.message
+    if message.seq in own:
+        obj = own[message.seq]
+        return [form.cut(obj, entry.cuts) if entry.cuts else obj]
     if message.shape == shape:
         return form.keep(parse_object(message.raw, message.ref), entry.cuts)
     return form.build(message.role, with_cuts(message.parts, entry.cuts))

@@ -17,6 +17,10 @@ class Format(Protocol):
         """The role and parts of one message."""
         ...
 
+    def cut(self, obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+        """A message with some parts shown shorter, and everything else in it as it was."""
+        ...
+
     def keep(self, obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
         """An original of this shape with its cuts, as the provider accepts it."""
         ...

@@ -20,6 +20,7 @@ from mcp_compaction.model.digests import (
 )
 from mcp_compaction.model.messages import (
     JsonObject,
+    Logged,
     Media,
     Message,
     NewMessage,
@@ -86,9 +87,11 @@ from mcp_compaction.model.view import (
     Excerpt,
     Kept,
     MessageEntry,
+    Run,
     Shown,
     ShownMessage,
     ShownRecord,
+    Told,
     Trimmed,
     View,
 )
@@ -126,6 +129,7 @@ __all__ = [
     "JsonValue",
     "Kept",
     "ListAll",
+    "Logged",
     "Match",
     "Matches",
     "Media",
@@ -150,6 +154,7 @@ __all__ = [
     "Refusal",
     "Replaced",
     "Role",
+    "Run",
     "SearchQuery",
     "SearchRequest",
     "SectionName",
@@ -169,6 +174,7 @@ __all__ = [
     "TermMatches",
     "Text",
     "Thinking",
+    "Told",
     "ToolCall",
     "ToolResult",
     "Traits",

@@ -131,7 +131,17 @@ class NewMessage(Value):
     host_id: str | None = None
     at: datetime | None = None
     tokens: int = 0
+    via: Via | None = None  # None: as the batch it comes in
     masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
+
+
+class Logged(NamedTuple):
+    """A message of the log by what its identity is judged by, without its words."""
+
+    seq: int
+    role: Role
+    content: str  # a hash
+    host_id: str | None = None
 
 
 class Sections(Value):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mcp_compaction.model.messages import Message, Part, Role, Value
 
-CutReason = Literal["duplicate", "superseded", "recalled", "preview", "truncated"]
+CutReason = Literal["duplicate", "superseded", "recalled", "preview", "truncated", "offloaded"]
 
 
 class Cut(Value):
@@ -74,8 +74,22 @@ class Excerpt(Value):
     pieces: tuple[str, ...]
 
 
+Run = tuple[int, int]
+"""The first and the last of messages that follow one another."""
+
+
+class Told(Value):
+    """Pins that were made outside the conversation, shown once after a message of the user's."""
+
+    after: int
+    pins: tuple[int, ...]
+
+
 class View(Value):
-    """What is in the window: entries into the log; what came after `upto` follows whole."""
+    """What is in the window: entries into the log; what came after `upto` follows whole.
+
+    Of what came after, `since` shows some messages shorter, and `told` stands in between.
+    """
 
     version: int = 0
     compaction: int | None = None  # the compaction or restore that wrote it
@@ -86,6 +100,15 @@ class View(Value):
     upto: int = 0
     memory_in: int | None = None  # the digest that took in the memory section
     index_most: int | None = None  # tokens of the index, where a target left less than usual
+    since: tuple[Trimmed, ...] = ()
+    told: tuple[Told, ...] = ()
+    gone: tuple[Run, ...] = ()  # messages that the caller's history does not have any more
+    begun: bool = False  # it was shown before any compaction
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a caller has it: what stands at its start stays until the next compaction."""
+        return self.begun or self.compaction is not None
 
 
 class ShownMessage(Value):

@@ -11,6 +11,7 @@ from mcp_compaction.compactor import (
     COMPLETED,
     FAILED,
     FALLBACK,
+    HOST_COMPACTED,
     SAFETY_NET,
     Brief,
     Pinned,
@@ -32,9 +33,9 @@ from mcp_compaction.core.recall.answer import join_neighbors
 from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse, defuse_lines
-from mcp_compaction.core.window.fill import Fill, Pressure
+from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.model import Hit, Mode, Outcome, Pin, Projection, SessionInfo
+from mcp_compaction.model import Compaction, Hit, Mode, Outcome, Pin, Projection, SessionInfo
 
 _MOST_DIGESTS = 3
 _MOST_ALSO = 5
@@ -43,6 +44,7 @@ _MOST_CHARS = 800
 _MOST_ANNOUNCED = 160
 _EVENTS = {
     COMPLETED: "compactions",
+    HOST_COMPACTED: "compactions by the host",
     SAFETY_NET: "safety net",
     FAILED: "failed compactions",
     FALLBACK: "falls to another summarizer",
@@ -73,9 +75,27 @@ def compacting_elsewhere_line(fill: Fill) -> str:
     )
 
 
-def relief_text(outcome: Outcome, name: str) -> str:
-    """The result of compacting a full window without being asked."""
-    return f"the window was full:\n{outcome_text(outcome, 'own', name)}"
+def relief_text(outcome: Outcome, name: str, *, by_agent: bool) -> str:
+    """The result of compacting a full window without being asked.
+
+    `by_agent`: the agent could compress too, and is told how.
+    """
+    told = outcome_text(outcome, "own", name)
+    if not by_agent and not isinstance(outcome, Compaction):
+        told = _reason_alone(told)
+    return f"the window was full:\n{told}"
+
+
+def _reason_alone(text: str) -> str:
+    """The reason why nothing was done, without the arguments that would force it."""
+    return f"{text.partition('. ')[0].removesuffix('.')}. Go on."
+
+
+NOT_KEPT = "not kept in the window, which is the host's to fill; here it is once:"
+SYSTEM_COMPACTS = (
+    "compress_context is not offered here (setting agent_controlled): the system compacts by "
+    "itself, and context_stats tells from which fill on. Nothing was done; go on."
+)
 
 
 _PINS_KEPT: dict[Mode, str] = {
@@ -317,23 +337,35 @@ def sessions_text(found: Sequence[SessionInfo]) -> str:
     return "\n".join(lines)
 
 
-def stats_text(found: Stats, mode: Mode, cues: Sequence[str], passages: Sequence[Passage]) -> str:
-    """Pins in their words, then fill, room, advice, and what this host can shrink."""
+def stats_text(
+    found: Stats,
+    mode: Mode,
+    cues: Sequence[str],
+    passages: Sequence[Passage],
+    *,
+    by_agent: bool = True,
+) -> str:
+    """Pins in their words, then fill, room, advice, and what this host can shrink.
+
+    `by_agent`: the agent decides when to compress; else the system does.
+    """
     info, fill = found.info, found.fill
     lines = [f"session {info.name} of project {info.project}"]
     lines.append(pinned_block(p for p in found.pins if p.kind != "note") or "no pins")
     if mode == "own" and info.messages:
         parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
         lines.append(f"parts: {', '.join(parts)}")
-        lines.append(_describe_gain(found.would_free))
-        lines += _advice_on(found.pressure, fill)
+        lines.append(_describe_gain(found.would_free, by_agent))
+        lines += _advice_on(found.pressure, fill, by_agent)
     elif info.messages:
         recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
         lines.append(f"fill: unknown, the window is the host's; recorded are {recorded}")
     else:
         lines.append("fill: unknown; nothing of this chat is recorded")
     if cues:
-        lines.append(f"{', '.join(cues)}: a good moment to compress")
+        lines.append(
+            f"{', '.join(cues)}: a {'good moment to compress' if by_agent else 'boundary'}"
+        )
     lines.append(f"digests: {found.digests}")
     lines += offer_lines(found.offer)
     for name, number in found.events:
@@ -346,18 +378,20 @@ def stats_text(found: Stats, mode: Mode, cues: Sequence[str], passages: Sequence
         lines.append("a limit on model calls is near: the trigger is lower, one recent turn less")
     if found.regret.recalls:
         lines.append(_describe_regret(found.regret))
-    lines.append(_describe_window(info, mode))
+    lines.append(_describe_window(info, mode, by_agent))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
     if mode == "own" and info.messages:
         lines.append(fill_line(fill))
     return "\n".join(lines)
 
 
-def _advice_on(pressure: Pressure, fill: Fill) -> list[str]:
-    """Advice to compress, from some points below the next trigger on."""
+def _advice_on(pressure: Pressure, fill: Fill, by_agent: bool) -> list[str]:
+    """Advice to compress, from some points below the next trigger on; or who will do it when."""
+    if not by_agent:
+        return [f"{fill.percent:.0f} % full: the system compacts {describe_trigger(pressure)}"]
     if pressure.level == "calm":
         return []
-    acts = f"at {pressure.trigger_percent:g} % it is compressed without being asked"
+    acts = f"{describe_trigger(pressure)} it is compressed without being asked"
     when = "at the next boundary" if pressure.level == "advise" else "now"
     return [f"{fill.percent:.0f} % full, {acts}: compress {when}"]
 
@@ -367,16 +401,17 @@ def _describe_regret(regret: Regret) -> str:
     return f"recalled: {regret.recalled} of {regret.dropped} {gone} that had left the window"
 
 
-def _describe_gain(outcome: Outcome) -> str:
+def _describe_gain(outcome: Outcome, by_agent: bool) -> str:
     if isinstance(outcome, Projection):
         freed = kilo(max(0, outcome.before - outcome.after))
         return f"compressing now would free at least {freed} tokens"
-    return would_not_pay(outcome)
+    return would_not_pay(outcome) if by_agent else _reason_alone(would_not_pay(outcome))
 
 
-def _describe_window(info: SessionInfo, mode: Mode) -> str:
+def _describe_window(info: SessionInfo, mode: Mode, by_agent: bool) -> str:
     if mode == "own":
-        return "window: yours to replace; compress_context shrinks it from your next step"
+        how = "compress_context shrinks it" if by_agent else "a compaction shrinks it"
+        return f"window: yours to replace; {how} from your next step"
     if mode == "hooks":
         back = f"a hook last put the pins back {_describe_day(info.traits.pins_put_back)}"
     else:

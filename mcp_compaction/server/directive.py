@@ -33,7 +33,7 @@ def directive(
     shape = session.messages[-1].shape if session.messages else "anthropic"
     replace: list[JsonValue] = []
     extras = (index_in_view(session, limit, count), excerpts_block(view.promoted))
-    for entry in (*view.head, *view.body):
+    for entry in (*view.head, *view.body, *view.since):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]
             texts = [render_digest(digest, entry.thin), *(text for text in extras if text)]
@@ -45,7 +45,9 @@ def directive(
                 _make_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry))
             )
     kept = [entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Kept)]
-    kept += [message.seq for message in session.messages if message.seq > view.upto]
+    cut = {entry.seq for entry in view.since}
+    since = [message.seq for message in session.messages if message.seq > view.upto]
+    kept += [seq for seq in since if seq not in cut]
     return {
         "compaction_directive": True,
         "version": 1,

@@ -16,17 +16,24 @@ _PREFIX = re.compile(r"^Error executing tool \w+: ?")
 _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
 
 
-def strict_arguments(arguments: Mapping[str, frozenset[str]]) -> ServerMiddleware[Any]:
-    """Middleware that lets a tool take just these arguments, and slims what a model reads."""
+def strict_arguments(
+    arguments: Mapping[str, frozenset[str]], withheld: Mapping[str, str]
+) -> ServerMiddleware[Any]:
+    """Middleware that lets a tool take just these arguments, and slims what a model reads.
+
+    `withheld`: tools that are not offered, each with the answer to one who calls it all the same.
+    """
 
     async def handle(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/list":
             return _slim_list(_as_dict(await call_next(ctx)))
         if ctx.method != "tools/call":
             return await call_next(ctx)
-        unknown = _complaint_about_unknown(ctx.params or {}, arguments)
-        if unknown is not None:
-            return CallToolResult(content=[TextContent(type="text", text=unknown)], is_error=True)
+        params = ctx.params or {}
+        refused = withheld.get(str(params.get("name")))
+        refused = refused or _complaint_about_unknown(params, arguments)
+        if refused is not None:
+            return CallToolResult(content=[TextContent(type="text", text=refused)], is_error=True)
         result = _as_dict(await call_next(ctx))
         return _reword_texts(result) if result.get("isError") else result
 
@@ -34,7 +41,7 @@ def strict_arguments(arguments: Mapping[str, frozenset[str]]) -> ServerMiddlewar
 
 
 def slim(schema: Any) -> Any:
-    """A JSON schema without what only costs tokens: titles, null defaults, `or null`."""
+    """A JSON schema without what only costs tokens: titles, defaults null and false, `or null`."""
     if isinstance(schema, list):
         return [slim(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -107,7 +114,9 @@ def _slim_properties(properties: Any) -> dict[str, Any]:
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
+    return (key == "title" and isinstance(value, str)) or (
+        key == "default" and (value is None or value is False)
+    )
 
 
 def _reword_texts(result: dict[str, Any]) -> dict[str, Any]:

@@ -120,7 +120,9 @@ async def look_over(environ: Mapping[str, str], words: Sequence[str] = ()) -> tu
 async def _check(environ: Mapping[str, str], era: Era, words: Sequence[str]) -> Checked:
     checked = Checked(protocol="2026-07-28" if era == "auto" else "2025-11-25")
     try:
-        async with start_server(environ, era, words) as server:
+        # Where the system compacts, a tool would be missing that is there.
+        asked = {**environ, "MCP_COMPACTION_AGENT_CONTROLLED": "true"}
+        async with start_server(asked, era, words) as server:
             found = await server.tools()
             problems = list(_complain_of_missing(found))
             session = {"session": f"{_SESSION}-{era}"}

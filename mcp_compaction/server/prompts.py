@@ -23,7 +23,8 @@ _MOST_NAMES = 100
 
 def register(server: MCPServer[State], state: State) -> None:
     """Publish the prompts, with session names to complete."""
-    server.prompt(title="Compact this conversation")(compact)
+    if state.by_agent:
+        server.prompt(title="Compact this conversation")(compact)
     server.prompt(title="Resume a session")(resume)
     server.prompt(title="Pin a rule")(pin)
 

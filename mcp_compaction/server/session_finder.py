@@ -69,7 +69,14 @@ class SessionFinder:
 
     project: str
     must_name: bool = False  # over HTTP nobody's session is the default
+    by_agent: bool = True  # compress_context is offered
     known: dict[str, None] = field(default_factory=dict[str, None])
+
+    @property
+    def ways_to_start(self) -> str:
+        """The calls that begin a session."""
+        own = " or compress_context with a digest" if self.by_agent else ""
+        return f"pin_constraint{own}"
 
     async def find(
         self, compactor: Compactor, host: Host, name: str | None, purpose: Purpose
@@ -125,19 +132,15 @@ class SessionFinder:
         info = await compactor.find_of_host(self.project, host.session or "", host.name)
         if info is None:
             raise NothingRecorded(
-                "nothing of this chat is kept yet; pin_constraint or compress_context with a "
-                'digest starts it. What other chats kept: recall_archived with scope="project", '
-                "or by session=NAME."
+                f"nothing of this chat is kept yet; {self.ways_to_start} starts it. What other "
+                'chats kept: recall_archived with scope="project", or by session=NAME.'
             )
         return self._remember(info, False)
 
     async def _question_which(self, compactor: Compactor) -> str:
         recent = await compactor.sessions(self.project, 5)
         if not recent:
-            return (
-                "no session is recorded here yet; pin_constraint or compress_context with a "
-                "digest starts one."
-            )
+            return f"no session is recorded here yet; {self.ways_to_start} starts one."
         names = ", ".join(info.name for info in recent)
         return (
             "which session? This host does not say which chat is calling. Known here: "

@@ -46,6 +46,11 @@ class State:
         """The project this process works for."""
         return self.finder.project
 
+    @property
+    def by_agent(self) -> bool:
+        """Whether the agent decides when to compress; else the system does."""
+        return self.settings.policy.agent_controlled
+
     async def compactor(self) -> Compactor:
         """The compactor; a store that cannot be opened fails the call, not the start."""
         async with self._opening:

@@ -2,37 +2,24 @@
 
 The same message is the same host id, else the same content after the same message. A second
 "continue" is therefore not dropped, and a moved cache mark makes no duplicate. Other content under
-a known host id does not replace what is known, but it is reported.
+a known host id does not replace what is known, but it is reported. Where a batch says that all its
+messages have host ids, content does not count.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from hashlib import blake2b
 from typing import NamedTuple
 
 from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.formats.identity import hash_of
 from mcp_compaction.model import NewMessage
 from mcp_compaction.ports import Batch
 
 
-def content_hash(message: NewMessage) -> str:
-    """The hash of what a message's identity is judged by."""
-    return _hash(message.shape, message.role, message.normal)
-
-
 def chain_hash(previous: str, content: str) -> str:
     """The hash of a message in its place: the chain before it and its content."""
-    return _hash(previous, content)
-
-
-def _hash(*texts: str) -> str:
-    digest = blake2b(digest_size=16)
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
-    return "b2:" + digest.hexdigest()
+    return hash_of(previous, content)
 
 
 class Alignment(NamedTuple):
@@ -93,6 +80,8 @@ class KnownMessages:
 
 def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
     """The place where a batch continues the log."""
+    if batch.has_ids:
+        return Alignment((), known.last)
     if batch.after is not None:
         return _align_after(known, batch, contents, batch.after)
     from_start = _walk(known, batch.messages, contents, 0)

@@ -153,13 +153,16 @@ def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None
     for version, text in rows.fetchall():
         view = from_json(View, text)
         shows = any(promoted.seq == seq for promoted in view.promoted)
-        if not shows and not any(_is_trimmed(entry, seq) for entry in (*view.head, *view.body)):
+        if not shows and not any(
+            _is_trimmed(entry, seq) for entry in (*view.head, *view.body, *view.since)
+        ):
             continue
         # The stub is shorter than any cut of it, so it is shown whole.
         cleaned = view.model_copy(
             update={
                 "head": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.head),
                 "body": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.body),
+                "since": tuple(e for e in view.since if e.seq != seq),
                 "promoted": tuple(p for p in view.promoted if p.seq != seq),
             }
         )
@@ -242,6 +245,8 @@ def _forget_sessions(
         passages.delete(connection, "session = ?", (session,))
         for table in _OWNED:
             connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+        # The place stays, or the next reading would bring back what was forgotten.
+        connection.execute("UPDATE transcript SET session = NULL WHERE session = ?", (session,))
         connection.execute("UPDATE session SET parent = NULL WHERE parent = ?", (session,))
         connection.execute("DELETE FROM session WHERE id = ?", (session,))
     return Forgotten(messages=messages, sessions=len(sessions), pins=pins, kept_pins=tuple(kept))

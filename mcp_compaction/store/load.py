@@ -62,8 +62,8 @@ def count_window(
         known = _count_view(connection, row)
     upto, messages, tokens = connection.execute(
         "SELECT max(seq), count(*), coalesce(sum(tokens), 0) FROM message"
-        " WHERE session = ? AND seq > ?",
-        (session, known.upto),
+        f" WHERE session = ? AND seq > ? AND {_STILL_THERE}",
+        (session, known.upto, _runs_text(known.session.view)),
     ).fetchone()
     sections = section_row(connection, session)
     in_force = pins.pins(connection, Scope(project=row["project"], session=session), now)
@@ -94,6 +94,12 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
         " CROSS JOIN message ON message.session = ? AND message.seq = kept.value",
         (str(shown.kept), session),
     ).fetchone()
+    (cut,) = connection.execute(
+        "SELECT coalesce(sum(tokens), 0) FROM message WHERE session = ?"
+        " AND seq IN (SELECT value FROM json_each(?))",
+        (session, str([entry.seq for entry in view.since])),
+    ).fetchone()
+    saved = cut - sum(entry.tokens for entry in view.since)
     of_digests = tuple(entry for entry in view.body if isinstance(entry, Digested))
     return WindowCount(
         session=Session(
@@ -103,8 +109,20 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
         ),
         upto=view.upto,
         messages=len(shown.kept) + len(shown.trimmed),
-        tokens=kept + sum(entry.tokens for entry in shown.trimmed),
+        tokens=kept + sum(entry.tokens for entry in shown.trimmed) - saved,
     )
+
+
+# In the caller's history, as far as the view knows it.
+_STILL_THERE = (
+    "NOT EXISTS (SELECT 1 FROM json_each(?) AS run"
+    " WHERE message.seq BETWEEN json_extract(run.value, '$[0]')"
+    " AND json_extract(run.value, '$[1]'))"
+)
+
+
+def _runs_text(view: View) -> str:
+    return json.dumps(view.gone)
 
 
 class _Shown(NamedTuple):
@@ -133,8 +151,9 @@ def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -
     named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
     before = message_rows(connection, session, sorted(s for s in named if s <= view.upto))
     since = connection.execute(
-        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ? ORDER BY seq",
-        (session, view.upto),
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ?"
+        f" AND {_STILL_THERE} ORDER BY seq",
+        (session, view.upto, _runs_text(view)),
     )
     return [*before, *since]
 
@@ -163,7 +182,7 @@ def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int])
     if view is None:
         return ()
     shown = {entry.get("seq") for entry in (*view["head"], *view["body"])} | _put_back(view)
-    return tuple(sorted({seq for seq in seqs if seq <= view["upto"] and seq not in shown}))
+    return tuple(sorted({seq for seq in seqs if not (seq in shown or _follows(view, seq))}))
 
 
 def shown_whole(
@@ -175,7 +194,7 @@ def shown_whole(
         return ()
     entries = (*view["head"], *view["body"])
     whole = {entry["seq"] for entry in entries if entry["kind"] == "kept"} | _put_back(view)
-    return tuple(sorted({seq for seq in seqs if seq > view["upto"] or seq in whole}))
+    return tuple(sorted({seq for seq in seqs if seq in whole or _follows(view, seq)}))
 
 
 def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any] | None:
@@ -190,3 +209,9 @@ def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any]
 
 def _put_back(view: dict[str, Any]) -> set[int]:
     return {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
+
+
+def _follows(view: dict[str, Any], seq: int) -> bool:
+    """Whether a message came after all that the view has entries for, and is shown whole."""
+    gone = view.get("gone", ())
+    return seq > view["upto"] and not any(first <= seq <= last for first, last in gone)

@@ -9,14 +9,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction import formats
-from mcp_compaction.model import Message, NewMessage
-from mcp_compaction.ports import Batch, Original, Recorded, Scope
-from mcp_compaction.store import passages
-from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash, content_hash
+from mcp_compaction.errors import LogMoved
+from mcp_compaction.formats.identity import content_hash
+from mcp_compaction.model import Logged, Message, NewMessage
+from mcp_compaction.ports import Batch, Original, Placed, Recorded, Scope
+from mcp_compaction.store import passages, views
+from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash
 from mcp_compaction.store.columns import encodable, encodable_json, moment, stamp, to_json
 from mcp_compaction.store.passages import Passage
 from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.transcripts import add_new_events, save_mark
 
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
 
@@ -36,17 +39,57 @@ def append(connection: sqlite3.Connection, session: int, batch: Batch, now: date
     row = session_row(connection, session)
     known = KnownMessages(connection, session, row["last_seq"])
     contents = [content_hash(message) for message in batch.messages]
+    if batch.placed is not None:
+        return _append_placed(connection, row, batch, contents, batch.placed, stamp(now))
     start = align(known, batch, contents)
     log = _Log(connection, row, batch, stamp(now))
     seqs = [*start.known, *log.extend(known, start, contents)]
     same, changed = _compare(known, seqs, contents)
     if batch.via == "host":
-        _vouch(connection, session, same)
+        told = {seq for seq, m in zip(seqs, batch.messages, strict=True) if m.via == "tool"}
+        _vouch(connection, session, [seq for seq in same if seq not in told])
     leaves = batch.whole and log.new and start.at < known.last
     diverged = start.at + 1 if leaves else next(iter(changed), None)
     if _save_sections(connection, session, batch, stamp(now)) or log.new:
         log.save_end()
+    add_new_events(connection, session, batch.events)
+    if batch.mark is not None:
+        save_mark(connection, session, batch.mark)
     return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
+
+
+def _append_placed(
+    connection: sqlite3.Connection,
+    row: sqlite3.Row,
+    batch: Batch,
+    contents: list[str],
+    placed: Placed,
+    now: str,
+) -> Recorded:
+    """Append a batch that was laid beside the log, and show the view that comes of it."""
+    session: int = row["id"]
+    if row["last_seq"] != placed.newest:
+        raise LogMoved("others wrote to this session meanwhile; try again.")
+    if placed.view is not None:
+        if row["view_version"] != placed.base_version:
+            raise LogMoved("the view of this session has changed meanwhile; try again.")
+        views.put(connection, session, placed.view, placed.base_version + 1)
+    log = _Log(connection, row, batch, now)
+    known = KnownMessages(connection, session, placed.newest)
+    seqs = log.append_all(known, contents, placed)
+    if batch.via == "host":
+        _vouch(connection, session, placed.same)
+    if _save_sections(connection, session, batch, now) or log.new:
+        log.save_end()
+    return Recorded(seqs=tuple(seqs), new=log.new)
+
+
+def history(connection: sqlite3.Connection, session: int) -> tuple[Logged, ...]:
+    """All messages of a session by their identity, in order."""
+    rows = connection.execute(
+        "SELECT seq, role, content, host_id FROM message WHERE session = ? ORDER BY seq", (session,)
+    )
+    return tuple(Logged(*row) for row in rows)
 
 
 def _compare(
@@ -61,12 +104,12 @@ def _compare(
     return same, changed
 
 
-def _vouch(connection: sqlite3.Connection, session: int, seqs: list[int]) -> None:
+def _vouch(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> None:
     """Note that the host itself said these too, not only an agent."""
     connection.execute(
         "UPDATE message SET via = 'host' WHERE session = ? AND via = 'tool'"
         " AND seq IN (SELECT value FROM json_each(?))",
-        (session, str(seqs)),
+        (session, json.dumps(list(seqs))),
     )
 
 
@@ -169,6 +212,18 @@ class _Log:
             seqs.append(found or self._seq)
         return seqs
 
+    def append_all(self, known: KnownMessages, contents: list[str], placed: Placed) -> list[int]:
+        """Append a batch whose place is known; the numbers of its messages."""
+        seqs: list[int] = []
+        for message, content, follows in zip(
+            self._batch.messages, contents, placed.follows, strict=True
+        ):
+            if known.by_host_id(message.host_id) is not None:  # an id names one message
+                message = message.model_copy(update={"host_id": None})
+            self._append(message, content, None if follows == self._seq else follows)
+            seqs.append(self._seq)
+        return seqs
+
     def _append(self, message: NewMessage, content: str, follows: int | None) -> None:
         self._seq += 1
         self._chain = chain_hash(self._chain, content)
@@ -191,7 +246,7 @@ class _Log:
                 *(self._session, link.seq, link.follows, message.role, message.shape),
                 *(None if message.host_id is None else encodable(message.host_id), link.content),
                 *(link.chain, None if message.at is None else stamp(message.at), self._now),
-                *(message.tokens, self._batch.counter, self._batch.via),
+                *(message.tokens, self._batch.counter, message.via or self._batch.via),
                 encodable_json(message.raw),
             ),
         )
@@ -217,9 +272,15 @@ class _Log:
     def save_end(self) -> None:
         """Note in the session where its log ends now."""
         self._connection.execute(
-            "UPDATE session SET last_seq = ?, last_chain = ?, updated = ? WHERE id = ?",
-            (self._seq, self._chain, self._now, self._session),
+            "UPDATE session SET last_seq = ?, last_chain = ?, updated = max(updated, ?)"
+            " WHERE id = ?",
+            (self._seq, self._chain, self._last_used(), self._session),
         )
+
+    def _last_used(self) -> str:
+        """The moment of the newest message where a transcript tells it, else now."""
+        told = [stamp(message.at) for message in self._batch.messages if message.at is not None]
+        return min(self._now, max(told)) if self._batch.has_ids and told else self._now
 
 
 def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, now: str) -> bool:

@@ -248,7 +248,22 @@ def _channels(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks, _model_calls, _channels)
+def _transcripts(connection: sqlite3.Connection) -> None:
+    """How far each transcript of a host is recorded; it outlives a session that is forgotten."""
+    connection.execute(
+        """
+        CREATE TABLE transcript (
+            address TEXT PRIMARY KEY,              -- hash of where it is: a path tells too much
+            session INTEGER REFERENCES session (id),   -- NULL once that session is forgotten
+            position INTEGER NOT NULL,             -- what comes before it is recorded
+            tail TEXT NOT NULL                     -- what stands just before the position
+        ) WITHOUT ROWID
+        """
+    )
+    connection.execute("CREATE INDEX transcript_of_session ON transcript (session)")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks, _model_calls, _channels, _transcripts)
 assert len(MIGRATIONS) == SCHEMA_VERSION
 
 

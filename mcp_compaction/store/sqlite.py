@@ -18,6 +18,7 @@ from mcp_compaction.model import (
     Digest,
     Event,
     Hit,
+    Logged,
     Matches,
     ModelCall,
     Pin,
@@ -34,6 +35,7 @@ from mcp_compaction.ports import (
     Batch,
     Forgotten,
     Health,
+    KnownTranscript,
     NewPin,
     Original,
     Recorded,
@@ -51,6 +53,7 @@ from mcp_compaction.store import (
     requests,
     search,
     sessions,
+    transcripts,
     twins,
     views,
 )
@@ -123,6 +126,20 @@ class SqliteStore:
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
         return await self._write(lambda c: log.append(c, session, batch, now))
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        """How far a transcript is recorded; None where nothing of it is."""
+        return await self._read(lambda c: transcripts.find_transcript(c, address))
+
+    async def history(self, session: int) -> tuple[Logged, ...]:
+        """All messages of a session by their identity, in order."""
+        return await self._read(lambda c: log.history(c, session))
+
+    async def save_view(
+        self, session: int, view: View, base_version: int, event: Event | None = None
+    ) -> bool:
+        """Show a session by another view, without a compaction; False if its view has changed."""
+        return await self._write(lambda c: views.save_view(c, session, view, base_version, event))
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:
         """Note our count of the window beside the provider's count of the same window."""

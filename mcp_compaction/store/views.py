@@ -22,7 +22,7 @@ def save(
     if row["view_version"] != compaction.base_version:
         return False
     receipt = compaction.receipt
-    _put(connection, session, compaction.view, compaction.base_version + 1)
+    put(connection, session, compaction.view, compaction.base_version + 1)
     for digest in compaction.digests:
         _insert_digest(connection, session, digest)
         passages.insert_digest(connection, session, row["project"], digest, stamp(receipt.at))
@@ -85,10 +85,23 @@ def _insert_digest(connection: sqlite3.Connection, session: int, digest: Digest)
 def renew(connection: sqlite3.Connection, session: int) -> None:
     """Give the present view a new version, so that nothing made from it can be saved any more."""
     version = session_row(connection, session)["view_version"]
-    _put(connection, session, view(connection, session, version), version + 1)
+    put(connection, session, view(connection, session, version), version + 1)
 
 
-def _put(connection: sqlite3.Connection, session: int, shown: View, version: int) -> None:
+def save_view(
+    connection: sqlite3.Connection, session: int, shown: View, base: int, event: Event | None
+) -> bool:
+    """Show a session by another view, unless its view has changed since that was made."""
+    if session_row(connection, session)["view_version"] != base:
+        return False
+    put(connection, session, shown, base + 1)
+    if event is not None:
+        add_event(connection, session, event)
+    return True
+
+
+def put(connection: sqlite3.Connection, session: int, shown: View, version: int) -> None:
+    """Keep a view under its version, as the one that is shown."""
     connection.execute(
         "INSERT INTO view (session, version, json) VALUES (?, ?, ?)",
         (session, version, to_json(shown.model_copy(update={"version": version}))),

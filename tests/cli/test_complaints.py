@@ -17,7 +17,17 @@ from mcp_compaction.errors import InputError, SummarizerError
 from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
-STARTING = ("record", "sessions", "doctor", "serve", "demo", "eval", "restore-backup", "lexicon")
+STARTING = (
+    "record",
+    "import",
+    "sessions",
+    "doctor",
+    "serve",
+    "demo",
+    "eval",
+    "restore-backup",
+    "lexicon",
+)
 HELLO = b'{"role":"user","content":"Hello"}\n'
 
 BAD_ARGUMENTS = [

@@ -162,7 +162,7 @@ async def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Pa
         before = await compactor.load(info)
         large = await compactor.page_in(info, "m2")
         assert isinstance(large, Refusal)
-        assert large.text.endswith("Compress first, or ask for less.")
+        assert large.text.endswith("Ask for less, or make room first.")
         assert large.reason == "window_too_small"
         for refs in ("m999", "toolu_none", "d1", "p1", "", "m1, d1"):
             with pytest.raises(InputError):

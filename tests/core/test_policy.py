@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mcp_compaction.core.policy import PRESETS, Policy, for_session, under_pressure
+from mcp_compaction.core.policy import (
+    PRESETS,
+    Policy,
+    for_session,
+    under_pressure,
+    with_reserve,
+)
 from mcp_compaction.model import AgentProfile, Complexity, Traits
 
 
@@ -123,6 +129,82 @@ def test_pressure_never_leaves_the_range(
     )
     assert 0 <= tight.release_percent <= tight.trigger_percent <= 100
     assert tight.preserve_recent_turns >= 0
+
+
+@pytest.mark.parametrize(
+    ("window", "trigger", "release"),
+    [(4_096, 75, 60), (32_000, 75, 60), (100_000, 92, 60), (200_000, 95, 60), (1_000_000, 95, 60)],
+)
+def test_windows_of_every_size_act_while_there_is_room_for_an_answer(
+    window: int, trigger: float, release: float
+):
+    policy = with_reserve(Policy(window_tokens=window))
+    assert (policy.trigger_percent, policy.release_percent) == (trigger, release)
+    assert policy.is_decided_by_reserve == (trigger < 95)
+    assert policy.window_tokens - policy.share(policy.trigger_percent) >= min(8_000, window // 4)
+
+
+def test_a_reserve_changes_no_preset():
+    for policy in PRESETS.values():
+        assert with_reserve(policy) == policy
+        assert not policy.is_decided_by_reserve
+        assert with_reserve(under_pressure(policy)) == under_pressure(policy)
+
+
+@given(
+    st.integers(1, 2_000_000),
+    st.integers(0, 2_000_000),
+    st.booleans(),
+    st.tuples(st.floats(0, 100), st.floats(0, 100), st.floats(0, 100)),
+)
+def test_a_reserve_only_makes_a_policy_act_earlier_and_always_above_its_release_mark(
+    window: int, reserve: int, agent: bool, percents: tuple[float, float, float]
+):
+    release, fill, safety = percents
+    if release >= (safety if agent else fill):
+        return
+    before = Policy(
+        window_tokens=window,
+        reserve_tokens=reserve,
+        agent_controlled=agent,
+        release_percent=release,
+        fill_threshold_percent=fill,
+        safety_threshold_percent=safety,
+    )
+    policy = with_reserve(before)
+    assert policy.release_percent < policy.trigger_percent <= policy.net_percent
+    assert policy.trigger_percent <= before.trigger_percent
+    assert policy.net_percent <= min(before.net_percent, policy.reserve_reached_percent)
+    assert policy.is_decided_by_reserve or policy.trigger_percent == before.trigger_percent
+    assert with_reserve(policy) == policy
+
+
+def test_the_system_waits_up_to_the_net_where_a_preset_names_no_exact_fill():
+    waits = {
+        name for name, policy in PRESETS.items() if policy.net_percent > policy.trigger_percent
+    }
+    assert waits == {"lab"}
+    assert Policy(agent_controlled=False).net_percent == 95
+    assert Policy().net_percent == 95
+
+
+@pytest.mark.parametrize(
+    ("complexity", "least", "turns", "excerpts"),
+    [
+        ("simple", 2, 10, 10_000),
+        ("medium", 3, 20, 20_000),
+        ("complex", 4, 30, 30_000),
+        ("epic", 5, 40, 40_000),
+    ],
+)
+def test_the_more_complex_a_task_the_more_of_it_is_kept(
+    complexity: Complexity, least: int, turns: int, excerpts: int
+):
+    policy = Policy(complexity=complexity)
+    assert (policy.least_recent_turns, policy.recent_turns(1_000)) == (least, turns)
+    assert policy.promoted_limit == excerpts
+    assert Policy(complexity=complexity, preserve_recent_turns=0).least_recent_turns == 0
+    assert Policy(complexity=complexity, promoted_max_percent=80).promoted_limit <= 200_000
 
 
 def test_a_session_knows_its_window_complexity_and_profile_better():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction import formats
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.model import Sections, Shape
+from mcp_compaction.model import Sections, Shape, Traits
 from tests.strategies import SHAPES, Json, Scene, scripts, write
 
 
@@ -85,6 +85,34 @@ def test_the_sections_of_a_body() -> None:
     responses = formats.read_incoming({"instructions": "be brief", "input": "hi"})
     assert responses.sections == Sections(system="be brief")
     assert responses.messages[0].shape == "responses"
+
+
+def test_a_body_tells_the_complexity_of_its_task_and_the_manner_of_its_agent() -> None:
+    body = formats.read_incoming({"complexity": "epic", "agent_profile": "verbose"})
+    assert (body.complexity, body.agent_profile, body.messages) == ("epic", "verbose", ())
+    known = Traits(model="m", complexity="simple", window_tokens=9)
+    traits = known.model_copy(update={"complexity": "epic", "agent_profile": "verbose"})
+    assert body.traits_over(known) == traits
+    assert formats.read_incoming({"messages": []}).traits_over(traits) == traits
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            {"complexity": "hard"},
+            "complexity is no known word; use simple, medium, complex or epic",
+        ),
+        ({"complexity": ["epic"]}, "complexity is no known word"),
+        (
+            {"agent_profile": 3},
+            "agent_profile is no known word; use plain, verbose or deliberative",
+        ),
+    ],
+)
+def test_a_trait_that_no_session_can_have_is_refused(body: dict[str, Any], words: str) -> None:
+    with pytest.raises(MalformedMessage, match=words):
+        formats.read_incoming({"messages": [], **body})
 
 
 def test_the_tools_of_a_body_tell_its_shape() -> None:
@@ -274,3 +302,18 @@ def test_different_messages_have_different_normal_forms(other: Json) -> None:
 
 def test_a_normal_form_can_always_be_encoded() -> None:
     assert formats.normalize({"role": "user", "content": "\ud800é"}).isascii()
+
+
+ODD = [{"type": ["image"], "text": "x"}]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": ODD}]},
+        {"type": "function_call_output", "call_id": "t", "output": ODD},
+    ],
+)
+def test_a_block_of_a_result_with_an_odd_type_is_kept_whole(message: Any) -> None:
+    (kept,) = formats.read_incoming(message).messages
+    assert json.loads(kept.raw) == message

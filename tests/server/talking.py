@@ -16,7 +16,11 @@ from mcp_compaction.settings import load_settings
 Era = Literal["auto", "legacy"]
 ERAS: tuple[Era, ...] = ("auto", "legacy")
 
-SMALL = {"MCP_COMPACTION_WINDOW_TOKENS": "10000", "MCP_COMPACTION_COUNTER": "estimate"}
+SMALL = {
+    "MCP_COMPACTION_WINDOW_TOKENS": "10000",
+    "MCP_COMPACTION_RESERVE_TOKENS": "0",  # it stands for a large one
+    "MCP_COMPACTION_COUNTER": "estimate",
+}
 
 
 class Talk:
@@ -76,10 +80,12 @@ async def talk(
     only_core: bool = False,
     must_name: bool = False,
     home: Path | None = None,
+    policy: Mapping[str, str] | None = None,
     **client: Any,
 ) -> AsyncGenerator[Talk]:
-    """A talk with a server whose store is in that folder."""
-    settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store")})
+    """A talk with a server whose store is in that folder; `policy` goes over its settings."""
+    own = {f"MCP_COMPACTION_{name.upper()}": value for name, value in (policy or {}).items()}
+    settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store"), **own})
     server = build_server(
         settings, project, environ or {}, only_core=only_core, must_name=must_name
     )

@@ -23,6 +23,7 @@ CHECKSUMS = (
     "292219ca333fbeda",
     "03c11ed7d53b404b",
     "3bae3a036a4b5a61",
+    "cdb22f6497778e51",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 

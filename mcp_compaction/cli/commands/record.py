@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
@@ -10,17 +11,26 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, open_place, project_of, settings_of
 from mcp_compaction.cli.console.reading import read_text
 from mcp_compaction.cli.console.speaker import speaker_of
+from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
+from mcp_compaction.cli.console.transcripts import (
+    describe_intake,
+    intake_as_json,
+    take_in,
+    trusted_environ,
+)
 from mcp_compaction.cli.console.wording import join_refs
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, Incoming, read, read_incoming_text
+from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo, Shape, Traits, Via
 from mcp_compaction.ports import Recorded
 
 DESCRIPTION = """\
-Keep messages, byte for byte, in a session's log. Transcripts and exports of other programs are
-recognized and refused.
+Keep messages, byte for byte, in a session's log. A transcript of a host is recognized and taken in
+as `import` does it; exports of other programs are refused.
 Changes: appends what is not yet known; the session is made where it is new.
 Without a terminal, or from stdin, who said what is kept as the agent's word: no rule in it can
 become the user's."""
@@ -28,6 +38,7 @@ EXAMPLES = (
     "record chat.jsonl --session tax-2026",
     "record request.json --session tax-2026 --model claude-sonnet-4-5 --window 200000",
     "record - --session tax-2026 --after m41 < newest.json",
+    "record chat.jsonl --session tax-2026 --complexity epic --agent-profile verbose",
 )
 
 
@@ -43,8 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_session(parser, "a new one, its name made up")
     parser.add_argument("--after", metavar="REF", help="the known message they follow, as m41")
-    parser.add_argument("--model", metavar="NAME", help="the model that the session talks to")
-    parser.add_argument("--window", metavar="N", type=int, help="the tokens its window holds")
+    add_traits(parser)
     parser.add_argument(
         "--shape", choices=tuple(FORMATS), help="the shape, where it should not be guessed"
     )
@@ -55,12 +65,13 @@ async def run(call: Invocation) -> int:
     """Record what was given, and say which refs it got."""
     args = call.args
     _check_allowed(call)
-    if args.window is not None and args.window <= 0:
-        raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
+    given = typed_traits(call)
+    if transcripts := _transcripts_in(call):
+        return await _take_in(call, transcripts, given)
     came = _with_shape(read_incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with open_place(call, makes_store=args.after is None) as place:
         other = await place.compactor.find_anywhere(place.name) if place.name else None
-        info, is_new = await _find_or_open(place, call)
+        info, is_new = await _find_or_open(place, call, given)
         via: Via = "host" if speaker_of(call) == "user" else "tool"
         recorded = await place.compactor.record(info, came, args.after, via)
         info = await place.compactor.find(place.project, info.name)
@@ -85,6 +96,33 @@ async def run(call: Invocation) -> int:
     return 0
 
 
+def _transcripts_in(call: Invocation) -> list[Transcript]:
+    path = Path(call.args.file)
+    return transcripts_at(path, trusted_environ(call)) if path.is_file() else []
+
+
+async def _take_in(
+    call: Invocation, transcripts: list[Transcript], given: dict[str, object]
+) -> int:
+    """Record a host's transcript, whose messages have a place and a shape of their own."""
+    args = call.args
+    if args.after is not None or args.shape is not None:
+        raise InputError(f"{args.file} is a transcript; leave out --after and --shape.")
+    if args.session is not None and len(transcripts) > 1:
+        raise InputError(f"{args.file} holds {len(transcripts)} sessions; leave out --session.")
+    async with open_place(call, makes_store=True) as place:
+        intake = await take_in(call, place, transcripts, args.session)
+        for info in [taken.session for _, taken in intake.taken if taken.session is not None]:
+            known = await place.compactor.find(info.project, info.name)
+            await set_traits(place.compactor, known, given)
+    if args.json:
+        call.screen.write_json(intake_as_json(intake))
+    else:
+        for line in describe_intake(intake):
+            call.screen.say(line)
+    return 1 if intake.failed else 0
+
+
 def _check_allowed(call: Invocation) -> None:
     settings = settings_of(call)
     project = project_of(call, settings)
@@ -104,19 +142,15 @@ def _with_shape(came: Incoming, shape: Shape | None) -> Incoming:
     return came.model_copy(update={"messages": messages})
 
 
-async def _find_or_open(place: Place, call: Invocation) -> tuple[SessionInfo, bool]:
+async def _find_or_open(
+    place: Place, call: Invocation, given: dict[str, object]
+) -> tuple[SessionInfo, bool]:
     """The session to record in; one that must follow a known message is never made."""
-    known = {"model": call.args.model, "window_tokens": call.args.window}
-    given = {name: value for name, value in known.items() if value is not None}
     if call.args.after is not None:
         info, is_new = await place.session(), False
     else:
-        info, is_new = await place.open_session(Traits(**given))
-    traits = info.traits.model_copy(update=given)
-    if traits == info.traits:
-        return info, is_new
-    await place.compactor.set_traits(info, traits)
-    return info.model_copy(update={"traits": traits}), is_new
+        info, is_new = await place.open_session(Traits.model_validate(given))
+    return await set_traits(place.compactor, info, given), is_new
 
 
 def _describe_recorded(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:

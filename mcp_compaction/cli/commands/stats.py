@@ -12,9 +12,16 @@ from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
-from mcp_compaction.compactor import COMPLETED, FAILED, FALLBACK, SAFETY_NET, Stats
+from mcp_compaction.compactor import (
+    COMPLETED,
+    FAILED,
+    FALLBACK,
+    HOST_COMPACTED,
+    SAFETY_NET,
+    Stats,
+)
 from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line, would_not_pay
-from mcp_compaction.core.window.fill import Fill, Pressure
+from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection
 
@@ -29,6 +36,7 @@ EXAMPLES = (
 
 _EVENTS = {
     COMPLETED: "compactions completed",
+    HOST_COMPACTED: "compactions by the host",
     SAFETY_NET: "safety net",
     FAILED: "failed",
     FALLBACK: "falls to another summarizer",
@@ -118,8 +126,9 @@ def _describe_pressure(pressure: Pressure) -> str:
     now = {
         "calm": "calm: there is room",
         "advise": "getting full: compress at the next good moment",
-        "act": "full: the system compresses",
+        "wait": "getting full: a loop's next record at a boundary compresses",
+        "act": "full: a loop's next record compresses by itself",
         "safety net": "full: compress now; a loop's next record does it by itself",
     }[pressure.level]
-    down = f"goes down to {pressure.release_percent:g} %"
-    return f"{now}; acts at {pressure.trigger_percent:g} %, {down}"
+    down = f"goes down to {pressure.release_percent:.3g} %"
+    return f"{now}; acts {describe_trigger(pressure)}, {down}"

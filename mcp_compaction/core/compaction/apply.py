@@ -33,6 +33,7 @@ def apply(
         upto=max((session.view.upto, *(m.seq for m in session.messages))),
         memory_in=memory_in,
         index_most=window.index_most,
+        gone=session.view.gone,
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
     return session.model_copy(

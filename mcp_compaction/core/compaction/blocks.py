@@ -244,8 +244,8 @@ def _split_head(
     if view.upto:
         return view.head, entries_of(view, session.messages)[len(view.head) :]
     number = count_head(session.messages, policy.keep_first_request)
-    whole = tuple(Kept(seq=m.seq) for m in session.messages)
-    return whole[:number], (*view.body, *whole[number:])
+    said = [e for e in entries_of(view, session.messages) if not isinstance(e, Digested)]
+    return tuple(said[:number]), (*view.body, *said[number:])
 
 
 def find_unread(session: Session) -> frozenset[int]:
@@ -315,7 +315,7 @@ def _tail_starts(blocks: Sequence[StepBlock], policy: Policy) -> tuple[int, int]
     if policy.compaction_ratio is not None:
         start = _start_of_last(blocks, total - int(total * policy.compaction_ratio))
         return start, start
-    least = _start_of_last(blocks, 2 * policy.preserve_recent_turns)
+    least = _start_of_last(blocks, 2 * policy.least_recent_turns)
     average = 2 * sum(b.tokens for b in blocks) / total if total else 0.0
     larger = _start_of_last(blocks, 2 * policy.recent_turns(average))
     request = _newest_request(blocks)

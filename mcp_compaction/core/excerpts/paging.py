@@ -18,7 +18,8 @@ def wanted_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
 def messages_shown_whole(session: Session) -> set[int]:
     """The messages that a session's view shows whole, in their place or again."""
     view = session.view
-    cut = {entry.seq for entry in (*view.head, *view.body) if isinstance(entry, Trimmed)}
+    entries = (*view.head, *view.body, *view.since)
+    cut = {entry.seq for entry in entries if isinstance(entry, Trimmed)}
     again = {one.seq for one in wanted_excerpts(view.promoted)}
     return ({message.seq for message in session.messages} - cut) | again
 
@@ -41,6 +42,7 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
                 Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in asked else e
                 for e in view.body
             ),
+            "since": tuple(e for e in view.since if e.seq not in asked),
             "promoted": tuple(sorted([*others, *again], key=lambda one: one.seq)),
         }
     )

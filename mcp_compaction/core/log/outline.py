@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mcp_compaction.core.log.content import calls_by_id
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.identifiers import exit_code
+from mcp_compaction.core.log.failures import is_failure
 from mcp_compaction.core.log.steps import steps
-from mcp_compaction.core.log.tool_calls import action_of, tasks_of
+from mcp_compaction.core.log.tool_calls import action_of, answered_calls, tasks_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Message, Value
@@ -52,24 +52,35 @@ def outline_of(messages: Sequence[Message]) -> tuple[Passage, ...]:
 
 
 def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The signs in the last steps that this is a good moment to compress."""
+    """The signs in the last steps that this is a good moment to compress.
+
+    There is none while a call is open, after a command that failed, or while the agent doubts
+    what it just said.
+    """
+    recent = steps(conversation_of(messages))[-_RECENT:]
+    if not recent or recent[-1].is_open or _is_in_doubt(recent[-1].messages[-1]):
+        return ()
     cues: dict[str, None] = {}
-    for step in steps(conversation_of(messages))[-_RECENT:]:
-        calls = calls_by_id(step.messages)
-        for message in step.messages:
-            for result in message.results:
-                call = calls.get(result.call)
-                if call is None:
-                    continue
-                if action_of(call).kind == "run" and not result.is_error:
-                    if _PASSED.search(result.text) and not _NOT_PASSED.search(result.text):
-                        cues["tests green"] = None
-                    if _COMMIT.search(action_of(call).target) and exit_code(result) in (None, 0):
-                        cues["commit made"] = None
-                plan = tasks_of(call) if action_of(call).kind == "plan" else ()
+    for step in recent:
+        for _, call, result in answered_calls(step.messages):
+            action = action_of(call)
+            if result.is_error or (action.kind == "run" and is_failure(result)):
+                cues.clear()
+            elif action.kind == "run":
+                if _PASSED.search(result.text) and not _NOT_PASSED.search(result.text):
+                    cues["tests green"] = None
+                if _COMMIT.search(action.target):
+                    cues["commit made"] = None
+            elif action.kind == "plan":
+                plan = tasks_of(call)
                 if plan and all(task.is_closed for task in plan):
                     cues["todo closed"] = None
     return tuple(cues)
+
+
+def _is_in_doubt(message: Message) -> bool:
+    """Whether a message is the agent's and voices doubt; that it checks something is none."""
+    return message.role == "assistant" and bool(marker_groups(message.text).keys() - {"check"})
 
 
 def _subject_of(message: Message) -> str:

@@ -9,7 +9,7 @@ from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, precision_of, scale
-from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
+from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view, told_blocks
 from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
@@ -64,9 +64,11 @@ class Fill(Value):
 class Pressure(Value):
     """What the fill calls for."""
 
-    level: Literal["calm", "advise", "act", "safety net"]
-    trigger_percent: float
+    level: Literal["calm", "advise", "wait", "act", "safety net"]
+    trigger_percent: float  # from here on at a boundary, where one is waited for
+    net_percent: float  # from here on at once
     release_percent: float
+    decided_by: Literal["percentage", "reserve"]
 
 
 def in_counted_tokens(policy: Policy, fill: Fill) -> Policy:
@@ -95,13 +97,13 @@ def measure(
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_in_view(session, policy.index_limit, count)
     promoted = excerpts_block(session.view.promoted)
-    pinned = pinned_block(pins_in_view(session))
+    pinned = [pinned_block(pins_in_view(session)), *told_blocks(session).values()]
     ratio = ratio_of(session)
     drift = _drift_of(session.calibration, ratio)
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),
         ("memory", 0 if session.view.memory_in is not None else session.memory_tokens),
-        ("pinned", count(pinned) + policy.overhead_per_message if pinned else 0),
+        ("pinned", sum(count(text) + policy.overhead_per_message for text in pinned if text)),
         ("digests", digest_tokens),
         ("index", count(index) + policy.overhead_per_message if index else 0),
         ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
@@ -141,13 +143,30 @@ def _drift_of(calibration: Calibration, ratio: float) -> int:
 def pressure(fill: Fill, policy: Policy) -> Pressure:
     """Whether the fill is fine, worth advice, or calls for acting without being asked."""
     trigger = policy.trigger_percent
-    if fill.percent >= trigger:
+    if fill.percent >= policy.net_percent:
         level = "safety net" if policy.agent_controlled else "act"
+    elif fill.percent >= trigger:
+        level = "wait"
     elif fill.percent >= trigger - policy.advise_below_trigger:
         level = "advise"
     else:
         level = "calm"
-    return Pressure(level=level, trigger_percent=trigger, release_percent=policy.release_percent)
+    return Pressure(
+        level=level,
+        trigger_percent=trigger,
+        net_percent=policy.net_percent,
+        release_percent=policy.release_percent,
+        decided_by="reserve" if policy.is_decided_by_reserve else "percentage",
+    )
+
+
+def describe_trigger(found: Pressure) -> str:
+    """The fill at which a window is compacted without being asked: `at 95 %`."""
+    why = ", where only the reserve is free" if found.decided_by == "reserve" else ""
+    if found.net_percent > found.trigger_percent:
+        net = f"at {found.net_percent:.3g} % at once"
+        return f"from {found.trigger_percent:.3g} % on at a boundary, {net}"
+    return f"at {found.trigger_percent:.3g} %{why}"
 
 
 def _kind_of(message: Message) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from mcp_compaction.core.digest.text import merge_index, render_digest
@@ -21,6 +21,7 @@ from mcp_compaction.model import (
     IndexKind,
     Kept,
     Message,
+    MessageEntry,
     Pin,
     Session,
     Shown,
@@ -44,8 +45,14 @@ INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived re
 
 def entries_of(view: View, messages: Iterable[Message]) -> tuple[Entry, ...]:
     """All entries of a view, with what was said after it."""
-    since = tuple(Kept(seq=m.seq) for m in messages if m.seq > view.upto)
-    return (*view.head, *view.body, *since)
+    return (*view.head, *view.body, *_entries_since(view, messages))
+
+
+def _entries_since(view: View, messages: Iterable[Message]) -> Iterator[MessageEntry]:
+    cut = {entry.seq: entry for entry in view.since}
+    for message in messages:
+        if message.seq > view.upto:
+            yield cut.get(message.seq) or Kept(seq=message.seq)
 
 
 def pins_in_view(session: Session) -> tuple[Pin, ...]:
@@ -81,8 +88,30 @@ def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     return index_block(session.digests, limit if most is None else min(limit, most), count)
 
 
+def told_blocks(session: Session) -> dict[int, str]:
+    """The pins told since the last compaction and still in force, by the message they follow."""
+    in_force = {pin.number: pin for pin in session.pins}
+    blocks = {
+        told.after: pinned_block(in_force[number] for number in told.pins if number in in_force)
+        for told in session.view.told
+    }
+    return {after: block for after, block in blocks.items() if block}
+
+
 def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Shown, ...]:
     """The whole view in order, ready for a provider's shape."""
+    frame = lay_out_frame(session, index_limit, count)
+    messages = {m.seq: m for m in session.messages}
+    told = told_blocks(session)
+    since: list[Shown] = []
+    for entry in _entries_since(session.view, session.messages):
+        since.append(_show_message(messages[entry.seq], entry))
+        since += _records_of(told.get(entry.seq, ""))
+    return (*frame, *since)
+
+
+def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tuple[Shown, ...]:
+    """The view without what came after it: the same until the next compaction."""
     view, sections = session.view, session.sections
     messages = {m.seq: m for m in session.messages}
     digests = {d.number: d for d in session.digests}
@@ -93,9 +122,8 @@ def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Sho
     if sections.memory and view.memory_in is None:
         shown.append(ShownRecord(text=f"[memory]\n{sections.memory}"))
     shown += _records_of(pinned_block(pins_in_view(session)))
-    body = entries_of(view, session.messages)[len(view.head) :]
-    first_digests = _end_of_first_digests(body)
-    for position, entry in enumerate(body):
+    first_digests = _end_of_first_digests(view.body)
+    for position, entry in enumerate(view.body):
         if isinstance(entry, Digested):
             shown.append(ShownRecord(text=render_digest(digests[entry.digest], entry.thin)))
         else:

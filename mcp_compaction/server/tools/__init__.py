@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
+from mcp_compaction.server.answers import SYSTEM_COMPACTS
 from mcp_compaction.server.state import State
 from mcp_compaction.server.tools.compressing import compress_context, restore_context
 from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
@@ -49,14 +50,20 @@ _ALL = (
 )
 
 
-def list_tools(only_core: bool = False) -> tuple[Tool, ...]:
-    """The tools: the four core ones, or all seven."""
-    return tuple(tool for tool in _ALL if tool.is_core or not only_core)
+def list_tools(only_core: bool = False, by_agent: bool = True) -> tuple[Tool, ...]:
+    """The tools: the four core ones, or all seven; compress_context where the agent decides."""
+    tools = _ALL if by_agent else tuple(t for t in _ALL if t.function is not compress_context)
+    return tuple(tool for tool in tools if tool.is_core or not only_core)
 
 
-def register(server: MCPServer[State], only_core: bool = False) -> None:
-    """Publish the tools: the four core ones, or all seven."""
-    for tool in list_tools(only_core):
+def list_withheld(by_agent: bool) -> dict[str, str]:
+    """The tools that are not offered, each with the answer to one who calls it all the same."""
+    return {} if by_agent else {compress_context.__name__: SYSTEM_COMPACTS}
+
+
+def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
+    """Publish these tools."""
+    for tool in tools:
         annotations = ToolAnnotations(
             read_only_hint=tool.is_read_only,
             destructive_hint=tool.is_destructive,

@@ -11,14 +11,16 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_compaction.compactor import Compactor, Quote
+from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo
 from mcp_compaction.server import answers
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import (
     Ctx,
     Name,
+    directive_of,
     reply,
     reply_without_session,
     session_if_any,
@@ -37,18 +39,19 @@ async def recall_archived(
         Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
     ] = None,
     refs: Annotated[
-        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, tool call id.")
+        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id.")
     ] = None,
     scope: Annotated[
         Literal["session", "project", "all"], Field(description="Where to look.")
     ] = "session",
-    max_tokens: Annotated[int, Field(description="Size of the answer.", ge=50, le=20000)] = 1000,
+    max_tokens: Annotated[int, Field(description="Answer size.", ge=50, le=20000)] = 1000,
     cursor: Annotated[str | None, Field(description="From the answer before.")] = None,
+    keep: Annotated[bool, Field(description="Refs stay in view.")] = False,
     session: Name = None,
 ) -> CallToolResult:
     """Find what left the window, word for word with refs.
 
-    Without query and refs: the brief to resume a session.
+    Without query and refs: the brief to resume.
     """
     state = state_of(ctx)
     compactor = await state.compactor()
@@ -58,6 +61,8 @@ async def recall_archived(
         raise InputError('scope="all" is for the user of this machine; pass scope="project".')
     if query is not None and refs is not None:
         raise InputError("pass query to look for words, or refs to read what they name; not both.")
+    if keep and refs is None:
+        raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
     if query is None and refs is None:
         return await _resume(ctx, session, scope, nonce)
     project = state.project
@@ -75,11 +80,16 @@ async def recall_archived(
         text = answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
     else:
         info = await _find_session(ctx, session, scope)
+        kept = await _page_in(ctx, info, refs) if keep and not skip else None
+        if isinstance(kept, Compaction):
+            meta = await directive_of(state, info, kept)
+            return await reply(ctx, info, outcome_text(kept), meta, asked=session)
         # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
         is_new = not skip and info.project == project
         found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
         size = _page_size(compactor, found, max_tokens, skip)
         text = answers.quote_text(found, info, project, nonce, size, skip)
+        text = text if kept is None else f"{outcome_text(kept)}\n{text}"
     return await reply(ctx, info, text, asked=session, shows_pins=not skip)
 
 
@@ -95,6 +105,14 @@ async def _find_session(ctx: Ctx, name: str | None, scope: str) -> SessionInfo:
         if found is None:
             raise
         return found
+
+
+async def _page_in(ctx: Ctx, info: SessionInfo, refs: str) -> Outcome:
+    """Show messages again in the window, where that is the caller's own."""
+    state = state_of(ctx)
+    if info.project != state.project or state.mode(ctx, info) != "own":
+        return Refusal(reason="window_of_host", text=answers.NOT_KEPT)
+    return await (await state.compactor()).page_in(info, refs)
 
 
 async def _session_to_search_from(ctx: Ctx, name: str | None, scope: str) -> SessionInfo | None:
@@ -124,7 +142,9 @@ async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToo
     ):
         found = await compactor.sessions(state.project, 5)
         if not found:
-            raise InputError("nothing is kept for this project yet; pin or compress starts it.")
+            raise InputError(
+                f"nothing is kept for this project yet; {finder.ways_to_start} starts it."
+            )
         return await reply_without_session(ctx, answers.sessions_text(found))
     try:
         info = await _find_session(ctx, name, scope)

@@ -53,7 +53,7 @@ async def reply(
     lines.append(text)
     relief = state.relieving.take(info) if info is not None else None
     if info is not None and relief is not None:
-        lines.append(answers.relief_text(relief, info.name))
+        lines.append(answers.relief_text(relief, info.name, by_agent=state.by_agent))
         if meta is None and isinstance(relief, Compaction):
             meta = await directive_of(state, info, relief)
     lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))

@@ -18,7 +18,7 @@ from mcp_compaction.server.tools.replying import Ctx, Name, reply, reply_without
 @errors_as(ToolError)
 async def context_stats(
     ctx: Ctx,
-    detail: Annotated[Literal["brief", "full"], Field(description="full: with outline.")] = "brief",
+    detail: Annotated[Literal["brief", "full"], Field(description="full: outline.")] = "brief",
     session: Name = None,
 ) -> CallToolResult:
     """Fill of the window, room left, what compressing would free, pins, good moments."""
@@ -34,5 +34,6 @@ async def context_stats(
     found = await compactor.stats_of(loaded)
     passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
     cues = await state.threads.run(find_boundary_cues, loaded.messages)
-    text = answers.stats_text(found, state.mode(ctx, info), cues, passages)
+    mode = state.mode(ctx, info)
+    text = answers.stats_text(found, mode, cues, passages, by_agent=state.by_agent)
     return await reply(ctx, info, text, asked=session, has_fill=True)

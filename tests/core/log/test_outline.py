@@ -54,6 +54,13 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
         (used("1", "Read", "5 passed"), []),
         ([results(("ghost", "5 passed"))], []),
         ([*ran("1", "pytest", "5 passed"), user("a"), user("b"), user("c")], []),
+        ([*ran("1", "pytest", "5 passed"), call("2", "Bash", command="git push")], []),
+        ([*ran("1", "pytest", "5 passed"), *ran("2", "make", "exit code 2")], []),
+        ([*ran("1", "make", "exit code 2"), *ran("2", "pytest", "5 passed")], ["tests green"]),
+        ([*ran("1", "pytest", "5 passed"), assistant("Wait, I was wrong.")], []),
+        ([*ran("1", "pytest", "5 passed"), assistant("Done, please check it.")], ["tests green"]),
+        ([*ran("1", "pytest", "5 passed"), user("Wait.")], ["tests green"]),
+        ([], []),
     ],
 )
 def test_the_last_steps_give_the_cues(session: list[Json], cues: list[str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.digest.text import DigestSections as DigestSections
 from mcp_compaction.core.digest.text import measure_digest, render_digest
 from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
-from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.policy import PRESETS, Policy, with_reserve
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import (
@@ -284,7 +284,12 @@ def filled(percent: int) -> Fill:
         (95, {}, "safety net"),
         (64, {"agent_controlled": False}, "calm"),
         (65, {"agent_controlled": False}, "advise"),
-        (80, {"agent_controlled": False}, "act"),
+        (80, {"agent_controlled": False}, "wait"),
+        (94, {"agent_controlled": False}, "wait"),
+        (95, {"agent_controlled": False}, "act"),
+        (80, {"agent_controlled": False, "wait_for_boundary": False}, "act"),
+        (95, PRESETS["supervisor"].model_dump(), "advise"),
+        (100, PRESETS["supervisor"].model_dump(), "act"),
     ],
 )
 def test_pressure_says_what_the_fill_calls_for(
@@ -293,8 +298,50 @@ def test_pressure_says_what_the_fill_calls_for(
     policy = Policy(**fields)
     found = pressure(filled(percent), policy)
     assert found == Pressure.model_validate(
-        {"level": level, "trigger_percent": policy.trigger_percent, "release_percent": 60}
+        {
+            "level": level,
+            "trigger_percent": policy.trigger_percent,
+            "net_percent": policy.net_percent,
+            "release_percent": 60,
+            "decided_by": "percentage",
+        }
     )
+
+
+@given(
+    st.integers(0, 120),
+    st.booleans(),
+    st.booleans(),
+    st.floats(1, 100),
+    st.floats(1, 100),
+    st.integers(0, 50),
+)
+def test_nothing_waits_past_the_net_or_into_the_reserve(
+    percent: int, agent: bool, waits: bool, fill: float, safety: float, reserve: int
+) -> None:
+    policy = with_reserve(
+        Policy(
+            window_tokens=100,
+            agent_controlled=agent,
+            wait_for_boundary=waits,
+            fill_threshold_percent=fill,
+            safety_threshold_percent=safety,
+            release_percent=0,
+            reserve_tokens=reserve,
+        )
+    )
+    level = pressure(filled(percent), policy).level
+    acts = level in ("act", "safety net")
+    assert acts == (percent >= policy.net_percent)
+    if percent > max(fill, safety) or percent > 100 - min(reserve, 25):
+        assert acts
+    assert level != "wait" or (waits and not agent and percent >= policy.trigger_percent)
+
+
+def test_pressure_names_the_reserve_where_that_decides() -> None:
+    policy = with_reserve(Policy(window_tokens=4_096))
+    found = pressure(filled(75), policy)
+    assert (found.level, found.trigger_percent, found.decided_by) == ("safety net", 75, "reserve")
 
 
 def test_a_series_of_numbers_does_not_fill_the_index() -> None:

@@ -197,7 +197,7 @@ def explain_no_room_for_paging(refs: str, after: Fill) -> str:
     """The window is too small for messages that were to be shown again."""
     return (
         f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
-        f"{kilo(after.window)} tokens. Compress first, or ask for less."
+        f"{kilo(after.window)} tokens. Ask for less, or make room first."
     )
 
 

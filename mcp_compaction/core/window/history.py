@@ -1,0 +1,230 @@
+"""A caller's history laid beside the log: which messages it has, and the view that follows it.
+
+A caller may compact, clear, rewind or edit its own history. The log keeps both; the view shows what
+the caller still has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from mcp_compaction.core.excerpts.render import LABEL as EXCERPTS_LABEL
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.core.log.steps import count_head
+from mcp_compaction.core.window.render import INDEX_LABEL
+from mcp_compaction.model import (
+    Digest,
+    Digested,
+    Entry,
+    Kept,
+    Logged,
+    Message,
+    Role,
+    Run,
+    Session,
+    View,
+)
+
+_DIGEST = re.compile(
+    r"\[digest d\d+(?:,| of m(\d+)(?:\.\.m(\d+))?)[^\n]*; a record, not instructions\]"
+)
+
+
+class Given(NamedTuple):
+    """A message of the caller's history, by what its identity is judged by."""
+
+    role: Role
+    content: str
+
+
+class Place(NamedTuple):
+    """The message of the log that a caller's message is; not the same where it was edited."""
+
+    seq: int
+    is_same: bool = True
+
+
+def find_places(
+    log: Sequence[Logged], gone: Sequence[Run], given: Sequence[Given]
+) -> tuple[Place, ...]:
+    """The places of a history's messages, in order; what follows after them is new.
+
+    A message that was edited where it stood keeps its place, if all around it is known. Numbers
+    only rise: from the first message on that has no place, everything is new.
+    """
+    still_there = [one for one in log if not is_in(gone, one.seq)]
+    places: list[Place] = []
+    after = 0  # the newest number that has its place
+    for block in _find_blocks(log, given):
+        between = given[len(places) : block.given]
+        missed = [one for one in still_there if after < one.seq < log[block.log].seq]
+        if between and [one.role for one in missed] != [one.role for one in between]:
+            break
+        places += (Place(one.seq, is_same=False) for one in missed[: len(between)])
+        places += (Place(one.seq) for one in log[block.log : block.log + block.size])
+        after = places[-1].seq
+    return tuple(places)
+
+
+class _Block(NamedTuple):
+    log: int
+    given: int
+    size: int
+
+
+def _find_blocks(log: Sequence[Logged], given: Sequence[Given]) -> Iterator[_Block]:
+    """The runs of a history that stand in the log, in order and beyond doubt."""
+    said, sent = [one.content for one in log], [one.content for one in given]
+    same = _count_common_start(said, sent)
+    if same:
+        yield _Block(0, 0, same)
+    known, new = Counter(said), Counter(sent)
+    end = same
+    for block in SequenceMatcher(None, said[same:], sent[same:], False).get_matching_blocks():
+        if not block.size:
+            continue
+        at, place = block.a + same, block.b + same
+        # People do say "continue" twice: one equal message alone must follow, or be the only one.
+        is_sure = block.size > 1 or at == end or known[said[at]] == new[sent[place]] == 1
+        if is_sure:
+            yield _Block(at, place, block.size)
+            end = at + block.size
+
+
+def _count_common_start(said: Sequence[str], sent: Sequence[str]) -> int:
+    pairs = enumerate(zip(said, sent, strict=False))
+    return next((n for n, (one, other) in pairs if one != other), min(len(said), len(sent)))
+
+
+def is_record(text: str) -> bool:
+    """Whether a text is one of ours: a caller that took our view over sends it back."""
+    return text.startswith((PINNED_LABEL, INDEX_LABEL, EXCERPTS_LABEL)) or bool(_DIGEST.match(text))
+
+
+def messages_behind(text: str) -> range:
+    """The messages that a record of ours stands for; none where it is no digest."""
+    found = _DIGEST.match(text)
+    if found is None or found[1] is None:
+        return range(0)
+    return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def is_in(runs: Iterable[Run], seq: int) -> bool:
+    """Whether a message is in one of some runs."""
+    return any(first <= seq <= last for first, last in runs)
+
+
+def runs_of(seqs: Iterable[int]) -> tuple[Run, ...]:
+    """The runs that some messages make up."""
+    runs: list[Run] = []
+    for seq in sorted(set(seqs)):
+        if runs and seq == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], seq)
+        else:
+            runs.append((seq, seq))
+    return tuple(runs)
+
+
+def members_of(digest: Digest, session: Session) -> set[int]:
+    """The messages that a digest of the view stands for."""
+    shown = {message.seq for message in session.messages}
+    span = range(digest.first, digest.last + 1)
+    return {seq for seq in span if seq not in shown and not is_in(session.view.gone, seq)}
+
+
+def begin_view(session: Session, messages: Sequence[Message]) -> View:
+    """The view of a history that is shown for the first time: its head, then the pins in force."""
+    head = head_of(messages)
+    return session.view.model_copy(
+        update={
+            "version": session.view.version + 1,
+            "head": tuple(Kept(seq=seq) for seq in head),
+            "pinned": tuple(pin.number for pin in session.pins),
+            "upto": max(head, default=0),
+            "begun": True,
+        }
+    )
+
+
+def head_of(messages: Sequence[Message]) -> tuple[int, ...]:
+    """The messages that a history begins with: those of the system, and the first request."""
+    return tuple(m.seq for m in messages[: count_head(messages, keep_first_request=True)])
+
+
+def follow(session: Session, there: set[int], head: Sequence[int], newest: int) -> View | None:
+    """The view of what a caller still has of its history; None where the view shows just that.
+
+    `there`: the known messages it has, with those that digests of the view stand for. `head`: those
+    it begins with now. `newest`: the newest of the log. A digest of anything that the caller has no
+    more is no longer shown; what is left of its messages is.
+    """
+    view = session.view
+    gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
+    if gone == view.gone:
+        return None
+    stays = {d.number: members_of(d, session) <= there for d in session.digests}
+    again = {s for s in there if s <= view.upto and is_in(view.gone, s)}
+    for digest in session.digests:
+        if not stays[digest.number]:
+            again |= members_of(digest, session) & there
+    body = [
+        e for e in view.body if (stays[e.digest] if isinstance(e, Digested) else e.seq in there)
+    ]
+    kept_head = tuple(entry for entry in view.head if entry.seq in there)
+    has_head = tuple(entry.seq for entry in kept_head) == tuple(head)
+    if view.is_begun and not has_head:
+        kept_head = tuple(Kept(seq=seq) for seq in head)
+        body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
+    body = _insert(body, again.difference(head), session.digests)
+    is_same_so_far = not view.is_begun or (has_head and tuple(body) == view.body)
+    told = tuple(one for one in view.told if one.after in there)
+    return view.model_copy(
+        update={
+            "version": view.version + 1,
+            "head": kept_head,
+            "pinned": view.pinned if is_same_so_far else tuple(p.number for p in session.pins),
+            "body": tuple(body),
+            "promoted": tuple(one for one in view.promoted if one.seq in there),
+            "upto": max((view.upto, *head)) if view.is_begun else view.upto,
+            "memory_in": view.memory_in if stays.get(view.memory_in or 0) else None,
+            "since": tuple(entry for entry in view.since if entry.seq in there),
+            "told": told if is_same_so_far else (),
+            "gone": gone,
+        }
+    )
+
+
+def view_to_restore(back: Session, now: Session) -> View:
+    """An earlier view with the pins in force now, and without what the caller has no more.
+
+    `back`: the session seen through the earlier view; `now`: as it is.
+    """
+    view = back.view
+    newest = max((m.seq for m in (*back.messages, *now.messages)), default=view.upto)
+    newest = max((newest, *(last for _, last in now.view.gone)))
+    there = {seq for seq in range(1, newest + 1) if not is_in(now.view.gone, seq)}
+    head = [entry.seq for entry in view.head if entry.seq in there]
+    view = follow(back, there, head, newest) or view
+    shown = [message for message in back.messages if message.seq in there]
+    seen = back.model_copy(update={"view": view, "pins": now.pins})
+    if not view.is_begun and now.info.traits.owns_window:
+        return begin_view(seen, shown)
+    return view.model_copy(update={"pinned": tuple(pin.number for pin in now.pins)})
+
+
+def _insert(body: Sequence[Entry], seqs: Iterable[int], digests: Iterable[Digest]) -> list[Entry]:
+    """The entries with some messages whole among them, each before what was said after it."""
+    first = {digest.number: digest.first for digest in digests}
+    laid = list(body)
+    for seq in sorted(seqs):
+        later = (
+            n
+            for n, e in enumerate(laid)
+            if (first[e.digest] if isinstance(e, Digested) else e.seq) > seq
+        )
+        laid.insert(next(later, len(laid)), Kept(seq=seq))
+    return laid

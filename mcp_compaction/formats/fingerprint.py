@@ -1,0 +1,59 @@
+"""Fingerprints of a caller's objects, by which a known one is told without reading it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from pydantic import JsonValue
+
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.identity import unwrap_text
+from mcp_compaction.model import JsonObject
+
+_MARK = '"cache_control"'
+
+
+def fingerprint_of(value: JsonValue) -> bytes:
+    """The fingerprint of an object, whatever cache mark it bears.
+
+    A mark moves from request to request, and makes a block of what was a plain text.
+    """
+    text = _dump(_unwrap(value))
+    if _MARK in text:
+        text = _dump(_unwrap(_strip_marks(value)))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _strip_marks(value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return {k: _strip_marks(inner) for k, inner in value.items() if k != "cache_control"}
+        case list():
+            return [_strip_marks(inner) for inner in value]
+        case _:
+            return value
+
+
+def _unwrap(value: JsonValue) -> JsonValue:
+    """A message whose content is one plain text block, with that text as its content."""
+    content = value.get("content") if isinstance(value, dict) else None
+    if isinstance(value, dict) and isinstance(content, list) and len(content) == 1:
+        return {**value, "content": unwrap_text(content)}
+    return value
+
+
+def fingerprints_of(messages: Sequence[JsonObject]) -> list[bytes]:
+    """The fingerprints of messages, in order."""
+    return [fingerprint_of(message) for message in messages]
+
+
+def _dump(value: JsonValue) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MalformedMessage(
+            f"a message holds what JSON cannot write ({error}); of an SDK's object send what its "
+            "to_dict() gives."
+        ) from None

@@ -1,0 +1,90 @@
+"""Finds transcripts: all of a host, or those at a path, whoever wrote them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats.foreign import name_foreign
+from mcp_compaction.hosts.folders import HostFolder, host_of_file
+from mcp_compaction.hosts.transcripts import claude_code, codex, gemini, opencode, own_export
+from mcp_compaction.hosts.transcripts.files import (
+    FileTranscript,
+    LineFormat,
+    first_object_of,
+    open_regular,
+)
+from mcp_compaction.hosts.transcripts.opencode import DatabaseTranscript
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+
+_LINE_FORMATS: Final[Mapping[str, LineFormat]] = {
+    "a Claude Code transcript": claude_code,
+    "a Codex rollout": codex,
+    "a Gemini chat file": gemini,
+    "an export of mcp-compaction": own_export,
+}
+_BY_HOST: Final = {form.NAME: form for form in _LINE_FORMATS.values()}
+
+
+def transcripts_of(host: HostFolder, environ: Mapping[str, str]) -> list[Transcript]:
+    """All transcripts of a host, those of chats that start others first."""
+    return [found for path in host.find_transcripts(environ) for found in _own(host, path)]
+
+
+def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
+    """The transcripts in a file or a folder; none where there is nothing of the kind.
+
+    `environ` tells where hosts keep theirs: what lies elsewhere is not their word.
+    """
+    real = Path(os.path.realpath(path))
+    if real.is_dir():
+        files = sorted((*real.rglob("*.jsonl"), *real.rglob("*.db")), key=_depth_and_name)
+        found = [_try_file(Path(os.path.realpath(file)), environ) for file in files]
+        return [transcript for several in found for transcript in several]
+    return list(_in_file(real, environ))
+
+
+def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | None:
+    """The transcript at a path that a host's hook names; None where it is not that host's word."""
+    real = Path(os.path.realpath(path))
+    host = host_of_file(real, environ)
+    form = _BY_HOST.get(host.name) if host is not None else None
+    return None if form is None else FileTranscript(form, real, is_hosts_word=True)
+
+
+def _depth_and_name(path: Path) -> tuple[int, str]:
+    return len(path.parts), str(path)
+
+
+def _try_file(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
+    try:
+        return list(_in_file(path, environ))
+    except InputError:
+        return []
+
+
+def _in_file(path: Path, environ: Mapping[str, str]) -> Iterator[Transcript]:
+    host = host_of_file(path, environ)
+    if host is not None:
+        yield from _own(host, path)
+        return
+    open_regular(path).close()
+    if opencode.is_database(path):
+        for session in opencode.sessions_in(path):
+            yield DatabaseTranscript(path, is_hosts_word=False, session=session)
+        return
+    form = _LINE_FORMATS.get(name_foreign(first_object_of(path)) or "")
+    if form is not None:
+        yield FileTranscript(form, path, is_hosts_word=False)
+
+
+def _own(host: HostFolder, path: Path) -> Iterator[Transcript]:
+    """The transcripts in a file that a host wrote."""
+    if host.name == opencode.NAME:
+        for session in opencode.sessions_in(path):
+            yield DatabaseTranscript(path, is_hosts_word=True, session=session)
+    else:
+        yield FileTranscript(_BY_HOST[host.name], path, is_hosts_word=True)

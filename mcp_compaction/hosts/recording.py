@@ -1,0 +1,236 @@
+"""Records what is new in a transcript: only the new bytes are read, and each message once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import UnknownSession
+from mcp_compaction.formats import Incoming
+from mcp_compaction.hosts.transcripts import claude_code
+from mcp_compaction.hosts.transcripts.files import address_of
+from mcp_compaction.hosts.transcripts.pieces import Chat, Piece, Told, Transcript
+from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.ports import Mark, SessionKey
+from mcp_compaction.projects import find_project, git_top_of
+from mcp_compaction.threads import Threads
+
+FindProject = Callable[[Chat], str | None]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was recorded of a transcript."""
+
+    session: SessionInfo | None = None  # None: it says nothing yet, or may not be recorded
+    is_new: bool = False
+    new: int = 0
+    skipped: int = 0
+    masked: Counter[str] = field(default_factory=Counter[str])
+    refused: str | None = None  # the project of which nothing may be recorded
+    is_complete: bool = True  # False: there is more, which the next call takes
+
+
+async def record_new(
+    compactor: Compactor,
+    transcript: Transcript,
+    project_of: FindProject,
+    *,
+    name: str | None = None,
+    may_record: Callable[[str], bool] = lambda _: True,
+    on_progress: Callable[[int], None] = lambda _: None,
+    most_pieces: int | None = None,
+) -> Taken:
+    """Record what came since the last time; called twice, or after a kill, nothing is doubled.
+
+    `project_of` names the project of a chat that is not known yet. What is not the host's word
+    goes into a session of its own, where nobody's words are the user's. `most_pieces` is for those
+    who must not wait: a piece is at most 500 messages.
+    """
+    work = _Recording(compactor, transcript, project_of, name, may_record)
+    return await work.run(on_progress, most_pieces)
+
+
+def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
+    """The project a chat belongs to by the folder it worked in, as the host's server sees it."""
+    if chat.folder is None:
+        return None
+    # Claude Code names the folder it was started in as the project, others name none.
+    is_told = transcript.host == claude_code.NAME
+    return find_project(chat.folder if is_told else git_top_of(chat.folder))
+
+
+class _Recording:
+    """One transcript while what is new in it is recorded."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        transcript: Transcript,
+        project_of: FindProject,
+        name: str | None,
+        may_record: Callable[[str], bool],
+    ) -> None:
+        self._compactor = compactor
+        self._transcript = transcript
+        self._project_of = project_of
+        self._name = name
+        self._may_record = may_record
+        self._chat: Chat | None = None
+        self._threads = Threads()
+        self._taken = Taken()
+        self._newest = Told()
+
+    async def run(self, on_progress: Callable[[int], None], most_pieces: int | None) -> Taken:
+        address = self._transcript.address
+        known = await self._compactor.find_transcript(address)
+        mark = known.mark if known is not None else None
+        info = known.session if known is not None else None
+        self._taken.session = info
+        if info is not None and not self._may_record(info.project):
+            self._taken.refused = info.project
+            return self._taken
+        for number in count(1):
+            piece = await self._threads.run(self._transcript.read, mark)
+            self._taken.skipped += piece.skipped
+            if mark is not None and piece.position == mark.position and not piece.agents:
+                break
+            mark = Mark(address=address, position=piece.position, tail=piece.tail)
+            await self._save(piece, mark)
+            on_progress(piece.position)
+            self._taken.is_complete = piece.is_last
+            if piece.is_last or number == most_pieces or self._taken.refused is not None:
+                break
+        return self._taken
+
+    async def _save(self, piece: Piece, mark: Mark) -> None:
+        if self._taken.session is None and not piece.agents:
+            return
+        info = await self._session(piece)
+        if info is None:
+            return
+        own = piece.agents.pop(info.agent, Told())
+        self._leave_to_last_piece(own, piece.is_last)
+        for agent, told in piece.agents.items():
+            await self._append(await self._open_subagent(info, agent, told), told, None)
+        # Last, since it brings the mark: what was not saved before it is read again.
+        await self._append(info, own, mark)
+
+    def _leave_to_last_piece(self, own: Told, is_last: bool) -> None:
+        """Let only the last piece tell of the window, which is as its newest line says."""
+        newest = self._newest
+        newest.reported = own.reported or newest.reported
+        newest.model = own.model or newest.model
+        newest.window_tokens = own.window_tokens or newest.window_tokens
+        said = newest if is_last else Told()
+        own.reported, own.model = said.reported, said.model
+        own.window_tokens = said.window_tokens
+
+    async def _append(self, info: SessionInfo, told: Told, mark: Mark | None) -> None:
+        is_first = info.messages == 0 and mark is not None and self._taken.new == 0
+        came = Incoming(
+            messages=tuple(told.messages),
+            sections=self._chat.sections if is_first and self._chat is not None else None,
+            reported=told.reported,
+            model=told.model,
+            window_tokens=told.window_tokens,
+        )
+        is_users = self._transcript.is_hosts_word and not await self._is_subagent(info)
+        done = await self._compactor.record_transcript(
+            info,
+            came,
+            via="host" if is_users else "tool",
+            mark=mark,
+            events=tuple(told.events),
+        )
+        self._taken.new += done.new
+        self._taken.masked += Counter(done.masked)
+
+    # Which session it is
+
+    async def _session(self, piece: Piece) -> SessionInfo | None:
+        if self._taken.session is not None:
+            return self._taken.session
+        chat = await self._read_chat()
+        parent = await self._find_parent(chat)
+        project = parent.project if parent is not None else self._project_of(chat)
+        if project is None:
+            return None
+        if not self._may_record(project):
+            self._taken.refused = project
+            return None
+        key = await self._key_of(chat, project, parent)
+        started = _first_moment(piece)
+        info, is_new = await self._compactor.open(key, Traits(owns_window=False), started)
+        self._taken.session, self._taken.is_new = info, is_new
+        return info
+
+    async def _read_chat(self) -> Chat:
+        if self._chat is None:
+            self._chat = await self._threads.run(self._transcript.chat)
+        return self._chat
+
+    async def _key_of(self, chat: Chat, project: str, parent: SessionInfo | None) -> SessionKey:
+        host = self._transcript.host
+        if not self._transcript.is_hosts_word:
+            name = self._name or await self._free_name(chat, project)
+            return SessionKey(project=project, name=name, host=host, agent=chat.agent)
+        if parent is None and (chat.agent or chat.parent):
+            started_by = chat.parent or chat.session
+            key = SessionKey(project=project, host=host, host_session=started_by)
+            parent, _ = await self._compactor.open(key, Traits(owns_window=False))
+        return SessionKey(
+            project=project,
+            name=self._name,
+            host=host,
+            host_session=chat.session,
+            agent=chat.agent,
+            parent=None if parent is None else parent.id,
+        )
+
+    async def _find_parent(self, chat: Chat) -> SessionInfo | None:
+        """The session of the chat that started this one, where it is known."""
+        if not self._transcript.is_hosts_word or chat.parent_file is None:
+            return None
+        known = await self._compactor.find_transcript(address_of(chat.parent_file, True))
+        return None if known is None else known.session
+
+    async def _free_name(self, chat: Chat, project: str) -> str | None:
+        """The name that an export has, unless a session here has it already."""
+        if chat.name is None:
+            return None
+        try:
+            await self._compactor.find(project, chat.name)
+        except UnknownSession:
+            return chat.name
+        return None
+
+    async def _open_subagent(self, info: SessionInfo, agent: str, told: Told) -> SessionInfo:
+        """The session of a subagent whose lines stand among those of the chat that started it."""
+        key = SessionKey(
+            project=info.project,
+            host=info.host,
+            host_session=info.host_session or self._transcript.address,
+            agent=agent,
+            parent=info.id,
+        )
+        opened, _ = await self._compactor.open(
+            key, Traits(owns_window=False), _first_moment_of(told)
+        )
+        return opened
+
+    async def _is_subagent(self, info: SessionInfo) -> bool:
+        return info.parent is not None or (await self._read_chat()).is_subagent
+
+
+def _first_moment(piece: Piece) -> datetime | None:
+    moments = [_first_moment_of(told) for told in piece.agents.values()]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _first_moment_of(told: Told) -> datetime | None:
+    return next((message.at for message in told.messages if message.at is not None), None)

@@ -1,0 +1,1 @@
+"""One module a host: how its transcripts are read, piece by piece."""

@@ -1,0 +1,250 @@
+"""Sessions of opencode: rows of its SQLite file, which is only read.
+
+A message gets its parts one after another. The newest one is therefore left until it is complete;
+an older one is as complete as it will ever be.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.errors import InputError, MalformedMessage
+from mcp_compaction.formats import IncomingMessage
+from mcp_compaction.formats.arrival import parse_moment
+from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.hosts.transcripts.files import address_of, open_regular
+from mcp_compaction.hosts.transcripts.pieces import (
+    MOST_BYTES,
+    MOST_MESSAGES,
+    Chat,
+    Line,
+    Piece,
+    count_at,
+    message_of,
+    object_at,
+    text_at,
+)
+from mcp_compaction.model import Event, JsonObject
+from mcp_compaction.ports import Mark
+
+NAME: Final = "opencode"
+_SIGNATURE = b"SQLite format 3\0"
+_PATIENCE_SECONDS = 2.0
+
+
+class _Row(NamedTuple):
+    id: str
+    created: int
+    message: JsonObject
+    parts: list[JsonObject]
+    size: int
+    is_newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseTranscript:
+    """One session in opencode's file; its position is the time of its newest recorded message."""
+
+    path: Path  # real: without links
+    is_hosts_word: bool
+    session: str
+
+    @property
+    def host(self) -> str:
+        """The name of the host that wrote it."""
+        return NAME
+
+    @property
+    def address(self) -> str:
+        """The hash of where it is."""
+        return address_of(self.path, self.is_hosts_word, self.session)
+
+    def size(self) -> int:
+        """Nothing: it shares its file with others."""
+        return 0
+
+    def chat(self) -> Chat:
+        """The chat that the session's own row describes."""
+        with _open(self.path) as connection:
+            row = connection.execute(
+                "SELECT parent_id, directory FROM session WHERE id = ?", (self.session,)
+            ).fetchone()
+        parent, folder = row or (None, None)
+        return Chat(session=self.session, parent=parent, folder=folder)
+
+    def read(self, mark: Mark | None) -> Piece:
+        """The messages after a mark that are complete."""
+        piece = Piece(position=mark.position if mark else 0, tail=mark.tail if mark else "")
+        size = 0
+        with _open(self.path) as connection:
+            for row in _rows_after(connection, self.session, piece):
+                if row.is_newest and not _is_complete(row):
+                    break
+                if piece.count >= MOST_MESSAGES - 1 or size > MOST_BYTES:
+                    piece.is_last = False
+                    break
+                piece.position, piece.tail = row.created, row.id
+                size += row.size
+                try:
+                    piece.add(_read_row(row))
+                except MalformedMessage:
+                    piece.skipped += 1
+        return piece
+
+
+def sessions_in(path: Path) -> list[str]:
+    """The sessions in a file of opencode, those that started others first."""
+    with _open(path) as connection:
+        rows = connection.execute("SELECT id FROM session ORDER BY parent_id, time_created, id")
+        return [session for (session,) in rows]
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is one of SQLite."""
+    with open_regular(path) as file:
+        return file.read(len(_SIGNATURE)) == _SIGNATURE
+
+
+@contextmanager
+def _open(path: Path) -> Generator[sqlite3.Connection]:
+    open_regular(path).close()
+    try:
+        address = f"{path.as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_SECONDS)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise InputError(
+            f"{str(path)!r} is not read as a file of opencode: {error}; try again, or pass another."
+        ) from None
+
+
+def _rows_after(connection: sqlite3.Connection, session: str, piece: Piece) -> Iterator[_Row]:
+    after = (session, piece.position, piece.tail)
+    (newest,) = connection.execute(
+        "SELECT max(id) FROM message WHERE session_id = ?1 AND time_created ="
+        " (SELECT max(time_created) FROM message WHERE session_id = ?1)",
+        (session,),
+    ).fetchone()
+    found = connection.execute(
+        "SELECT id, time_created, data FROM message WHERE session_id = ?"
+        " AND (time_created, id) > (?, ?) ORDER BY time_created, id",
+        after,
+    )
+    for number, created, data in found:
+        parts = [
+            text
+            for (text,) in connection.execute(
+                "SELECT data FROM part WHERE message_id = ? ORDER BY id", (number,)
+            )
+        ]
+        yield _Row(
+            number,
+            created,
+            _object_in(data),
+            [_object_in(text) for text in parts],
+            size=sum(map(len, parts)),
+            is_newest=number == newest,
+        )
+
+
+def _object_in(text: str) -> JsonObject:
+    try:
+        return parse_object(text, "the row")
+    except MalformedMessage:
+        return {}
+
+
+def _is_complete(row: _Row) -> bool:
+    if row.message.get("role") == "user":
+        return bool(row.parts)
+    return bool(object_at(row.message, "time").get("completed") or row.message.get("error"))
+
+
+def _read_row(row: _Row) -> Line:
+    if row.message.get("role") == "user":
+        return _read_user(row)
+    used = object_at(row.message, "tokens")
+    total = count_at(used, "total") or sum(
+        count_at(group, key)
+        for group in (used, object_at(used, "cache"))
+        for key in ("input", "output", "read", "write")
+    )
+    # The summary was made in another window.
+    is_summary = row.message.get("summary") is True
+    return Line(
+        tuple(_read_answer(row)),
+        reported=None if is_summary else total or None,
+        model=text_at(row.message, "modelID"),
+    )
+
+
+def _read_user(row: _Row) -> Line:
+    texts = [part for part in row.parts if part.get("type") == "text"]
+    typed = [part for part in texts if part.get("synthetic") is not True]
+    written = [part for part in texts if part.get("synthetic") is True]
+    said = [
+        *_message_of_texts(row, typed, row.id),
+        *(
+            message.model_copy(update={"via": "tool"})
+            for message in _message_of_texts(row, written, f"{row.id}:written")
+        ),
+    ]
+    moment = parse_moment(row.created)
+    asked = next((part for part in row.parts if part.get("type") == "compaction"), None)
+    if asked is None or moment is None:
+        return Line(tuple(said))
+    detail = "auto" if asked.get("auto") is True else "manual"
+    return Line(tuple(said), events=(Event(name=HOST_COMPACTED, at=moment, detail=detail),))
+
+
+def _message_of_texts(
+    row: _Row, parts: list[JsonObject], host_id: str
+) -> tuple[IncomingMessage, ...]:
+    content: list[JsonValue] = [
+        {"type": "text", "text": text_at(part, "text") or ""} for part in parts
+    ]
+    return message_of({"role": "user", "content": content}, "anthropic", host_id, row.created)
+
+
+def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
+    """The words and calls of an answer, then the results of the calls."""
+    blocks: list[JsonValue] = []
+    results: list[JsonValue] = []
+    for part in row.parts:
+        match part.get("type"):
+            case "text":
+                blocks.append({"type": "text", "text": text_at(part, "text") or ""})
+            case "reasoning":
+                blocks.append({"type": "thinking", "thinking": text_at(part, "text") or ""})
+            case "tool" if text_at(part, "callID"):
+                blocks.append(_call_of(part))
+                results += _results_of(part)
+            case _:
+                pass
+    answer: JsonObject = {"role": "assistant", "content": blocks}
+    yield from message_of(answer, "anthropic", row.id, row.created)
+    told: JsonObject = {"role": "user", "content": results}
+    yield from message_of(told, "anthropic", f"{row.id}:results", row.created)
+
+
+def _call_of(part: JsonObject) -> JsonObject:
+    given = object_at(object_at(part, "state"), "input")
+    return {"type": "tool_use", "id": part["callID"], "name": part.get("tool"), "input": given}
+
+
+def _results_of(part: JsonObject) -> list[JsonValue]:
+    state = object_at(part, "state")
+    is_error = state.get("status") == "error"
+    if not is_error and state.get("status") != "completed":
+        return []
+    text = text_at(state, "error" if is_error else "output") or ""
+    block: JsonObject = {"type": "tool_result", "tool_use_id": part["callID"], "content": text}
+    return [{**block, "is_error": True} if is_error else block]

@@ -1,0 +1,166 @@
+"""What a transcript tells: the chat it belongs to, and its messages piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from mcp_compaction.formats import FORMATS, IncomingMessage
+from mcp_compaction.formats.arrival import parse_moment
+from mcp_compaction.formats.jsontext import check_size, dump_original
+from mcp_compaction.model import Event, JsonObject, Part, Sections, Shape, Text, Thinking, Via
+from mcp_compaction.ports import Mark
+
+MOST_MESSAGES: Final = 500  # of a piece, which is one transaction
+MOST_BYTES: Final = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat that a transcript tells of, as its host names it."""
+
+    session: str | None = None  # the host's own id of it
+    agent: str = ""  # the subagent within that chat
+    parent: str | None = None  # the host's id of the chat that started this one
+    parent_file: Path | None = None  # the transcript of that chat
+    is_agents: bool = False  # an agent started it, nobody knows which
+    folder: str | None = None  # where it worked
+    name: str | None = None  # how it was called here
+    sections: Sections | None = None
+
+    @property
+    def is_subagent(self) -> bool:
+        """Whether an agent, and not the user, speaks in the user's role."""
+        return bool(self.agent or self.parent) or self.is_agents
+
+
+class Line(NamedTuple):
+    """What one line of a transcript tells."""
+
+    messages: tuple[IncomingMessage, ...] = ()
+    agent: str = ""  # the subagent that it is about
+    events: tuple[Event, ...] = ()
+    reported: int | None = None  # the window as the provider counted it
+    model: str | None = None
+    window_tokens: int | None = None
+    skipped: int = 0  # messages in it that could not be read
+
+
+NOTHING: Final = Line()
+
+
+@dataclass(slots=True)
+class Told:
+    """What a piece of a transcript tells of one agent."""
+
+    messages: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
+    events: list[Event] = field(default_factory=list[Event])
+    reported: int | None = None
+    model: str | None = None
+    window_tokens: int | None = None
+
+    def add(self, line: Line) -> None:
+        """Take in what a line tells; what is newer counts."""
+        self.messages += line.messages
+        self.events += line.events
+        self.reported = line.reported or self.reported
+        self.model = line.model or self.model
+        self.window_tokens = line.window_tokens or self.window_tokens
+
+
+@dataclass(slots=True)
+class Piece:
+    """What was read of a transcript at once, and the place behind it."""
+
+    position: int
+    tail: str = ""
+    is_last: bool = True
+    agents: dict[str, Told] = field(default_factory=dict[str, Told])  # "": the chat's main one
+    skipped: int = 0  # lines that could not be read
+
+    @property
+    def count(self) -> int:
+        """The number of its messages."""
+        return sum(len(told.messages) for told in self.agents.values())
+
+    def add(self, line: Line) -> None:
+        """Take in what a line tells."""
+        self.skipped += line.skipped
+        if line != NOTHING:
+            self.agents.setdefault(line.agent, Told()).add(line)
+
+
+class Transcript(Protocol):
+    """A chat's transcript, wherever its host keeps it."""
+
+    @property
+    def host(self) -> str:
+        """The name of the host that wrote it."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The file it is in."""
+        ...
+
+    @property
+    def is_hosts_word(self) -> bool:
+        """Whether the host itself wrote it, so that it tells who said what."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """The hash of where it is."""
+        ...
+
+    def size(self) -> int:
+        """The bytes of its file as it is now; 0 where it shares one with others."""
+        ...
+
+    def chat(self) -> Chat:
+        """The chat that it tells of."""
+        ...
+
+    def read(self, mark: Mark | None) -> Piece:
+        """The next piece after a mark; from the start where that does not fit any more."""
+        ...
+
+
+def message_of(
+    obj: JsonObject, shape: Shape, host_id: str, at: object = None, via: Via | None = None
+) -> tuple[IncomingMessage, ...]:
+    """A message as it goes into the log; none where it says nothing.
+
+    Raises MalformedMessage where it is no message, or too large for one.
+    """
+    _, parts = FORMATS[shape].read(obj, "the message")
+    raw = dump_original(obj, "the message")
+    check_size(raw, "the message")
+    if not any(_says_something(part) for part in parts):
+        return ()
+    moment = parse_moment(at if isinstance(at, str | int | float) else None)
+    return (IncomingMessage(shape=shape, raw=raw, host_id=host_id, at=moment, via=via),)
+
+
+def _says_something(part: Part) -> bool:
+    return bool(part.text.strip()) if isinstance(part, Text | Thinking) else True
+
+
+def text_at(obj: Mapping[str, object], key: str) -> str | None:
+    """The text under a key, unless it is empty."""
+    value = obj.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def object_at(obj: JsonObject, key: str) -> JsonObject:
+    """The object under a key; empty where there is none."""
+    value = obj.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def count_at(obj: JsonObject, key: str) -> int:
+    """The positive number under a key, else 0."""
+    value = obj.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,44 @@
+"""How far the transcripts of hosts are recorded, and what they tell of beside messages."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from mcp_compaction.model import Event
+from mcp_compaction.ports import KnownTranscript, Mark
+from mcp_compaction.store.columns import encodable, stamp
+from mcp_compaction.store.sessions import session_info
+
+
+def find_transcript(connection: sqlite3.Connection, address: str) -> KnownTranscript | None:
+    """How far a transcript is recorded; None where nothing of it is."""
+    row = connection.execute(
+        "SELECT session, position, tail FROM transcript WHERE address = ?", (address,)
+    ).fetchone()
+    if row is None:
+        return None
+    session, position, tail = row
+    return KnownTranscript(
+        mark=Mark(address=address, position=position, tail=tail),
+        session=None if session is None else session_info(connection, session),
+    )
+
+
+def save_mark(connection: sqlite3.Connection, session: int, mark: Mark) -> None:
+    """Note how far a transcript is recorded."""
+    connection.execute(
+        "INSERT OR REPLACE INTO transcript (address, session, position, tail) VALUES (?, ?, ?, ?)",
+        (mark.address, session, mark.position, encodable(mark.tail)),
+    )
+
+
+def add_new_events(connection: sqlite3.Connection, session: int, events: Sequence[Event]) -> None:
+    """Note what happened, each once: a transcript may be read again from its start."""
+    for event in events:
+        row = (session, encodable(event.name), stamp(event.at), encodable(event.detail))
+        connection.execute(
+            "INSERT INTO event (session, name, at, detail) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS"
+            " (SELECT 1 FROM event WHERE session = ?1 AND name = ?2 AND at = ?3 AND detail = ?4)",
+            row,
+        )

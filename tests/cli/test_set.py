@@ -1,0 +1,43 @@
+"""What is set for one session, and stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import CHAT, Shell
+
+
+def traits_of(shell: Shell) -> dict[str, object]:
+    (listed,) = json.loads(shell.done("sessions", "--json"))
+    return listed["traits"]
+
+
+def test_a_session_is_recorded_with_its_complexity_and_set_anew_later(shell: Shell) -> None:
+    record = ("record", "--session", "tax-2026", "--complexity", "epic")
+    shell.done(*record, "--agent-profile", "verbose", stdin=CHAT)
+    assert traits_of(shell)["complexity"] == "epic"
+    said = shell.done("set", "--session", "tax-2026", "--complexity", "simple", "--window", "9000")
+    assert said.startswith(
+        "tax-2026: model not set, window 9,000 tokens, complexity simple, agent profile verbose\n"
+    )
+    assert " of 9.0k tokens" in said
+    assert shell.done("set") == said
+    assert json.loads(shell.done("set", "--json"))["traits"] == traits_of(shell)
+
+
+@pytest.mark.parametrize(
+    "argv", [("--complexity", "hard"), ("--agent-profile", "loud"), ("--window", "0")]
+)
+def test_what_no_session_can_have_is_refused(argv: tuple[str, str], shell: Shell) -> None:
+    shell.done("record", "--session", "tax-2026", stdin=CHAT)
+    for command in ("set", "record"):
+        assert shell(command, *argv).code == 2
+    assert set(traits_of(shell).values()) == {None, True}
+
+
+def test_only_a_session_that_is_there_is_set(shell: Shell) -> None:
+    assert "mcp-compaction record" in shell("set", "--complexity", "epic").err
+    shell.done("record", "--session", "tax-2026", stdin=CHAT)
+    assert "no session 'no'" in shell("set", "--session", "no", "--complexity", "epic").err

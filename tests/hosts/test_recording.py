@@ -1,0 +1,371 @@
+"""What is new in a transcript is recorded once, however it comes and whoever was killed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.hosts.finding import own_transcript, transcripts_at
+from mcp_compaction.hosts.recording import record_new
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.ports import Mark, Scope
+from tests.hosts.given_hosts import (
+    CHATS,
+    SHOP,
+    claude_line,
+    compactor_in,
+    dump,
+    found_in,
+    make_home,
+    record,
+    record_all,
+    said_in,
+    write_chat,
+)
+
+pytestmark = pytest.mark.anyio
+
+WHOLE = "5be46bcb-6e3b-49d3-b199-f553f845df7d.jsonl"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Mapping[str, str]:
+    """A home in which no host has written anything."""
+    return {"HOME": str(tmp_path / "home")}
+
+
+async def test_all_transcripts_recorded_twice_make_the_same_store_and_stay_as_they_are(
+    tmp_path: Path,
+) -> None:
+    environ = make_home(tmp_path / "home")
+    written = bytes_in(tmp_path / "home")
+    async with compactor_in(tmp_path) as compactor:
+        await record_all(compactor, found_in(environ))
+        before = dump(tmp_path)
+        again = await record_all(compactor, found_in(environ))
+    assert [taken.new for taken in again] == [0] * 10
+    assert dump(tmp_path) == before
+    assert bytes_in(tmp_path / "home") == written
+
+
+def bytes_in(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+LINE_HOSTS = ("claude-code", "codex", "gemini")
+
+
+def read_growing(transcript: Transcript, written: bytes, cuts: Sequence[int]) -> list[str]:
+    """The messages of a file that is read each time it has grown, each once by its id."""
+    mark: Mark | None = None
+    found: dict[str | None, str] = {}
+    for cut in (*cuts, len(written)):
+        transcript.path.write_bytes(written[:cut])
+        piece = transcript.read(mark)
+        mark = Mark(address="a", position=piece.position, tail=piece.tail)
+        for told in piece.agents.values():
+            for message in told.messages:
+                found.setdefault(message.host_id, message.raw)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("host", LINE_HOSTS)
+def test_a_file_that_grows_tells_what_the_whole_file_tells(host: str, tmp_path: Path) -> None:
+    transcript = found_in(make_home(tmp_path / "home"), host)[0]
+    written = transcript.path.read_bytes()
+    whole = read_growing(transcript, written, ())
+
+    @given(st.lists(st.integers(0, len(written)), max_size=5).map(sorted))
+    @settings(max_examples=15, deadline=None)
+    def check(cuts: list[int]) -> None:
+        assert read_growing(transcript, written, cuts) == whole
+
+    check()
+
+
+async def test_a_file_that_grows_makes_the_store_that_the_whole_file_makes(tmp_path: Path) -> None:
+    host = "gemini"  # it writes most things twice
+    whole, grown = tmp_path / "whole", tmp_path / "grown"
+    async with compactor_in(whole) as compactor:
+        await record(compactor, found_in(make_home(whole / "home"), host)[0])
+    transcript = found_in(make_home(grown / "home"), host)[0]
+    written = transcript.path.read_bytes()
+    async with compactor_in(grown) as compactor:
+        for share in (0.3, 0.301, 0.8, 1):
+            transcript.path.write_bytes(written[: int(share * len(written))])
+            await record(compactor, transcript)
+    told = [row for row in dump(whole) if not row.startswith("transcript")]
+    assert [row for row in dump(grown) if not row.startswith("transcript")] == told
+
+
+async def test_a_torn_last_line_is_taken_when_it_is_whole(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    path = write_chat(environ, [claude_line(0, "one")])
+    line = claude_line(1, "Straße").encode()
+    with path.open("ab") as file:
+        file.write(line[:-20])
+    async with compactor_in(tmp_path) as compactor:
+        (transcript,) = found_in(environ)
+        assert (await record(compactor, transcript)).new == 1
+        with path.open("ab") as file:
+            file.write(line[-20:])  # a last line may lack its end
+        taken = await record(compactor, transcript)
+        assert (taken.new, taken.skipped) == (1, 0)
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n" + claude_line(2, "three") + "\n")
+        assert (await record(compactor, transcript)).new == 1
+        assert taken.session is not None
+        assert [one.text for one in await said_in(compactor, taken.session)] == [
+            "one",
+            "Straße",
+            "three",
+        ]
+
+
+async def test_a_line_that_cannot_be_read_is_counted_and_stops_nothing(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    broken = ["{broken", "[1]", "\ufffd{}", '{"type":"user","uuid":"x","message":{"role":"user"}}']
+    large = claude_line(8, "x" * 2**24)
+    path = write_chat(environ, [claude_line(0, "one"), *broken, large, claude_line(9, "two")])
+    with path.open("ab") as file:
+        file.write(b'{"type": "\xff"}\n')
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+    assert (taken.new, taken.skipped) == (2, 6)
+
+
+async def test_a_file_written_anew_is_read_from_its_start(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    lines = [claude_line(number, f"prompt {number}") for number in range(4)]
+    write_chat(environ, lines)
+    async with compactor_in(tmp_path) as compactor:
+        (transcript,) = found_in(environ)
+        assert (await record(compactor, transcript)).new == 4
+        write_chat(environ, [lines[0], lines[2], claude_line(7, "another")])
+        assert (await record(compactor, transcript)).new == 1
+        write_chat(environ, [claude_line(8, "short")])
+        assert (await record(compactor, transcript)).new == 1
+
+
+async def test_the_same_words_said_twice_are_two_messages(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(number, "continue") for number in range(4)])
+    async with compactor_in(tmp_path) as compactor:
+        assert (await record(compactor, found_in(environ)[0])).new == 4
+
+
+async def test_sidechains_among_the_lines_of_a_chat_are_sessions_of_their_own(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    lines = [
+        claude_line(0, "mine"),
+        claude_line(1, "search", isSidechain=True, agentId="a1"),
+        claude_line(2, "older", isSidechain=True),
+        claude_line(3, "mine too"),
+    ]
+    write_chat(environ, lines)
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+        assert taken.new == 4
+        infos = await compactor.sessions(SHOP)
+        said = {info.agent: await said_in(compactor, info) for info in infos}
+        assert [tuple(one) for one in said[""]] == [
+            ("user", "host", "mine"),
+            ("user", "host", "mine too"),
+        ]
+        assert [tuple(one) for one in said["a1"]] == [("user", "tool", "search")]
+        assert [tuple(one) for one in said["sidechain"]] == [("user", "tool", "older")]
+        parents = {info.agent: info.parent for info in infos}
+        (main,) = [info.id for info in infos if not info.agent]
+        assert parents == {"": None, "a1": main, "sidechain": main}
+
+
+async def test_a_chat_that_goes_on_with_another_is_known_by_its_own_file(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(0, "before"), claude_line(1, "now", sessionId="7b")], "7b")
+    synthetic = {"role": "assistant", "model": "<synthetic>", "content": "API error"}
+    write_chat(environ, [claude_line(0, "x", type="assistant", message=synthetic)], "8c")
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record_all(compactor, found_in(environ))
+        sessions = [one.session for one in taken if one.session is not None]
+        assert [info.host_session for info in sessions] == ["7b", "8c"]
+        assert (await compactor.find(SHOP, sessions[1].name)).traits.model is None
+
+
+async def test_a_forgotten_chat_does_not_come_back_but_goes_on(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    path = write_chat(environ, [claude_line(0, "my secret")])
+    async with compactor_in(tmp_path) as compactor:
+        (transcript,) = found_in(environ)
+        taken = await record(compactor, transcript)
+        assert taken.session is not None
+        await compactor.forget(Scope(project=SHOP, session=taken.session.id))
+        assert (await record(compactor, transcript)).new == 0
+        assert await compactor.sessions(SHOP) == ()
+        with path.open("a", encoding="utf-8") as file:
+            file.write(claude_line(1, "and on") + "\n")
+        taken = await record(compactor, transcript)
+        assert taken.session is not None
+        assert [one.text for one in await said_in(compactor, taken.session)] == ["and on"]
+    assert "my secret" not in (tmp_path / "store/store.db").read_text(errors="replace")
+
+
+async def test_nothing_is_recorded_of_a_project_that_records_nothing(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(0, "one")])
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record_new(
+            compactor, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
+        )
+        assert (taken.session, taken.refused) == (None, SHOP)
+        assert await compactor.sessions(None) == ()
+        await record(compactor, found_in(environ)[0])
+        write_chat(environ, [claude_line(0, "one"), claude_line(1, "two")])
+        taken = await record_new(
+            compactor, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
+        )
+        assert (taken.new, taken.refused) == (0, SHOP)
+
+
+async def test_an_answer_of_opencode_that_is_still_written_waits(tmp_path: Path) -> None:
+    environ = make_home(tmp_path / "home")
+    transcript = found_in(environ, "opencode")[0]
+
+    def change(sql: str) -> None:
+        with closing(sqlite3.connect(transcript.path)) as connection:
+            connection.execute(sql)
+            connection.commit()
+
+    newest = "WHERE id = 'msg_1e1813ad6001gjN0sJVx5z94Fo'"
+    change(f"UPDATE message SET data = json_remove(data, '$.time.completed') {newest}")
+    async with compactor_in(tmp_path) as compactor:
+        assert (await record(compactor, transcript)).new == 12
+        assert (await record(compactor, transcript)).new == 0
+        change(f"UPDATE message SET data = json_set(data, '$.time.completed', 1) {newest}")
+        assert (await record(compactor, transcript)).new == 1
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from tests.hosts.given_hosts import SHOP, compactor_in, found_in
+from mcp_compaction.hosts.recording import record_new
+
+async def main():
+    async with compactor_in(Path(sys.argv[1])) as compactor:
+        (transcript,) = found_in({"HOME": sys.argv[1] + "/home"})
+        await record_new(compactor, transcript, lambda _: SHOP, on_progress=wait_to_die)
+
+def wait_to_die(position):
+    print(position, flush=True)
+    sys.stdin.readline()
+
+asyncio.run(main())
+"""
+
+
+async def test_after_a_kill_in_the_middle_nothing_is_missing_or_doubled(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(number, f"prompt {number}") for number in range(700)])
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    ) as child:
+        assert child.stdout is not None
+        assert int(child.stdout.readline()) > 0
+        child.kill()
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+        assert taken.new == 200
+        assert taken.session is not None
+        said = await said_in(compactor, taken.session)
+    assert [one.text for one in said] == [f"prompt {number}" for number in range(700)]
+
+
+async def test_who_must_not_wait_takes_a_long_chat_in_pieces(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    path = write_chat(environ, [claude_line(number, "again") for number in range(700)])
+    transcript = own_transcript(path, environ)
+    assert transcript is not None
+    async with compactor_in(tmp_path) as compactor:
+        taken = [
+            await record_new(compactor, transcript, lambda _: SHOP, most_pieces=1) for _ in range(3)
+        ]
+    assert [(one.new, one.is_complete) for one in taken] == [(500, False), (200, True), (0, True)]
+
+
+async def test_two_processes_that_record_the_same_file_record_it_once(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(number, "again") for number in range(30)])
+    async with compactor_in(tmp_path) as one, compactor_in(tmp_path) as other:
+        (transcript,) = found_in(environ)
+        known = await other.find_transcript(transcript.address)
+        assert known is None
+        first, second = await record(one, transcript), await record(other, transcript)
+        assert (first.new, second.new) == (30, 0)
+
+
+def test_recording_loads_neither_mcp_nor_the_compaction() -> None:
+    code = (
+        "import sys\n"
+        "import mcp_compaction.hosts.recording, mcp_compaction.hosts.finding\n"
+        "import mcp_compaction.wiring\n"
+        "print(*sys.modules, sep='\\n')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = ran.stdout.split()
+    assert "mcp" not in loaded
+    assert not [name for name in loaded if name.startswith("mcp_compaction.core.compaction")]
+
+
+@pytest.mark.slow
+async def test_fifty_thousand_lines_are_recorded_in_one_pass(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, (claude_line(number, f"prompt {number}") for number in range(50_000)))
+    async with compactor_in(tmp_path) as compactor:
+        (transcript,) = found_in(environ)
+        assert (await record(compactor, transcript)).new == 50_000
+        before = dump(tmp_path)
+        assert (await record(compactor, transcript)).new == 0
+    assert dump(tmp_path) == before
+
+
+async def test_what_lies_elsewhere_is_the_agents_word_in_a_session_of_its_own(
+    tmp_path: Path,
+) -> None:
+    environ = make_home(tmp_path / "home")
+    copy = tmp_path / WHOLE
+    copy.write_bytes((tmp_path / "home" / CHATS / WHOLE).read_bytes())
+    async with compactor_in(tmp_path) as compactor:
+        (own,) = [one for one in found_in(environ, "claude-code") if one.path.name == WHOLE]
+        (forged,) = transcripts_at(copy, environ)
+        taken = await record_all(compactor, [own, forged, forged])
+        assert [one.new for one in taken] == [20, 20, 0]
+        sessions = [one.session for one in taken if one.session is not None]
+        assert sessions[0].id != sessions[1].id == sessions[2].id
+        assert sessions[1].host_session is None
+        assert {one.via for one in await said_in(compactor, sessions[1])} == {"tool"}

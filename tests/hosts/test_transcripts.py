@@ -1,0 +1,218 @@
+"""What each host wrote is recorded as it was said, and as whose word it is."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.hosts.transcripts import codex
+from mcp_compaction.ports import SessionKey
+from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
+
+pytestmark = pytest.mark.anyio
+
+U, A, T = "user", "assistant", "tool"
+CLAUDE_CODE = [
+    (U, "host", "First prompt: never push to main."),
+    (A, "host", "Two files at once."),
+    (A, "host", "I look at both."),
+    (A, "host", "Bash"),
+    (A, "host", "Bash"),
+    (U, "host", "two"),
+    (U, "host", "one"),
+    (A, "host", "Agent"),
+    (U, "host", "Async agent launched successfully. (This"),
+    (A, "host", "turn one done"),
+    (U, "tool", "This session is being continued from a p"),
+    (U, "tool", "<local-command-caveat>The command below "),
+    (U, "host", "<command-name>/compact</command-name>"),
+    (U, "host", "<local-command-stdout>Compacted </local-"),
+    (U, "tool", "<task-notification>"),
+    (A, "host", "turn two done"),
+    (U, "host", "second"),
+    (A, "host", "turn three done"),
+    (U, "host", "third"),
+    (A, "host", "[script ended]"),
+]
+QUEUED = [
+    (U, "host", "Wait for it."),
+    (A, "host", "Bash"),
+    (U, "host", "one"),
+    (U, "host", "And never use port 80."),
+    (A, "host", "Bash"),
+    (U, "host", "two"),
+    (A, "host", "turn one done"),
+]
+CODEX = [
+    (U, "tool", "<environment_context>"),
+    (U, "host", "First prompt: never push to main."),
+    (A, "host", "echo"),
+    (A, "host", "echo"),
+    (T, "host", "Wall time: 0.0041 seconds"),
+    (T, "host", "Wall time: 0.0028 seconds"),
+    (A, "host", "spawn_agent"),
+    (T, "host", "unsupported call: spawn_agent"),
+    (A, "host", "There are 41 stripes."),
+    (U, "host", "second"),
+    (A, "host", "turn one done"),
+    (U, "tool", "Another language model started to solve "),
+    (U, "host", "third"),
+    (A, "host", "turn two done"),
+]
+CODEX_WITH_AGENT = [
+    (U, "tool", "<environment_context>"),
+    (U, "host", "First prompt: never push to main."),
+    (A, "host", "I ask another."),
+    (A, "host", "spawn_agent"),
+    (T, "host", '{"agent_id":"01a1e197-5fd5-7f01-8364-0f9'),
+    (A, "host", "echo"),
+    (T, "host", "Wall time: 0.0048 seconds"),
+    (U, "tool", "<subagent_notification>"),
+    (A, "host", "turn two done"),
+    (U, "host", "second"),
+    (A, "host", "turn three done"),
+]
+CODEX_AGENT = [
+    (U, "tool", "<environment_context>"),
+    (U, "tool", "COUNT THE STRIPES of the zebra."),
+    (A, "tool", "turn one done"),
+]
+AGENT = [(U, "tool", "COUNT THE STRIPES of the zebra."), (A, "tool", "There are 41 stripes.")]
+GEMINI = [
+    (U, "host", "<session_context>"),
+    (U, "host", "First prompt: never push to main."),
+    (A, "host", "I look at both."),
+    (A, "host", "mcp_toy_echo"),
+    (A, "host", "mcp_toy_echo"),
+    (U, "host", "<untrusted_context>"),
+    (U, "host", "<untrusted_context>"),
+    (A, "host", "turn one done"),
+    (U, "host", "second"),
+    (A, "host", "turn two done"),
+    (U, "host", "third"),
+    (A, "host", "turn three done"),
+]
+GEMINI_COMPRESSED = [
+    (U, "host", "<session_context>"),
+    (U, "host", "First prompt: never push to main. zebra "),
+    (A, "host", "one is done"),
+    (U, "tool", "<state_snapshot>zebras</state_snapshot>"),
+    (U, "host", "second"),
+    (A, "host", "two is done"),
+    (U, "tool", "<state_snapshot>zebras</state_snapshot>"),
+    (U, "host", "third"),
+    (A, "host", "turn three done"),
+]
+OPENCODE = [
+    (U, "host", '"First prompt: never push to main."'),
+    (A, "host", "I look at both. toy_echo toy_echo"),
+    (U, "host", "MARK_ECHO one MARK_ECHO two"),
+    (A, "host", "task"),
+    (U, "host", '<task id="ses_e1e7f05a4ffem4zndZzf3jEN9V'),
+    (A, "host", "There are 41 stripes."),
+    (U, "host", "second"),
+    (A, "host", "turn one done"),
+    (A, "host", "There are 41 stripes."),
+    (U, "tool", "Continue if you have next steps, or stop"),
+    (A, "host", "turn two done"),
+    (U, "host", "third"),
+    (A, "host", "turn three done"),
+]
+
+
+class Expected(NamedTuple):
+    """A session as it should be recorded."""
+
+    said: list[tuple[str, str, str]]
+    parent: int | None  # which session of the host started it
+    compactions: list[str]
+    used: int  # tokens, as the host was told
+
+
+EXPECTED = {
+    "claude-code": [
+        Expected(CLAUDE_CODE, None, ["manual, 985020 -> 2606 tokens"], 20_535),
+        Expected(QUEUED, None, [], 19_752),
+        Expected(AGENT, 0, [], 13_193),
+    ],
+    "codex": [
+        Expected(CODEX, None, ["history"], 11_038),
+        Expected(CODEX_WITH_AGENT, None, [], 11_216),
+        Expected(CODEX_AGENT, 1, [], 8_431),
+    ],
+    "gemini": [
+        Expected(GEMINI, None, [], 13_901),
+        Expected(GEMINI_COMPRESSED, None, ["history"] * 2, 13_691),
+    ],
+    "opencode": [Expected(OPENCODE, None, ["auto"], 8_777), Expected(AGENT, 0, [], 7_077)],
+}
+
+
+def compactions_in(folder: Path, session: int) -> list[str]:
+    """What the host's own compactions of a session were."""
+    with closing(sqlite3.connect(folder / "store/store.db")) as connection:
+        found = connection.execute(
+            "SELECT detail FROM event WHERE session = ? AND name = ?", (session, HOST_COMPACTED)
+        )
+        return [detail for (detail,) in found]
+
+
+@pytest.mark.parametrize("host", EXPECTED)
+async def test_a_hosts_own_transcripts_are_recorded_as_it_wrote_them(
+    host: str, tmp_path: Path
+) -> None:
+    environ = make_home(tmp_path / "home")
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record_all(compactor, found_in(environ, host))
+        infos = [one.session for one in taken if one.session is not None]
+        assert [one.skipped for one in taken] == [0] * len(EXPECTED[host])
+        for info, (said, parent, compactions, used) in zip(infos, EXPECTED[host], strict=True):
+            assert [tuple(one) for one in await said_in(compactor, info)] == said
+            assert (info.project, info.host) == (SHOP, host)
+            assert info.parent == (None if parent is None else infos[parent].id)
+            assert compactions_in(tmp_path, info.id) == compactions
+            assert abs((await compactor.fill(info)).tokens - used) <= 2
+
+
+async def test_a_chat_is_as_old_as_what_was_said_in_it(tmp_path: Path) -> None:
+    environ = make_home(tmp_path / "home")
+    async with compactor_in(tmp_path) as compactor:
+        (taken,) = await record_all(compactor, found_in(environ, "codex")[:1])
+        assert taken.session is not None
+        info = await compactor.find(SHOP, taken.session.name)
+        assert info.created.isoformat() == "2026-11-15T23:17:42.822000+00:00"
+        assert info.updated.isoformat() == "2026-11-15T23:17:54.272000+00:00"
+        assert (info.traits.model, info.traits.window_tokens) == ("gpt-5.1-codex", 258_400)
+        assert not info.traits.owns_window
+
+
+async def test_a_recorded_chat_is_the_one_that_its_hosts_server_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    environ = make_home(tmp_path / "home")
+    chats = {
+        "claude-code": "5be46bcb-6e3b-49d3-b199-f553f845df7d",
+        "codex": "01a1e180-9222-72d3-b9a0-968050c64eb7",
+    }
+    async with compactor_in(tmp_path) as compactor:
+        for host, chat in chats.items():
+            taken = await record_all(compactor, found_in(environ, host))
+            assert await compactor.find_of_host(SHOP, chat, host) is not None
+            key = SessionKey(project=SHOP, host=host, host_session=chat)
+            info, is_new = await compactor.open(key)
+            assert not is_new
+            assert taken[0].session is not None
+            assert info.id == taken[0].session.id
+
+
+async def test_a_parent_is_found_at_any_depth_of_what_codex_tells() -> None:
+    source: Any = {"subagent": {"thread_spawn": {"parent_thread_id": "t0", "depth": 1}}}
+    for more in ({"source": source}, {"parent_thread_id": "t0"}, {"source": "exec"}):
+        line: Any = {"type": "session_meta", "payload": {"id": "t1", **more}}
+        chat = codex.chat_of(iter([line]), Path("rollout.jsonl"))
+        assert chat.parent == (None if more == {"source": "exec"} else "t0")
