@@ -66,6 +66,7 @@ async def recall(
         nowhere=searched.nowhere,
         is_full=searched.is_full,
         suggestion=searched.suggestion,
+        is_undated=searched.is_undated,
     )
 
 

@@ -103,6 +103,7 @@ class Recalled(Value):
     nowhere: tuple[str, ...] = ()  # words that stand nowhere there
     is_full: bool = False  # there are more than were ranked
     suggestion: str | None = None  # a query that would find something, where this one did not
+    is_undated: bool = False  # a day was asked for, and of some only that of recording is known
 
 
 class Quote(Value):

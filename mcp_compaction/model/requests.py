@@ -62,6 +62,7 @@ class Hit(Value):
     is_beside: bool = False  # it holds no word of the query, and stands beside what does
     ordinal: int = 0  # which passage of its message, digest or pin
     has_tool: bool = False  # its message calls a tool, or is what one answered
+    is_undated: bool = False  # `at` is when it was recorded, since it came without a time
     is_told: bool = False  # a user's words that only an agent recorded
     also: tuple[str, ...] = ()  # where the same stands once more
     note: str = ""

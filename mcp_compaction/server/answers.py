@@ -175,6 +175,8 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         lines.append(
             f"{_quote_words(found.nowhere)}: stands nowhere there; these hold the rest or parts"
         )
+    if found.is_undated:
+        lines.append("some came without a time: their day is the one they were recorded on")
     lines.append(f"<archived {nonce}>")
     for hit in join_neighbors(
         found.hits

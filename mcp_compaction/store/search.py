@@ -110,13 +110,15 @@ def list_passages(
 _HIT_COLUMNS = (
     "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
     " passage.text, passage.ordinal, passage.tools <> '',"
+    " passage.kind = 'm' AND NOT EXISTS (SELECT 1 FROM message WHERE message.session ="
+    " passage.session AND message.seq = passage.number AND message.at IS NOT NULL),"
     " passage.role = 'user' AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM message WHERE"
     " message.session = passage.session AND message.seq = passage.number AND via = 'tool')"
 )
 
 
 def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
-    name, project, ref, role, at, text, ordinal, has_tool, is_told = columns
+    name, project, ref, role, at, text, ordinal, has_tool, is_undated, is_told = columns
     return Hit(
         session=name or "",
         project=project or "",
@@ -128,6 +130,7 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
         is_beside=worth is not None and worth.row is None,
         ordinal=ordinal,
         has_tool=bool(has_tool),
+        is_undated=bool(is_undated),
         is_told=bool(is_told),
     )
 

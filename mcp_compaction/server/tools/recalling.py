@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mcp_compaction.compactor import Compactor, Quote
 from mcp_compaction.core.compaction.receipt.text import outcome_text
@@ -31,6 +31,13 @@ _PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around
 _LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 
+def _join_refs(given: object) -> object:
+    """A list of refs as the text that names them all."""
+    if isinstance(given, list) and all(isinstance(ref, str) for ref in cast("list[object]", given)):
+        return " ".join(cast("list[str]", given))
+    return given
+
+
 @errors_as(ToolError)
 async def recall_archived(
     ctx: Ctx,
@@ -39,7 +46,9 @@ async def recall_archived(
         Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
     ] = None,
     refs: Annotated[
-        str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id.")
+        str | None,
+        BeforeValidator(_join_refs),  # a list is taken, too; to say so would cost every turn
+        Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id."),
     ] = None,
     scope: Annotated[
         Literal["session", "project", "all"], Field(description="Where to look.")
@@ -68,6 +77,7 @@ async def recall_archived(
     project = state.project
     if refs is None:
         info = await _session_to_search_from(ctx, session, scope)
+        has_view = info is not None and state.mode(ctx, info) == "own"
         hits = await compactor.recall(
             info,
             query or "",
@@ -75,7 +85,7 @@ async def recall_archived(
             project=project,
             max_tokens=max_tokens,
             skip=skip,
-            has_view=info is not None and state.mode(ctx, info) == "own",
+            has_view=has_view,
         )
         text = answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
     else:
