@@ -26,8 +26,7 @@ from mcp_compaction.store.scope import (
 )
 
 _RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
-_COUNTED = 5_000  # places of a word, from which on one is as common as another
-_SURVEYED = 20_000  # passages of a scope, from which on no word in it is common
+_COUNTED = 5_000  # passages, from which on one word or scope is as large as another
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
@@ -230,7 +229,7 @@ def _count_all_passages(connection: sqlite3.Connection, scope: Scope) -> int:
     (passages,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM session CROSS JOIN passage"
         f" ON passage.session = session.id WHERE {condition.sql} LIMIT ?)",
-        (*condition.parameters, _SURVEYED),
+        (*condition.parameters, _COUNTED),
     ).fetchone()
     return passages
 

@@ -11,6 +11,7 @@ _PER_PASSAGE = 20  # tokens of a passage's label
 _PER_ANSWER = 90  # of the answer's first and last lines
 _SHORTEST = 60  # characters of a passage that is shown in part
 _NEARLY = 0.5  # of the score of a passage that is too long, which a shorter one in its place has
+_MOST_TOO_LONG = 5  # passages in whose place a shorter one is looked for
 
 _Key = tuple[str, str, str, str, int]
 
@@ -34,7 +35,11 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int =
     too_long: list[Hit] = []
     after = skip
     for hit in left:
-        if too_long and (hit.score < _NEARLY * too_long[0].score or room <= _PER_PASSAGE):
+        if too_long and (
+            hit.score < _NEARLY * too_long[0].score
+            or len(too_long) >= _MOST_TOO_LONG
+            or room <= _PER_PASSAGE
+        ):
             break
         cost = count(hit.text) + _PER_PASSAGE
         if not chosen and cost > room:

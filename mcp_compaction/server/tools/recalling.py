@@ -33,9 +33,10 @@ _LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 def _join_refs(given: object) -> object:
     """A list of refs as the text that names them all."""
-    if isinstance(given, list) and all(isinstance(ref, str) for ref in cast("list[object]", given)):
-        return " ".join(cast("list[str]", given))
-    return given
+    if not isinstance(given, list):
+        return given
+    refs = cast("list[object]", given)
+    return " ".join(map(str, refs)) if all(isinstance(ref, str) for ref in refs) else refs
 
 
 @errors_as(ToolError)
