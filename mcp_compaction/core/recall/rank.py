@@ -54,9 +54,10 @@ def rank(found: Matches) -> tuple[Worth, ...]:
     lent = {place: _lent_scores(one.scores, terms) for place, one in passages.items()}
     ranked: list[tuple[float, int, Worth]] = []
     for place in _places_to_judge(passages, messages, terms):
-        scores = passages[place].scores if place in passages else {}
+        scores = dict(passages[place].scores) if place in passages else {}
         for near, share in _places_beside(place, messages):
-            scores = _add_scores(scores, lent.get(near, {}), share)
+            for term, score in lent.get(near, {}).items():
+                scores[term] = scores.get(term, 0.0) + share * score
         session, kind, number, ordinal = place
         score = terms.worth_of(scores) * _share_of_long_talk(messages.get((session, kind, number)))
         if place in passages:
@@ -81,11 +82,12 @@ class _Terms(NamedTuple):
     """The terms of a question: how rare each is, and whether it counts in messages beside it."""
 
     weights: tuple[float, ...]
+    total: float  # of the weights
     spread: tuple[bool, ...]
 
     def worth_of(self, scores: _Scores) -> float:
         """The sum of the scores, more the more of the question they cover."""
-        covered = sum(self.weights[term] for term in scores) / (sum(self.weights) or 1.0)
+        covered = sum(self.weights[term] for term in scores) / self.total
         return sum(scores.values()) * (1 + _COVER * covered)
 
 
@@ -99,8 +101,10 @@ class _Scored(NamedTuple):
 def _weigh_terms(found: Matches) -> _Terms:
     total = max(found.messages, found.passages)  # words are counted by passage
     counts = [terms.places for terms in found.terms]
+    weights = tuple(math.log(1 + (max(total, n) - n + 0.5) / (n + 0.5)) for n in counts)
     return _Terms(
-        weights=tuple(math.log(1 + (max(total, n) - n + 0.5) / (n + 0.5)) for n in counts),
+        weights=weights,
+        total=sum(weights) or 1.0,
         spread=tuple(not is_name(terms.term) for terms in found.terms),
     )
 
@@ -197,10 +201,3 @@ def _step_forward(
 def _share_of_long_talk(match: Match | None) -> float:
     """The share that a passage counts: less the more passages of talk its message has."""
     return 1.0 if match is None or match.has_tool else match.size**-_LONG
-
-
-def _add_scores(one: _Scores, other: _Scores, share: float) -> _Scores:
-    total = dict(one)
-    for term, score in other.items():
-        total[term] = total.get(term, 0.0) + share * score
-    return total
