@@ -14,23 +14,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this folder
 
 from benchmarks import rankings, texts
+from benchmarks.chats import Chat, read_locomo, read_long, read_longmemeval
 from benchmarks.rankings import MEASURES, Count, Found, Search, percentile
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.evals.corpora import locomo
 from mcp_compaction.formats import Incoming, read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey, TokenCounter
@@ -49,6 +49,7 @@ _EXAMPLES = """\
 examples:
   python benchmarks/recall.py --locomo locomo10.json            does a question find its evidence?
   python benchmarks/recall.py --locomo locomo10.json --chats 1-3
+  python benchmarks/recall.py --long chats.json.gz              the same of long messages
   python benchmarks/recall.py --scale 10000 100000              how fast, with so many messages?
   python benchmarks/recall.py --scale 1000000 --keep ~/stores   build once, measure often
   python benchmarks/recall.py --words                           Chinese, and identifiers with twins
@@ -59,6 +60,7 @@ measures:
   MRR      one over the rank of the first evidence turn
   nDCG@10  how near to the top the evidence stands, 1 being the best order possible
   R@1kT    share of evidence turns in the first 1,000 tokens of the hits' texts
+  answer   share of evidence turns in the answer that an agent gets, of 1,000 tokens with labels
 """
 
 
@@ -89,6 +91,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--locomo", type=Path, metavar="FILE", help="LoCoMo's chats as JSON")
     parser.add_argument(
+        "--long",
+        type=Path,
+        metavar="FILE",
+        help="long chats with an assistant (benchmarks/chats.py)",
+    )
+    parser.add_argument(
+        "--longmemeval", type=Path, metavar="FILE", help="LongMemEval's questions as JSON"
+    )
+    parser.add_argument(
         "--chats", type=span, metavar="A-B", help="only these chats of the file, counted from 1"
     )
     parser.add_argument(
@@ -107,7 +118,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     asked = parser.parse_args(argv)
-    if asked.locomo is None and asked.scale is None and asked.words is None:
+    chats = (asked.locomo, asked.long, asked.longmemeval)
+    if not any(chats) and asked.scale is None and asked.words is None:
         parser.error("say what to measure: --locomo FILE, --scale N or --words")
     return asked
 
@@ -121,8 +133,13 @@ def span(text: str) -> range:
 async def run(asked: argparse.Namespace) -> list[Table]:
     """The tables of everything that was asked for."""
     tables: list[Table] = []
-    if asked.locomo is not None:
-        tables += await measure_locomo(read_chats(asked.locomo, asked.chats))
+    for what, path, read in (
+        ("LoCoMo", asked.locomo, read_locomo),
+        ("Long chats", asked.long, read_long),
+        ("LongMemEval", asked.longmemeval, read_longmemeval),
+    ):
+        if path is not None:
+            tables += await measure_chats(what, read(path, asked.chats))
     for size in asked.scale or ():
         tables += await measure_scale(size, asked.keep)
     if asked.words is not None:
@@ -130,28 +147,11 @@ async def run(asked: argparse.Namespace) -> list[Table]:
     return tables
 
 
-# LoCoMo
+# Chats
 
-_KINDS = {1: "multi-hop", 2: "temporal", 3: "open", 4: "single", 5: "adversarial"}
-_TURN = re.compile(r"D:?(\d+):(\d+)")  # some are joined or misspelled: D8:6; D9:17, D:11:26
-_COLUMNS = {"questions": ",d"} | dict.fromkeys(MEASURES, ".3f")
-
-
-class Query(NamedTuple):
-    """A question and the places of the turns that answer it."""
-
-    text: str
-    kind: str
-    wanted: frozenset[int]
-
-
-class Chat(NamedTuple):
-    """One chat as it is recorded, as others search it, and what is asked about it."""
-
-    name: str
-    came: Incoming
-    lines: tuple[str, ...]  # with the speaker's name, as we record them
-    queries: tuple[Query, ...]
+_MEASURES = (*MEASURES, "answer")
+_COLUMNS = {"questions": ",d"} | dict.fromkeys(_MEASURES, ".3f")
+_CHUNK = 6  # turns, as others cut chats to search them
 
 
 class Asked(NamedTuple):
@@ -160,9 +160,10 @@ class Asked(NamedTuple):
     kind: str
     scores: dict[str, float]
     ms: float
+    groups: dict[str, float]  # by session and by chunk, for ours
 
 
-async def measure_locomo(chats: Sequence[Chat]) -> list[Table]:
+async def measure_chats(what: str, chats: Sequence[Chat]) -> list[Table]:
     """Each question in its own chat: ours and the plain searches."""
     count = cache(counter().count)
     results = {OURS: await ask_ours(chats, count)}
@@ -170,57 +171,60 @@ async def measure_locomo(chats: Sequence[Chat]) -> list[Table]:
     for name, make in searches.items():
         results[name] = ask_plain(chats, make, count)
     missing = [name for name in rankings.PEERS if name not in searches]
-    naive = rankings.mean([one.scores for one in results["FTS5, words OR-ed"]])
-    ours = rankings.mean([one.scores for one in results[OURS]])
-    ratios = (f"{name} {ours[name] / naive[name]:.2f}" for name in MEASURES if naive[name])
     turns = sum(len(chat.lines) for chat in chats)
+    ours = results[OURS]
+    kinds = list(dict.fromkeys(one.kind for one in ours))
     return [
         Table(
-            title=f"LoCoMo: {len(chats)} chats, {turns:,} turns, all in one store",
+            title=f"{what}: {len(chats)} chats, {turns:,} turns, all in one store",
             columns={"search": ""} | _COLUMNS | {"p50 ms": ".2f", "p95 ms": ".2f"},
             rows=[
-                {"search": name, "questions": len(all_asked)}
-                | rankings.mean([one.scores for one in all_asked])
-                | times([one.ms for one in all_asked])
-                for name, all_asked in results.items()
+                {"search": name, "questions": len(asked)}
+                | mean([one.scores for one in asked])
+                | times([one.ms for one in asked])
+                for name, asked in results.items()
             ],
-            notes=[
-                f"ours / FTS5: {', '.join(ratios)}",
-                *([f"not installed, so not compared: {', '.join(missing)}"] if missing else []),
-            ],
+            notes=[f"not installed, so not compared: {', '.join(missing)}"] if missing else [],
         ),
         Table(
             title=f"{OURS} by kind of question",
             columns={"kind": ""} | _COLUMNS,
             rows=[
-                {"kind": kind, "questions": len(scores)} | rankings.mean(scores)
-                for kind in _KINDS.values()
-                if (scores := [one.scores for one in results[OURS] if one.kind == kind])
+                {"kind": kind, "questions": len(of_kind)} | mean([one.scores for one in of_kind])
+                for kind in kinds
+                if (of_kind := [one for one in ours if one.kind == kind])
             ],
+        ),
+        Table(
+            title=f"{OURS} in the units of others: any or all of the evidence among the first five",
+            columns=dict.fromkeys(ours[0].groups, ".3f"),
+            rows=[mean([one.groups for one in ours])],
         ),
     ]
 
 
-def read_chats(path: Path, only: range | None = None) -> list[Chat]:
-    """The chats of a file, or some of them, with every question that names its evidence."""
-    given = cast(list[dict[str, Any]], json.loads(path.read_text(encoding="utf-8")))
-    chats = [
-        Chat(case.name, case.came, tuple(line.text for line in case.lines), tuple(_queries(chat)))
-        for case, chat in zip(locomo(path), given, strict=True)
-    ]
-    return chats if only is None else chats[only.start : only.stop]
+def mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each measure over the questions."""
+    return {name: sum(one[name] for one in scores) / len(scores) for name in scores[0]}
 
 
-def _queries(chat: dict[str, Any]) -> Iterator[Query]:
-    talk = cast(dict[str, list[dict[str, Any]]], chat["conversation"])
-    sessions = sorted(int(key[8:]) for key in talk if re.fullmatch(r"session_\d+", key))
-    turns = [turn["dia_id"] for number in sessions for turn in talk[f"session_{number}"]]
-    places = {turn: place for place, turn in enumerate(turns)}
-    for qa in chat["qa"]:
-        named = [f"D{int(a)}:{int(b)}" for e in qa["evidence"] for a, b in _TURN.findall(e)]
-        wanted = frozenset(places[turn] for turn in named if turn in places)
-        if wanted:
-            yield Query(qa["question"], _KINDS[qa["category"]], wanted)
+def measure_groups(places: Sequence[int], wanted: Collection[int], chat: Chat) -> dict[str, float]:
+    """Whether any and all of the evidence is among the first five sessions, and chunks of turns."""
+    starts = {number: chat.sessions.index(number) for number in {*chat.sessions}}
+    units = {
+        "session": list(chat.sessions),
+        f"{_CHUNK} turns": [
+            starts[number] * 1_000 + (place - starts[number]) // _CHUNK
+            for place, number in enumerate(chat.sessions)
+        ],
+    }
+    scores: dict[str, float] = {}
+    for name, unit_of in units.items():
+        first = list(dict.fromkeys(unit_of[place] for place in places))[:5]
+        right = {unit_of[place] for place in wanted}
+        scores[f"{name}, any@5"] = float(not right.isdisjoint(first))
+        scores[f"{name}, all@5"] = float(right <= {*first})
+    return scores
 
 
 async def ask_ours(chats: Sequence[Chat], count: Count) -> list[Asked]:
@@ -231,12 +235,16 @@ async def ask_ours(chats: Sequence[Chat], count: Count) -> list[Asked]:
         for chat, (info, places) in zip(chats, recorded, strict=True):
             for query in chat.queries:
                 began = time.perf_counter()
-                await compactor.recall(info, query.text)
+                default = await compactor.recall(info, query.text)
                 ms = milliseconds(began)
                 answer = await compactor.recall(info, query.text, max_tokens=_NO_LIMIT)
                 found = [Found(places[hit.ref], hit.text) for hit in answer.hits]
                 scores = rankings.measure(found, query.wanted, count)
-                asked.append(Asked(query.kind, scores, ms))
+                shown = {places[hit.ref] for hit in default.hits}
+                scores["answer"] = rankings.share_among(shown, query.wanted)
+                order = [hit.place for hit in found]
+                groups = measure_groups(order, query.wanted, chat)
+                asked.append(Asked(query.kind, scores, ms, groups))
     return asked
 
 
@@ -253,7 +261,8 @@ def ask_plain(
             ms = milliseconds(began)
             found = [Found(place, chat.lines[place]) for place in places]
             scores = rankings.measure(found, query.wanted, count)
-            asked.append(Asked(query.kind, scores, ms))
+            scores["answer"] = float("nan")  # a plain search writes none
+            asked.append(Asked(query.kind, scores, ms, {}))
     return asked
 
 

@@ -282,6 +282,10 @@ class Store(Protocol):
         """Which of these messages the newest view no longer shows; none without a compaction."""
         ...
 
+    async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        """Which of these messages the newest view shows whole; none without a compaction."""
+        ...
+
     async def digests(self, session: int) -> tuple[Digest, ...]:
         """All digests of that session, oldest first."""
         ...

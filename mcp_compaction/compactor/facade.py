@@ -362,10 +362,12 @@ class Compactor:
         project: str | None = None,
         max_tokens: int | None = None,
         skip: int = 0,
+        has_view: bool = False,
     ) -> Recalled:
         """The passages of the archive that answer a query best; across sessions none need be named.
 
-        What a caller looks up beyond its own project leaves no trace there.
+        What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
+        sees the session's view, so that what it shows whole is named instead of repeated.
         """
         return await recalling.recall(
             self._work,
@@ -375,6 +377,7 @@ class Compactor:
             project=project,
             max_tokens=max_tokens,
             skip=skip,
+            has_view=has_view,
         )
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:

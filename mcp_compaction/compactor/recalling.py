@@ -10,12 +10,12 @@ from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
-from mcp_compaction.core.recall.rank import choose
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Find, ListAll, Message, Pin, Read, SessionInfo
+from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
@@ -30,10 +30,12 @@ async def recall(
     project: str | None,
     max_tokens: int | None,
     skip: int,
+    has_view: bool,
 ) -> Recalled:
     """The passages of the archive that answer a query best; across sessions none need be named.
 
-    What a caller looks up beyond its own project leaves no trace there.
+    What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
+    sees the session's view, so that what it shows whole is named instead of repeated.
     """
     if (max_tokens is not None and max_tokens < 1) or skip < 0:
         raise InputError("max_tokens is a number above 0, and skip is 0 or above; pass such ones.")
@@ -42,21 +44,38 @@ async def recall(
         raise InputError("the query holds no word to look for; pass words or an identifier.")
     searched = await _search(work, _scope_to_search(info, scope, project), question)
     limit = max_tokens or work.policy.recall_max_tokens
-    chosen = choose(searched.hits, limit, work.counter.count, skip)
     # Across projects another's session may have the same name.
-    if info is not None and scope != "all" and project in (None, info.project):
-        own = [hit.ref for hit in chosen.hits if hit.session == info.name]
-        await _note_regret(work, info, [int(ref[1:]) for ref in own if ref.startswith("m")])
+    own = info if info and scope != "all" and project in (None, info.project) else None
+    left = searched.hits
+    if own is not None and has_view:
+        shown = await work.store.shown_whole(own.id, _seqs_of(left, own))
+        left = tuple(hit for hit in left if not {*_seqs_of([hit], own)} & {*shown})
+    chosen = choose(left, limit, work.counter.count, skip)
+    in_window: tuple[str, ...] = ()
+    if own is not None:
+        await _note_regret(work, own, _seqs_of(chosen.hits, own))
+    if len(left) < len(searched.hits):
+        best = choose(searched.hits, limit, work.counter.count).hits
+        in_window = tuple(dict.fromkeys(hit.ref for hit in best if hit not in left))
     return Recalled(
         hits=chosen.hits,
         more=chosen.more,
+        after=chosen.after,
+        in_window=in_window,
         scope=scope,
         messages=searched.messages,
         too_common=searched.too_common,
         nowhere=searched.nowhere,
         is_full=searched.is_full,
         suggestion=searched.suggestion,
+        is_undated=searched.is_undated,
     )
+
+
+def _seqs_of(hits: Iterable[Hit], info: SessionInfo) -> list[int]:
+    """The numbers of the messages of a session among hits."""
+    own = (hit.ref for hit in hits if hit.session == info.name)
+    return [int(ref[1:]) for ref in own if ref.startswith("m")]
 
 
 def _scope_to_search(info: SessionInfo | None, scope: SearchScope, project: str | None) -> Scope:

@@ -95,12 +95,15 @@ class Recalled(Value):
 
     hits: tuple[Hit, ...]
     more: int
+    after: int  # passages of the ranking to skip for the next answer
+    in_window: tuple[str, ...] = ()  # refs that are left out, since the caller sees them anyway
     scope: SearchScope
     messages: int  # among which it was looked for
     too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
     nowhere: tuple[str, ...] = ()  # words that stand nowhere there
     is_full: bool = False  # there are more than were ranked
     suggestion: str | None = None  # a query that would find something, where this one did not
+    is_undated: bool = False  # a day was asked for, and of some only that of recording is known
 
 
 class Quote(Value):

@@ -65,6 +65,8 @@ class Hit(Value):
     score: float = 0.0
     is_beside: bool = False  # it holds no word of the query, and stands beside what does
     ordinal: int = 0  # which passage of its message, digest or pin
+    has_tool: bool = False  # its message calls a tool, or is what one answered
+    is_undated: bool = False  # `at` is when it was recorded, since it came without a time
     is_told: bool = False  # a user's words that only an agent recorded
     also: tuple[str, ...] = ()  # where the same stands once more
     note: str = ""
@@ -78,6 +80,9 @@ class Match(NamedTuple):
     kind: str  # m, d or p, as in a ref
     number: int
     chars: int
+    ordinal: int  # which passage of its message
+    size: int  # the number of passages of its message
+    has_tool: bool  # its message calls a tool, or is what one answered
 
 
 class TermMatches(NamedTuple):
@@ -90,19 +95,21 @@ class TermMatches(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Where the terms of a question stand, and among how many messages."""
+    """Where the terms of a question stand, and among how much."""
 
     terms: tuple[TermMatches, ...]
-    total: int
+    messages: int
+    passages: int  # at least so many
 
 
 class Worth(NamedTuple):
-    """A passage worth reading: a match by its row, or a message beside matches by its number."""
+    """A passage worth reading: a match by its row, or one beside matches by its place."""
 
     score: float
     session: int | None
     row: int | None = None
     number: int | None = None
+    ordinal: int = 0
 
 
 class Find(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_compaction.model import (
     Calibration,
@@ -178,22 +178,40 @@ def _read_last_receipt(connection: sqlite3.Connection, session: int) -> Receipt 
 
 def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
     """The messages of these that the newest view no longer shows; none without a compaction."""
+    view = _newest_view(connection, session)
+    if view is None:
+        return ()
+    shown = {entry.get("seq") for entry in (*view["head"], *view["body"])} | _put_back(view)
+    return tuple(sorted({seq for seq in seqs if not (seq in shown or _follows(view, seq))}))
+
+
+def shown_whole(
+    connection: sqlite3.Connection, session: int, seqs: Sequence[int]
+) -> tuple[int, ...]:
+    """The messages of these that the newest view shows whole; none without a compaction."""
+    view = _newest_view(connection, session)
+    if view is None:
+        return ()
+    entries = (*view["head"], *view["body"])
+    whole = {entry["seq"] for entry in entries if entry["kind"] == "kept"} | _put_back(view)
+    return tuple(sorted({seq for seq in seqs if seq in whole or _follows(view, seq)}))
+
+
+def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any] | None:
+    """The newest view as JSON: every recall asks, and to check its many cuts takes far longer."""
     row = connection.execute(
         "SELECT json FROM view JOIN session ON view.session = session.id"
         " AND view.version = session.view_version WHERE session.id = ?",
         (session,),
     ).fetchone()
-    if row is None:
-        return ()
-    # Every recall asks this: a view with its many cuts is read far faster than it is checked.
-    view = json.loads(row["json"])
-    shown = {entry.get("seq") for entry in (*view["head"], *view["body"])}
-    shown |= {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
+    return None if row is None else json.loads(row["json"])
+
+
+def _put_back(view: dict[str, Any]) -> set[int]:
+    return {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
+
+
+def _follows(view: dict[str, Any], seq: int) -> bool:
+    """Whether a message came after all that the view has entries for, and is shown whole."""
     gone = view.get("gone", ())
-
-    def is_shown(seq: int) -> bool:
-        if seq <= view["upto"]:
-            return seq in shown
-        return not any(first <= seq <= last for first, last in gone)
-
-    return tuple(sorted({seq for seq in seqs if not is_shown(seq)}))
+    return seq > view["upto"] and not any(first <= seq <= last for first, last in gone)

@@ -26,7 +26,7 @@ from mcp_compaction.store.scope import (
 )
 
 _RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
-_COUNTED = 5_000  # places of a word, from which on one is as common as another
+_COUNTED = 5_000  # passages, from which on one word or scope is as large as another
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
@@ -68,7 +68,8 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
         terms=tuple(
             TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
         ),
-        total=_count_messages(connection, scope),
+        messages=_count_messages(connection, scope),
+        passages=_count_all_passages(connection, scope),
     )
 
 
@@ -80,12 +81,13 @@ def read(
     rows = connection.execute(
         f"SELECT wanted.key, {_HIT_COLUMNS}"
         " FROM json_each(?) AS wanted CROSS JOIN passage ON passage.id = coalesce("
-        " json_extract(wanted.value, '$[0]'), (SELECT id FROM passage"
-        " WHERE session = json_extract(wanted.value, '$[1]') AND kind = 'm'"
-        " AND number = json_extract(wanted.value, '$[2]') ORDER BY ordinal LIMIT 1))"
+        " json_extract(wanted.value, '$[1]'), (SELECT id FROM passage"
+        " WHERE session = json_extract(wanted.value, '$[0]') AND kind = 'm'"
+        " AND number = json_extract(wanted.value, '$[2]')"
+        " AND ordinal = json_extract(wanted.value, '$[3]')))"
         " LEFT JOIN session ON session.id = passage.session"
         f" WHERE {condition.sql} ORDER BY wanted.key",
-        (json.dumps([(one.row, one.session, one.number) for one in wanted]), *condition.parameters),
+        (json.dumps([one[1:] for one in wanted]), *condition.parameters),
     )
     return tuple(_hit_of(columns, wanted[int(key)]) for key, *columns in rows)
 
@@ -106,14 +108,16 @@ def list_passages(
 
 _HIT_COLUMNS = (
     "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
-    " passage.text, passage.ordinal,"
+    " passage.text, passage.ordinal, passage.tools <> '',"
+    " passage.kind = 'm' AND NOT EXISTS (SELECT 1 FROM message WHERE message.session ="
+    " passage.session AND message.seq = passage.number AND message.at IS NOT NULL),"
     " passage.role = 'user' AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM message WHERE"
     " message.session = passage.session AND message.seq = passage.number AND via = 'tool')"
 )
 
 
 def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
-    name, project, ref, role, at, text, ordinal, is_told = columns
+    name, project, ref, role, at, text, ordinal, has_tool, is_undated, is_told = columns
     return Hit(
         session=name or "",
         project=project or "",
@@ -124,6 +128,8 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
         score=worth.score if worth else 0.0,
         is_beside=worth is not None and worth.row is None,
         ordinal=ordinal,
+        has_tool=bool(has_tool),
+        is_undated=bool(is_undated),
         is_told=bool(is_told),
     )
 
@@ -217,6 +223,17 @@ def _count_messages(connection: sqlite3.Connection, scope: Scope) -> int:
     return int(messages)
 
 
+def _count_all_passages(connection: sqlite3.Connection, scope: Scope) -> int:
+    """The number of passages in a scope, counted up to a limit."""
+    condition = sessions_in(scope)
+    (passages,) = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM session CROSS JOIN passage"
+        f" ON passage.session = session.id WHERE {condition.sql} LIMIT ?)",
+        (*condition.parameters, _COUNTED),
+    ).fetchone()
+    return passages
+
+
 def _expression_with_marks(expression: str, marks: str) -> str:
     return " AND ".join(part for part in (f"{{text keys}} : ({expression})", marks) if part)
 
@@ -251,7 +268,10 @@ _FOUND = (
 def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
     rows = connection.execute(
         "SELECT passage.id, passage.session, passage.kind, passage.number,"
-        f" length(passage.text) {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
+        " length(passage.text), passage.ordinal, (SELECT max(id) FROM passage AS other WHERE"
+        " other.session IS passage.session AND other.kind = passage.kind AND other.number ="
+        " passage.number) - passage.id + passage.ordinal + 1, passage.tools <> ''"
+        f" {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
         (
             _expression_with_marks(expression, reach.marks),
             _SCANNED,

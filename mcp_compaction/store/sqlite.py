@@ -62,7 +62,7 @@ from mcp_compaction.store.connect import open_file, store_errors
 from mcp_compaction.store.connections import Connections
 from mcp_compaction.store.database import Stop, Writer, read_transaction, wait_to_end
 from mcp_compaction.store.health import health
-from mcp_compaction.store.load import count_window, load, not_shown
+from mcp_compaction.store.load import count_window, load, not_shown, shown_whole
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
 
@@ -182,6 +182,10 @@ class SqliteStore:
     async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
         """The messages of these that the newest view no longer shows; none without a compaction."""
         return await self._read(lambda c: not_shown(c, session, seqs))
+
+    async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        """The messages of these that the newest view shows whole; none without a compaction."""
+        return await self._read(lambda c: shown_whole(c, session, seqs))
 
     async def digests(self, session: int) -> tuple[Digest, ...]:
         """All digests of that session, oldest first."""

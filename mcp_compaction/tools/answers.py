@@ -29,6 +29,7 @@ from mcp_compaction.core.compaction.receipt.text import (
 from mcp_compaction.core.log.outline import Passage
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.pins import way_of
+from mcp_compaction.core.recall.answer import join_neighbors
 from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse, defuse_lines
@@ -182,14 +183,20 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         lines.append(
             f"{_quote_words(found.nowhere)}: stands nowhere there; these hold the rest or parts"
         )
+    if found.is_undated:
+        lines.append("some came without a time: their day is the one they were recorded on")
     lines.append(f"<archived {nonce}>")
-    for hit in found.hits:  # a label with the nonce cannot be forged by what was stored
+    for hit in join_neighbors(
+        found.hits
+    ):  # a label with the nonce cannot be forged by what was stored
         lines += [f"{nonce} [{_label_of(hit, here)}]", hit.text]
     lines.append(f"</archived {nonce}>")
+    if found.in_window:
+        lines.append(_describe_in_window(found.in_window))
     if found.more:
         least = "at least " if found.is_full else ""
         lines.append(
-            f'{least}{found.more} more: pass cursor="{skip + len(found.hits)}", or narrow with '
+            f'{least}{found.more} more: pass cursor="{found.after}", or narrow with '
             f"role:user, tool:NAME, since:{_suggest_day(found.hits)}"
         )
     elif found.is_full:
@@ -198,6 +205,13 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         common = _quote_words(found.too_common)
         lines.append(f"{common}: too common, only the newest places were ranked; add a rarer word")
     return "\n".join(lines)
+
+
+def _describe_in_window(refs: Sequence[str]) -> str:
+    named = ", ".join(refs[:_MOST_ALSO])
+    further = f" and {len(refs) - _MOST_ALSO} more" if len(refs) > _MOST_ALSO else ""
+    are = "more is" if len(refs) == 1 else "more are"
+    return f"{len(refs)} {are} in your window: {named}{further}"
 
 
 def _quote_words(words: Sequence[str]) -> str:
@@ -214,6 +228,8 @@ def _suggest_day(hits: Sequence[Hit]) -> str:
 def _explain_nothing_found(found: Recalled, scope: str, query: str, skip: int) -> str:
     """The scope that was searched, and a query that would find something."""
     asked = repr(shorten_query(query))
+    if found.in_window:
+        return f"{_describe_in_window(found.in_window)}; nothing else found for {asked}"
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mcp_compaction.model import JsonObject, PinKind, PinScope, Strategy
 from mcp_compaction.tools.schemas import slim
@@ -42,8 +42,20 @@ Query = Annotated[
     str | None,
     Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
 ]
+
+
+def _join_refs(given: object) -> object:
+    """A list of refs as the text that names them all."""
+    if not isinstance(given, list):
+        return given
+    refs = cast("list[object]", given)
+    return " ".join(map(str, refs)) if all(isinstance(ref, str) for ref in refs) else refs
+
+
 Refs = Annotated[
-    str | None, Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id.")
+    str | None,
+    BeforeValidator(_join_refs),  # a list is taken, too; to say so would cost every turn
+    Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id."),
 ]
 SearchIn = Annotated[Literal["session", "project", "all"], Field(description="Where to look.")]
 MaxTokens = Annotated[int, Field(description="Answer size.", ge=50, le=20000)]

@@ -100,8 +100,14 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
     if asked.keep and asked.refs is None:
         raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
     if asked.query is not None:
-        hits = await session.recall(
-            asked.query, scope=asked.scope, max_tokens=asked.max_tokens, skip=skip
+        hits = await compactor.recall(
+            info,
+            asked.query,
+            scope=asked.scope,
+            project=project,
+            max_tokens=asked.max_tokens,
+            skip=skip,
+            has_view=True,
         )
         place = answers.Place(project, info.name, info.updated.year)
         return Answer(answers.recall_text(hits, place, asked.query, nonce, skip))

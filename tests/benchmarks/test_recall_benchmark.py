@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from benchmarks import rankings, recall, texts
+from benchmarks import chats, rankings, recall, texts
 from benchmarks.rankings import Found
 
 
@@ -95,10 +97,50 @@ def test_every_question_with_evidence_is_asked_in_its_own_chat(
     path = tmp_path / "chats.json"
     path.write_text(json.dumps([chat]), encoding="utf-8")
     recall.main(["--locomo", str(path), "--json"])
-    overall, by_kind = json.loads(capsys.readouterr().out)
+    overall, by_kind, in_groups = json.loads(capsys.readouterr().out)
     assert [row["questions"] for row in overall["rows"][:2]] == [1, 1]
     assert [row["R@5"] for row in overall["rows"][:2]] == [1.0, 1.0]
+    assert overall["rows"][0]["answer"] == 1.0
     assert [row["kind"] for row in by_kind["rows"]] == ["single"]
+    assert in_groups["rows"] == [
+        {"session, any@5": 1.0, "session, all@5": 1.0, "6 turns, any@5": 1.0, "6 turns, all@5": 1.0}
+    ]
+
+
+def test_long_chats_are_read_with_the_days_their_sessions_began(tmp_path: Path) -> None:
+    turns = [
+        {"role": "user", "text": "The heron nests.", "date": "March-15-2024", "session": 1},
+        {"role": "assistant", "text": "By the lock.", "date": "", "session": 1},
+    ]
+    asked = [
+        {"question": "Where?", "kind": "extraction", "evidence": [1], "answer": ""},
+        {"question": "Why?", "kind": "extraction", "evidence": [], "answer": ""},
+    ]
+    path = tmp_path / "chats.json.gz"
+    given = json.dumps([{"id": 1, "turns": turns, "questions": asked}])
+    path.write_bytes(gzip.compress(given.encode()))
+    (chat,) = chats.read_long(path)
+    assert chat.queries == (chats.Query("Where?", "extraction", frozenset({1})),)
+    days = [message.at for message in chat.came.messages]
+    assert days == [datetime(2024, 3, 15, 0, minute, tzinfo=UTC) for minute in (0, 1)]
+
+
+def test_a_question_of_longmemeval_is_a_chat_of_its_own(tmp_path: Path) -> None:
+    told = [{"role": "user", "content": "I moved to Lund.", "has_answer": True}]
+    asked = {
+        "question_id": "q1",
+        "question_type": "single-session-user",
+        "question": "Where do I live?",
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 02:21"],
+        "haystack_sessions": [[{"role": "user", "content": "Hello."}], told],
+    }
+    hello = [{"role": "user", "content": "Hello."}]
+    unanswered = asked | {"question_id": "q2", "haystack_sessions": [hello, hello]}
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps([asked, unanswered]), encoding="utf-8")
+    (chat,) = chats.read_longmemeval(path)
+    assert (chat.name, chat.sessions, chat.queries[0].wanted) == ("q1", (0, 1), frozenset({1}))
+    assert chat.came.messages[1].at == datetime(2023, 5, 21, 2, 21, tzinfo=UTC)
 
 
 def test_the_smallest_scale_asks_everything_and_uses_a_kept_store(

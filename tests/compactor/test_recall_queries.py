@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,46 @@ async def test_a_day_alone_brings_what_was_said_on_it_in_order(tmp_path: Path) -
     assert refs(await asked(tmp_path, "what did we say today")) == ["m1", "m2", "m3", "m4"]
     assert refs(await asked(tmp_path / "b", "role:user")) == ["m1", "m3"]
     assert refs(await asked(tmp_path / "c", "what did we say yesterday")) == []
+
+
+async def asked_later(folder: Path, query: str, **said: str) -> Recalled:
+    """What a session answers whose messages were said on these days of March 2025."""
+    came = read_incoming([{"role": "user", "content": text} for text in said.values()])
+    days = [datetime(2025, 3, int(day[1:]), 12, tzinfo=UTC) for day in said]
+    messages = tuple(
+        message.model_copy(update={"at": day})
+        for message, day in zip(came.messages, days, strict=True)
+    )
+    async with open_session(folder) as (compactor, info):
+        await compactor.record(info, came.model_copy(update={"messages": messages}))
+        return await compactor.recall(info, query)
+
+
+@pytest.mark.parametrize("query", ["2025-03-12", "what happened on March 12, 2025?"])
+async def test_a_day_brings_what_was_said_on_it_and_what_names_it(
+    tmp_path: Path, query: str
+) -> None:
+    found = await asked_later(
+        tmp_path,
+        query,
+        d4="We begin with the parser.",
+        d12="The parser is done.",
+        d20="On March 12 the parser was done, says the log of 2025-03-12.",
+    )
+    assert [(hit.ref, hit.note.split()[:1]) for hit in found.hits] == [
+        ("m2", []),
+        ("m3", ["names"]),
+    ]
+    assert not found.is_undated
+
+
+async def test_a_day_on_which_nothing_was_said_is_looked_for_in_words(tmp_path: Path) -> None:
+    said = "The release is named after Thursday Next."
+    assert refs(await asked_later(tmp_path, "last Thursday", d4=said)) == ["m1"]
+
+
+async def test_messages_without_a_time_say_so_where_a_day_is_asked_for(tmp_path: Path) -> None:
+    assert (await asked(tmp_path, "today")).is_undated
 
 
 async def test_what_took_a_decision_back_is_found_though_it_names_only_what_was_chosen(

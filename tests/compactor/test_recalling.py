@@ -39,6 +39,26 @@ async def test_recall_finds_what_left_the_window(tmp_path: Path) -> None:
         assert (await compactor.recall(other, "staging token", scope="project")).hits == ()
 
 
+async def test_what_the_callers_view_shows_whole_is_named_instead_of_repeated(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long_with(compactor, info, "The staging token id is QX-88123.")
+        asked = "QX-88123 staging token id"
+        before = await compactor.recall(info, asked, has_view=True)
+        assert before.in_window == ()  # nothing was compacted: who asks has its reasons
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        recorded = await compactor.record(info, read_incoming([user("Is QX-88123 still right?")]))
+        newest = f"m{recorded.seqs[-1]}"
+        found = await compactor.recall(info, asked, has_view=True)
+        assert "m4" in [hit.ref for hit in found.hits]
+        assert newest not in [hit.ref for hit in found.hits]
+        assert newest in found.in_window
+        everything = await compactor.recall(info, asked)
+        assert newest in [hit.ref for hit in everything.hits]
+        assert everything.in_window == ()
+
+
 async def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
         await record_long_with(compactor, info, "The staging token id is QX-88123.")

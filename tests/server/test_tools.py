@@ -124,7 +124,9 @@ async def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era:
         assert "lost 0" in receipt
         assert receipt.splitlines()[-1].startswith("fill: ")
         found = await chat.say("recall_archived", session="loop", query="staging key")
-        assert "[m1 user" in found
+        assert re.search(r"^\d+ more (?:is|are) in your window: m1\b", found, re.M)
+        both = await chat.say("recall_archived", session="loop", refs=["m1", "m2"], max_tokens=9000)
+        assert "2 found in session loop" in both
         undone = await chat.say("restore_context", session="loop", ref="c1", force=True)
         assert undone.startswith("c2 restored")
 

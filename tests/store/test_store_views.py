@@ -58,6 +58,16 @@ async def test_a_store_knows_which_messages_have_left_the_window(tmp_path: Path)
         assert await store.not_shown(session, [7, 6, 5, 4, 3, 3, 1]) == (3, 4)
 
 
+async def test_a_store_knows_which_messages_the_window_shows_whole(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        assert await store.shown_whole(session, [1, 2, 3]) == ()
+        assert await store.save(session, compaction())
+        await store.append(session, batch(said("seven")), NOW)
+        assert await store.shown_whole(session, [1, 2, 3, 4, 5, 6, 7]) == (1, 6, 7)
+
+
 async def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
     async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)

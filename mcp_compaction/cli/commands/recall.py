@@ -14,6 +14,7 @@ from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.compactor import Quote, Recalled
 from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.recall.answer import join_neighbors
 from mcp_compaction.core.recall.query import read_query, shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
 from mcp_compaction.core.text.refs import parse_refs
@@ -119,7 +120,7 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         screen.say(_explain_nothing_found(found, query, args.skip))
     terms = read_query(query).terms
     around = _Around(place, screen, args.around, found.hits)
-    for hit in found.hits:
+    for hit in join_neighbors(found.hits):
         before, after = await around.neighbors_of(hit)
         around.say("before", before)
         screen.say(screen.bold(_label_of_hit(hit, args.scope != "session")))
@@ -127,8 +128,9 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         screen.say(screen.highlight(text, terms))
         around.say("after", after)
     if found.more:
-        skip = args.skip + len(found.hits)
-        more = f"{plural(found.more, 'more passage')}: --skip {skip}, or --max-tokens for more"
+        more = (
+            f"{plural(found.more, 'more passage')}: --skip {found.after}, or --max-tokens for more"
+        )
         screen.say(screen.dim(more))
     for words, why in (
         (found.nowhere, "stands nowhere there"),

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from itertools import zip_longest
 
 from mcp_compaction.core.recall.decisions import asks_for_decision, chosen_words
-from mcp_compaction.core.recall.query import Question
-from mcp_compaction.core.recall.rank import (
-    MOST_READ,
-    loosen,
+from mcp_compaction.core.recall.judge import (
     note_superseded,
     put_decisions_first,
-    rank,
     refine,
     similar_word,
 )
+from mcp_compaction.core.recall.query import Question, names_of_day, terms_of
+from mcp_compaction.core.recall.rank import MOST_READ, loosen, rank
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
 
 Request = Find | Read | ListAll
@@ -24,6 +23,7 @@ _SHORTEST_START, _LONGEST_START = 3, 30  # letters that still say which word was
 _MOST_TRIED = 5  # words of a question for which a nearer one is looked for
 _MOST_WEIGHED = 40  # hits among which decisions are weighed against each other
 _MOST_MARKED = 15  # hits among which that is done though nobody asked for it
+_MOST_NAMING = 20  # hits that only name the day that was asked for
 _MOST_CHOSEN = 6  # words of what was chosen, by which what took it back is found
 
 
@@ -36,11 +36,15 @@ class SearchResult(Value):
     nowhere: tuple[str, ...] = ()  # words that stand nowhere there
     is_full: bool = False  # there are more than were ranked
     suggestion: str | None = None  # a query that would find something, where this one did not
+    is_undated: bool = False  # of some of them only the time of recording is known
 
 
 def search(question: Question) -> Generator[Request, Answer, SearchResult]:
     """The passages that answer a question best; names that stand nowhere count by their parts."""
     searched = yield from _search_words(question) if question.terms else _list_days(question)
+    if not searched.hits and question.days and not question.terms:
+        in_words = question.model_copy(update={"terms": terms_of(question.text), "days": ()})
+        searched = yield from _search_words(in_words)
     if searched.hits:
         return searched
     suggestion = yield from _suggest(question)
@@ -70,7 +74,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
     hits = yield from _mark_decisions(question, refine(question, read))
     return SearchResult(
         hits=hits,
-        messages=found.total,
+        messages=found.messages,
         too_common=tuple(terms.term for terms in found.terms if terms.is_cut),
         nowhere=nowhere,
         is_full=len(read) >= MOST_READ,
@@ -78,15 +82,29 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
 
 
 def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
-    """What was said at the time that a question names instead of words, in order."""
+    """What was said at the time that a question names instead of words, in order; in turns with
+    what names that time, which says so."""
     query = query_of(question)
-    found = yield from _find(query)
-    hits: list[Hit] = []
+    messages = (yield from _find(query)).messages
+    said: list[Hit] = []
+    naming: list[Hit] = []
     for day in question.days or (None,):
         within = {"since": day.begin, "until": day.end} if day else {}
-        hits += _hits_of((yield ListAll(query.model_copy(update=within), MOST_READ)))
+        said += _hits_of((yield ListAll(query.model_copy(update=within), MOST_READ)))
+        if day is not None:
+            named = query.model_copy(update={"terms": names_of_day(day)})
+            read = yield from _read(named, (yield from _find(named)))
+            note = {"note": f"names {day.words}"}
+            naming += [hit.model_copy(update=note) for hit in refine(question, read)]
+    there = {(hit.session, hit.ref) for hit in said}
+    naming = [hit for hit in naming if (hit.session, hit.ref) not in there and not hit.is_beside]
+    pairs = zip_longest(said, naming[:_MOST_NAMING])
+    hits = [hit for pair in pairs for hit in pair if hit is not None]
     return SearchResult(
-        hits=tuple(hits[:MOST_READ]), messages=found.total, is_full=len(hits) >= MOST_READ
+        hits=tuple(hits[:MOST_READ]),
+        messages=messages,
+        is_full=len(hits) >= MOST_READ,
+        is_undated=any(hit.is_undated for hit in said),
     )
 
 

@@ -95,6 +95,22 @@ def _empty_words(text: str) -> frozenset[str]:
     return stop_words(main_language(text))
 
 
+def names_of_day(day: Stretch) -> tuple[str, ...]:
+    """The ways a text may name a day: in the words of the question, by its number, in English."""
+    begin = day.begin
+    if day.end - begin > timedelta(days=1):
+        return (day.words,)
+    month, short, number = f"{begin:%B}", f"{begin:%b}", f"{begin.day}"
+    spelled = (f"{name} {number}" for name in (month, short))
+    turned = (f"{number} {name}" for name in (month, short))
+    is_number = any(letter.isdigit() for letter in day.words)  # "last Thursday" moves on
+    return tuple(
+        dict.fromkeys(
+            (*((day.words,) if is_number else ()), f"{begin:%Y-%m-%d}", *spelled, *turned)
+        )
+    )
+
+
 def shorten_query(text: str) -> str:
     """A query as an answer repeats it, cut short: whoever asked knows how it goes on."""
     return text if len(text) <= _MOST_SAID_BACK else f"{text[:_MOST_SAID_BACK]}…"

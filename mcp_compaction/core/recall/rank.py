@@ -1,38 +1,24 @@
-"""Ranks what the archive's index found for a question, and chooses what fits into the answer."""
+"""Ranks the passages that hold words of a question, by where the words stand."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from heapq import nlargest
+from typing import NamedTuple
 
-from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import MOST_TERMS, Question
-from mcp_compaction.core.recall.terms import closeness_of, is_name, parts_of_term
-from mcp_compaction.core.text.dates import Stretch
-from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import one_line
-from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import Hit, Match, Matches, Value, Worth
+from mcp_compaction.core.recall.terms import is_name, parts_of_term
+from mcp_compaction.model import Match, Matches, Worth
 
 # The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .74).
 _LENGTH = 0.6  # how much a long passage counts less: .00
 _NEAR = (0.55, 0.35)  # what the next and the second next message add: .15
-_SAME = 0.5  # what another passage of the same message adds
-_COVER = 4.0  # how much more a passage counts with all the words in and around it: .02
-_SPEAKER = 1.5  # said by the one whom the question names: .03
-_DAY, _SOON = 3.0, 2.0  # said on the day that the question names, or soon after: .02
-_ASKING = 0.75  # what ends with a question mark seldom answers: .01
-# On long chats with an assistant, where user messages hold 77 % of the evidence, R@5 goes from
-# .34 to .41 by 1.3 and to .47 by 2; more than 1.5 hides what tools answered.
-_USER = 1.5
-_DIGEST = 0.8  # the messages themselves say more
-# A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
-_CLOSE = (0.4, 0.6, 0.8, 1.0)
+# Of long chats with an assistant, 1 to 3: without the first .53 in R@5 (with it .52), .59 in what
+# the first 1,000 tokens hold (.64); without the second, .53 and .59.
+_LENT = 0.5  # what messages lend shrinks by the root of the passages of both
+_LONG = 0.25  # how much a passage counts less among many of one message, where no tool is
+_COVER = 2.0  # how much more a passage counts with all the words in and around it: .02
 
 _MOST_BESIDE = 100  # of the best matches, beside which anything is worth a look
 _IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
@@ -40,23 +26,10 @@ _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
 _TOO_FEW = 30  # places; with fewer the other words are looked at as well
 _MOST_JUDGED = 200  # messages that are looked at together with what stands around them
 MOST_READ = 200  # passages whose texts are looked at
-_MOST_JOINED = 1_200  # characters of neighbouring passages shown as one
-_PER_PASSAGE = 20  # tokens of a passage's label
-_PER_ANSWER = 90  # of the answer's first and last lines
-_ALIKE = 2  # letters that a misspelt word begins with like the one that was meant
-_SHORTEST = 60  # characters of a passage that is shown in part
-_WEEKS = timedelta(weeks=3)
-_LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
 
-_Place = tuple[int | None, str, int]
+_Message = tuple[int | None, str, int]  # session, kind and number, as in a ref
+_Place = tuple[int | None, str, int, int]  # a passage: its message, and which of its passages
 _Scores = dict[int, float]  # by the position of the term
-
-
-class AnswerHits(Value):
-    """The passages that fit into an answer, and how many more there are."""
-
-    hits: tuple[Hit, ...]
-    more: int
 
 
 def loosen(question: Question, found: Matches) -> Question | None:
@@ -75,90 +48,25 @@ def rank(found: Matches) -> tuple[Worth, ...]:
     An answer seldom repeats the words of its question: what stands beside matches counts too.
     """
     found = _rarest_terms(found)
-    weights = [_rarity_of(found.total, terms.places) for terms in found.terms]
-    spreads = [not is_name(terms.term) for terms in found.terms]
-    rows, best = _scores(found, weights)
-    total = sum(weights)
+    terms = _weigh_terms(found)
+    passages = _score_passages(found, terms)
+    messages = {place[:3]: scored.match for place, scored in passages.items()}
+    lent = {place: _lent_scores(one.scores, terms) for place, one in passages.items()}
     ranked: list[tuple[float, int, Worth]] = []
-    for place in _places_to_judge(best, spreads, weights, total):
-        around = _scores_around(place, best, spreads)
-        for match, own in rows.get(place, ()):
-            scores = _add_scores(own, around)
-            for term, score in best[place].items():
-                if spreads[term] and term not in scores:
-                    scores[term] = _SAME * score
-            score = _score_with_cover(scores, weights, total)
-            ranked.append((score, match.row, Worth(score, match.session, row=match.row)))
-        if place not in best:
-            score = _score_with_cover(around, weights, total)
-            ranked.append((score, 0, Worth(score, place[0], number=place[2])))
+    for place in _places_to_judge(passages, messages, terms):
+        scores = dict(passages[place].scores) if place in passages else {}
+        for near, share in _places_beside(place, messages):
+            for term, score in lent.get(near, {}).items():
+                scores[term] = scores.get(term, 0.0) + share * score
+        session, kind, number, ordinal = place
+        score = terms.worth_of(scores) * _share_of_long_talk(messages.get((session, kind, number)))
+        if place in passages:
+            row = passages[place].match.row
+            ranked.append((score, row, Worth(score, session, row=row)))
+        else:
+            ranked.append((score, 0, Worth(score, session, number=number, ordinal=ordinal)))
     ranked.sort(key=lambda entry: entry[:2], reverse=True)  # among equals the newest first
     return tuple(worth for _, _, worth in ranked[:MOST_READ])
-
-
-def put_decisions_first(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The decisions among the hits first, the one that stands on top."""
-    return tuple(hits) if _are_apart(hits) else decisions_first(hits, question.terms)
-
-
-def note_superseded(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The hits in their order, with a note on decisions that a later one of them took back."""
-    if _are_apart(hits):
-        return tuple(hits)
-    notes = {(hit.session, hit.ref, hit.ordinal): hit.note for hit in decisions_first(hits, ())}
-    return tuple(
-        hit.model_copy(update={"note": note})
-        if (note := notes[hit.session, hit.ref, hit.ordinal])
-        else hit
-        for hit in hits
-    )
-
-
-def _are_apart(hits: Iterable[Hit]) -> bool:
-    """Whether hits come from several projects, none of which decides for another."""
-    return len({hit.project for hit in hits}) > 1
-
-
-def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """The hits in order, judged by their texts too; what stands twice is one."""
-    names = [term for term in question.terms if is_name(term)][:_MOST_TERMS]
-    judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in hits]
-    judged = [one for one in judged if one[0]]
-    judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
-    return tuple(_join_neighbors(_merge_repeats(judged)))
-
-
-def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int = 0) -> AnswerHits:
-    """The passages that the answer holds, after those already given; at least one's start."""
-    chosen: list[Hit] = []
-    used = _PER_ANSWER
-    left = hits[skip:]
-    for hit in left:
-        cost = count(hit.text) + _PER_PASSAGE
-        if used + cost > max_tokens:
-            break
-        chosen.append(hit)
-        used += cost
-    if left and not chosen:
-        start = _beginning_of(left[0].text, max_tokens - used - _PER_PASSAGE, count)
-        chosen = [left[0].model_copy(update={"text": start})]
-    return AnswerHits(hits=tuple(chosen), more=len(left) - len(chosen))
-
-
-def _beginning_of(text: str, max_tokens: int, count: CountTokens) -> str:
-    """As much of a text as fits, to the end of a word; a few words at least."""
-    most = max(_SHORTEST, len(text) * max(1, max_tokens) // max(1, count(text)))
-    while most > _SHORTEST and count(text[:most]) > max_tokens:
-        most = max(_SHORTEST, most * 3 // 4)
-    return text if most >= len(text) else text[:most].rsplit(None, 1)[0] + " …"
-
-
-def similar_word(term: str, hits: Iterable[Hit]) -> str | None:
-    """A word of these texts that may have been meant."""
-    words = {word.lower(): word for hit in hits for word in re.findall(r"\w{3,}", hit.text)}
-    alike = [word for word in words if word.startswith(term[:_ALIKE].lower())]
-    near = get_close_matches(term.lower(), alike, n=1, cutoff=0.7)
-    return words[near[0]] if near else None
 
 
 def _rarest_terms(found: Matches) -> Matches:
@@ -167,158 +75,129 @@ def _rarest_terms(found: Matches) -> Matches:
     number = min(_MOST_TERMS, len(there))
     while number < len(there) and sum(len(one.matches) for one in there[:number]) < _TOO_FEW:
         number += 1
-    return Matches(tuple(there[:number]), found.total)
+    return found._replace(terms=tuple(there[:number]))
 
 
-def _rarity_of(total: int, count: int) -> float:
-    return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
+class _Terms(NamedTuple):
+    """The terms of a question: how rare each is, and whether it counts in messages beside it."""
+
+    weights: tuple[float, ...]
+    total: float  # of the weights
+    spread: tuple[bool, ...]
+
+    def worth_of(self, scores: _Scores) -> float:
+        """The sum of the scores, more the more of the question they cover."""
+        covered = sum(self.weights[term] for term in scores) / self.total
+        return sum(scores.values()) * (1 + _COVER * covered)
 
 
-def _scores(
-    found: Matches, weights: Sequence[float]
-) -> tuple[dict[_Place, list[tuple[Match, _Scores]]], dict[_Place, _Scores]]:
-    """What the passages of each message score, and the best of them, term by term."""
-    own: dict[int, tuple[Match, _Scores]] = {}
-    best: defaultdict[_Place, _Scores] = defaultdict(dict)
-    lengths = {match.row: match.chars for terms in found.terms for match in terms.matches}
+class _Scored(NamedTuple):
+    """A passage that holds words of the question, and what each of them counts there."""
+
+    match: Match
+    scores: _Scores
+
+
+def _weigh_terms(found: Matches) -> _Terms:
+    total = max(found.messages, found.passages)  # words are counted by passage
+    counts = [terms.places for terms in found.terms]
+    weights = tuple(math.log(1 + (max(total, n) - n + 0.5) / (n + 0.5)) for n in counts)
+    return _Terms(
+        weights=weights,
+        total=sum(weights) or 1.0,
+        spread=tuple(not is_name(terms.term) for terms in found.terms),
+    )
+
+
+def _score_passages(found: Matches, terms: _Terms) -> dict[_Place, _Scored]:
+    """The passages that match, and what each term counts there."""
+    lengths = {match.row: match.chars for one in found.terms for match in one.matches}
     mean = sum(lengths.values()) / len(lengths) if lengths else 1.0
-    for term, (terms, weight) in enumerate(zip(found.terms, weights, strict=True)):
-        for match in terms.matches:
+    passages: dict[_Place, _Scored] = {}
+    for term, (one, weight) in enumerate(zip(found.terms, terms.weights, strict=True)):
+        for match in one.matches:
             # BM25 with k1 = 1.2 for a word that stands once: in a short passage it seldom repeats.
             length = 1 - _LENGTH + _LENGTH * match.chars / mean
-            score = weight * 2.2 / (1 + 1.2 * length)
-            own.setdefault(match.row, (match, {}))[1][term] = score
-            message = best[match.session, match.kind, match.number]
-            message[term] = max(score, message.get(term, 0.0))
-    rows: defaultdict[_Place, list[tuple[Match, _Scores]]] = defaultdict(list)
-    for match, scores in own.values():
-        rows[match.session, match.kind, match.number].append((match, scores))
-    return dict(rows), dict(best)
+            place = (match.session, match.kind, match.number, match.ordinal)
+            passage = passages.setdefault(place, _Scored(match, {}))
+            passage.scores[term] = weight * 2.2 / (1 + 1.2 * length)
+    return passages
+
+
+def _lent_scores(scores: _Scores, terms: _Terms) -> _Scores:
+    """The scores that a passage lends to those beside it: those of words, not of names."""
+    return {term: score for term, score in scores.items() if terms.spread[term]}
 
 
 def _places_to_judge(
-    best: Mapping[_Place, _Scores],
-    spreads: Sequence[bool],
-    weights: Sequence[float],
-    total: float,
+    passages: Mapping[_Place, _Scored], messages: Mapping[_Message, Match], terms: _Terms
 ) -> set[_Place]:
-    """The messages to judge: the best matches, what matches beside them and, for a question in
+    """The passages to judge: the best matches, what matches beside them and, for a question in
     words, whatever stands beside them.
     """
-    by_themselves = {
-        place: _score_with_cover(scores, weights, total) for place, scores in best.items()
-    }
-    promising = nlargest(_MOST_JUDGED, by_themselves, key=by_themselves.__getitem__)
+    worth = {place: terms.worth_of(passage.scores) for place, passage in passages.items()}
+    promising = nlargest(_MOST_JUDGED, worth, key=worth.__getitem__)
     places = set(promising)
-    in_words = all(spreads) and len(spreads) >= _IN_WORDS
-    for position, (session, kind, number) in enumerate(promising):
-        if kind == "m":
-            anything = in_words and position < _MOST_BESIDE
-            for near in range(max(1, number - len(_NEAR)), number + len(_NEAR) + 1):
-                place = (session, kind, near)
-                if anything or place in best:
-                    places.add(place)
+    in_words = all(terms.spread) and len(terms.spread) >= _IN_WORDS
+    for position, place in enumerate(promising):
+        anything = in_words and position < _MOST_BESIDE
+        beside = (near for near, _ in _places_beside(place, messages))
+        places.update(near for near in beside if anything or near in passages)
     return places
 
 
-def _scores_around(
-    place: _Place, best: Mapping[_Place, _Scores], spreads: Sequence[bool]
-) -> _Scores:
-    """What the messages beside one add to it, term by term."""
-    session, kind, number = place
-    added: _Scores = {}
+def _places_beside(
+    place: _Place, messages: Mapping[_Message, Match]
+) -> Iterator[tuple[_Place, float]]:
+    """The passages before and after one, and the share of its scores that each of them lends.
+
+    Passages of one message lend to each other where a tool was called or answered: that is one
+    thing, while each paragraph of talk stands by itself.
+    """
+    session, kind, number, _ = place
     if kind != "m":
-        return added
+        return
+    own = messages.get((session, kind, number))
+    size = own.size if own else 1
     for distance, share in enumerate(_NEAR, 1):
-        for near in (number - distance, number + distance):
-            for term, score in best.get((session, kind, near), {}).items():
-                if spreads[term]:
-                    added[term] = added.get(term, 0.0) + share * score
-    return added
+        for near, at in (
+            _step_back(messages, place, distance),
+            _step_forward(messages, place, distance),
+        ):
+            if near == number and own and own.has_tool:
+                yield (session, kind, near, at), share
+            elif near != number and near > 0:
+                other = messages.get((session, kind, near))
+                sizes = size * (other.size if other else 1)
+                yield (session, kind, near, at), share * sizes**-_LENT
 
 
-def _add_scores(one: _Scores, other: _Scores) -> _Scores:
-    total = dict(one)
-    for term, score in other.items():
-        total[term] = total.get(term, 0.0) + score
-    return total
+def _step_back(messages: Mapping[_Message, Match], place: _Place, distance: int) -> tuple[int, int]:
+    """The message and passage so many passages before; one without a match counts as one."""
+    session, kind, number, ordinal = place
+    ordinal -= distance
+    while ordinal < 0:
+        number -= 1
+        match = messages.get((session, kind, number))
+        ordinal += match.size if match else 1
+    return number, ordinal
 
 
-def _score_with_cover(scores: _Scores, weights: Sequence[float], total: float) -> float:
-    covered = sum(weights[term] for term in scores)
-    return sum(scores.values()) * (1 + _COVER * covered / total if total else 1)
+def _step_forward(
+    messages: Mapping[_Message, Match], place: _Place, distance: int
+) -> tuple[int, int]:
+    """The message and passage so many passages after; one without a match counts as one."""
+    session, kind, number, ordinal = place
+    ordinal += distance
+    while True:
+        match = messages.get((session, kind, number))
+        size = match.size if match else 1
+        if ordinal < size:
+            return number, ordinal
+        number += 1
+        ordinal -= size
 
 
-def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
-    weight = math.prod(_CLOSE[closeness_of(name, hit.text)] for name in names)
-    weight *= _weight_of_speaker(question, hit)
-    if hit.role == "tool" and hit.is_beside:
-        return 0.0
-    if hit.role != "tool" and hit.text.rstrip().endswith(("?", "？")):
-        weight *= _ASKING
-    return weight * max((_weight_of_day(day, hit.at) for day in question.days), default=1.0)
-
-
-def _weight_of_day(day: Stretch, at: datetime | None) -> float:
-    """The weight of when a hit was said: people tell of a day on it, or in the weeks after."""
-    if at is None or not day.begin <= at < day.end + _WEEKS:
-        return 1.0
-    return _DAY if at < day.end else _SOON
-
-
-def _weight_of_speaker(question: Question, hit: Hit) -> float:
-    """Where a text says who speaks and the question names someone, names count; else roles."""
-    label = _LABEL.match(hit.text) if question.named else None
-    if label is not None:
-        named = [name for name in question.named if name in label[1].lower().split()]
-        return _SPEAKER if named else 1.0
-    return {"user": _USER, "digest": _DIGEST}.get(hit.role, 1.0)
-
-
-def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
-    """Each text once, with its score and the refs of the others that say the same."""
-    kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
-    for score, hit in judged:
-        key = (hit.project, hit.session, one_line(hit.text))
-        _, first, also = kept.setdefault(key, (score, hit, []))
-        if hit.ref != first.ref and hit.ref not in also:
-            also.append(hit.ref)
-    return [
-        hit.model_copy(update={"score": score, "also": tuple(also)})
-        for score, hit, also in kept.values()
-    ]
-
-
-def _join_neighbors(hits: Iterable[Hit]) -> list[Hit]:
-    """Neighboring passages of a message as one, where the better one stands."""
-    spans: list[list[Hit]] = []
-    by_ref: defaultdict[tuple[str, str, str], list[list[Hit]]] = defaultdict(list)
-    for hit in hits:
-        siblings = by_ref[hit.project, hit.session, hit.ref]
-        home = next((span for span in siblings if _continues(span, hit)), None)
-        if home is None:
-            siblings.append([hit])
-            spans.append(siblings[-1])
-        else:
-            home.append(hit)
-    return [_join_span(span) for span in spans]
-
-
-def _continues(span: Sequence[Hit], hit: Hit) -> bool:
-    room = _MOST_JOINED - sum(len(other.text) for other in span)
-    if hit.role != span[0].role:  # a host's words in a user's message are not the user's
-        return False
-    return len(hit.text) <= room and any(abs(other.ordinal - hit.ordinal) == 1 for other in span)
-
-
-def _join_span(span: Sequence[Hit]) -> Hit:
-    if len(span) == 1:
-        return span[0]
-    in_order = sorted(span, key=lambda hit: hit.ordinal)
-    return span[0].model_copy(
-        update={
-            "text": "\n".join(hit.text for hit in in_order),
-            "ordinal": in_order[0].ordinal,
-            "also": tuple(dict.fromkeys(ref for hit in span for ref in hit.also)),
-        }
-    )
+def _share_of_long_talk(match: Match | None) -> float:
+    """The share that a passage counts: less the more passages of talk its message has."""
+    return 1.0 if match is None or match.has_tool else match.size**-_LONG

@@ -49,8 +49,15 @@ async def recall_archived(
     project = state.project
     if refs is None:
         info = await _session_to_search_from(ctx, session, scope)
+        has_view = info is not None and state.mode(ctx, info) == "own"
         hits = await compactor.recall(
-            info, query or "", scope=scope, project=project, max_tokens=max_tokens, skip=skip
+            info,
+            query or "",
+            scope=scope,
+            project=project,
+            max_tokens=max_tokens,
+            skip=skip,
+            has_view=has_view,
         )
         text = answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
     else:

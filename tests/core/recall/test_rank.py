@@ -1,4 +1,4 @@
-"""Recall: what answers a question best comes first, once, and fits into the answer."""
+"""Recall: what answers a question best comes first, and once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mcp_compaction.core.recall.query import read_query
-from mcp_compaction.core.recall.rank import (
-    AnswerHits,
-    choose,
-    loosen,
+from mcp_compaction.core.recall.judge import (
     note_superseded,
     put_decisions_first,
-    rank,
     refine,
     similar_word,
 )
+from mcp_compaction.core.recall.query import read_query
+from mcp_compaction.core.recall.rank import loosen, rank
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -27,20 +24,26 @@ def hit(ref: str, text: str = "x", role: str = "assistant", **more: object) -> H
     return Hit.model_validate(given)
 
 
+def passage(number: int, ordinal: int = 0, size: int = 1, has_tool: bool = False) -> Match:
+    """A passage of one of these messages; its row is the message's number times a hundred."""
+    return Match(number * 100 + ordinal, 1, "m", number, 100, ordinal, size, has_tool)
+
+
 def standing(**places: list[int]) -> Matches:
     """Terms that stand in these messages of one session, each message one passage."""
     return Matches(
         tuple(
-            TermMatches(term, len(numbers), tuple(Match(n, 1, "m", n, 100) for n in numbers))
+            TermMatches(term, len(numbers), tuple(passage(n) for n in numbers))
             for term, numbers in places.items()
         ),
-        total=1_000,
+        messages=1_000,
+        passages=1_000,
     )
 
 
 def ranked(found: Matches) -> list[int]:
     """The numbers of the messages, the best first."""
-    return [worth.row or -(worth.number or 0) for worth in rank(found)]
+    return [worth.row // 100 if worth.row else -(worth.number or 0) for worth in rank(found)]
 
 
 def order(query: str, *hits: Hit) -> list[str]:
@@ -71,21 +74,64 @@ def test_what_stands_beside_matches_of_a_question_is_worth_reading() -> None:
 
 
 def test_a_name_lends_nothing_to_its_neighbours() -> None:
-    assert ranked(Matches((standing(x=[10, 11, 90]).terms[0]._replace(term="a.py"),), 99)) == [
-        90,
-        11,
-        10,
-    ]
+    found = standing(x=[10, 11, 90])
+    found = found._replace(terms=(found.terms[0]._replace(term="a.py"),))
+    assert ranked(found) == [90, 11, 10]
 
 
-def test_another_passage_of_the_same_message_helps() -> None:
-    first, second, alone = (
-        Match(row, 1, "m", number, 100) for row, number in ((1, 5), (2, 5), (3, 90))
+def found_in(**passages: list[Match]) -> Matches:
+    """Terms that stand in these passages."""
+    terms = (TermMatches(term, len(them), tuple(them)) for term, them in passages.items())
+    return Matches(tuple(terms), messages=1_000, passages=1_000)
+
+
+def worth_of(place: Match, found: Matches) -> float:
+    """What a passage is worth, whether or not it holds a word itself."""
+    return next(
+        (
+            worth.score
+            for worth in rank(found)
+            if worth.row == place.row
+            or (worth.number, worth.ordinal) == (place.number, place.ordinal)
+        ),
+        0.0,
     )
-    found = Matches(
-        (TermMatches("rate", 2, (first, alone)), TermMatches("limit", 1, (second,))), 1_000
-    )
-    assert ranked(found)[-1] == 3
+
+
+def test_a_message_lends_what_stands_next_to_another_and_not_all_it_says() -> None:
+    last, first = passage(5, 8, 9), passage(5, 0, 9)
+    near = found_in(rate=[last], limit=[last], staging=[last])
+    far = found_in(rate=[first], limit=[first], staging=[first])
+    assert worth_of(passage(6), near) > worth_of(passage(6), far) == 0.0
+
+
+def test_a_message_lends_less_the_longer_it_is() -> None:
+    lenders = [passage(5, size - 1, size) for size in (1, 9, 27)]
+    worths = [worth_of(passage(6), found_in(rate=[p], limit=[p], staging=[p])) for p in lenders]
+    assert worths == sorted(worths, reverse=True)
+    assert len({*worths}) == 3
+
+
+def test_a_passage_of_a_long_message_counts_less() -> None:
+    short, long = passage(5), passage(90, 3, 9)
+    assert ranked(found_in(rate=[short, long]))[0] == 5
+
+
+def test_a_call_is_one_thing_and_its_passages_lend_to_each_other() -> None:
+    for has_tool in (True, False):
+        named, next_to_it = (passage(5, n, 9, has_tool) for n in (3, 4))
+        found = found_in(rate=[named], limit=[named], staging=[named])
+        assert bool(worth_of(next_to_it, found)) is has_tool
+
+
+def test_rarity_is_counted_by_passage() -> None:
+    """In forty messages of ten passages a word of fifty passages still tells something."""
+    everywhere = [passage(n % 40 + 1, n // 40, 10) for n in range(50)]
+    found = found_in(rate=everywhere, limit=everywhere[:1])
+    found = found._replace(messages=40, passages=400)
+    both, one = rank(found)[0], rank(found)[-1]
+    assert both.row == everywhere[0].row
+    assert one.score > both.score / 20
 
 
 def test_nothing_is_worth_reading_where_nothing_matches() -> None:
@@ -93,7 +139,7 @@ def test_nothing_is_worth_reading_where_nothing_matches() -> None:
 
 
 def test_what_the_user_said_comes_first_and_digests_last() -> None:
-    hits = [hit("d1", "x", "digest"), hit("m1", "y"), hit("m2", "z", "user")]
+    hits = [hit("d1", "x", "digest", score=9.0), hit("m1", "y"), hit("m2", "z", "user")]
     assert order("zebra", *hits) == ["m2", "m1", "d1"]
 
 
@@ -130,10 +176,19 @@ def test_what_stands_twice_is_given_once_with_the_other_refs() -> None:
     assert len(refine(read_query("a"), elsewhere)) == 2
 
 
-def test_neighbouring_passages_of_a_message_are_one() -> None:
-    pieces = [hit("m1", text, ordinal=n) for n, text in ((2, "c"), (1, "b"), (5, "f"))]
-    joined, apart = refine(read_query("b"), pieces)
-    assert (joined.text, joined.ordinal, apart.text) == ("b\nc", 1, "f")
+def test_a_message_comes_with_one_passage_before_it_comes_with_a_second() -> None:
+    pieces = [hit("m1", text, ordinal=n, score=4.0) for n, text in enumerate("abc")]
+    found = refine(read_query("b"), [*pieces, hit("m2", "d", score=3.0)])
+    assert [(one.ref, one.text) for one in found[:3]] == [("m1", "a"), ("m2", "d"), ("m1", "b")]
+    whole = [piece.model_copy(update={"has_tool": True}) for piece in pieces]
+    found = refine(read_query("b"), [*whole, hit("m2", "d", score=3.0)])
+    assert [one.ref for one in found] == ["m1", "m1", "m1", "m2"]
+
+
+def test_a_question_at_the_end_of_much_text_does_not_make_it_one() -> None:
+    told = "the limit is 40 because the proxy resets above it. " * 5
+    hits = [hit("m1", f"{told}Does that work?", score=1.0), hit("m2", "limit set", score=0.9)]
+    assert order("limit set", *hits) == ["m1", "m2"]
 
 
 def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
@@ -172,19 +227,3 @@ def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
 )
 def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None) -> None:
     assert similar_word(term, [hit("m1", "the deployment of the server")]) == meant
-
-
-def test_an_answer_holds_what_fits_and_says_how_many_more() -> None:
-    hits = [hit(f"m{n}", text="x" * 80) for n in range(5)]
-    assert choose(hits, 290, len) == AnswerHits(hits=tuple(hits[:2]), more=3)
-    assert choose(hits, 290, len, skip=3) == AnswerHits(hits=tuple(hits[3:]), more=0)
-    assert choose(hits, 290, len, skip=9) == AnswerHits(hits=(), more=0)
-
-
-def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
-    long = hit("m1", "word " * 200)
-    answered = choose([long, hit("m2")], 250, len)
-    assert answered.more == 1
-    assert answered.hits[0].text.endswith("word …")
-    assert len(answered.hits[0].text) <= 140
-    assert choose([long], 1, len).hits[0].text.startswith("word word")

@@ -1,0 +1,99 @@
+"""Chooses the passages that an answer has room for, and joins those that stand together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import Hit, Value
+
+_PER_PASSAGE = 20  # tokens of a passage's label
+_PER_ANSWER = 90  # of the answer's first and last lines
+_SHORTEST = 60  # characters of a passage that is shown in part
+_NEARLY = 0.5  # of the score of a passage that is too long, which a shorter one in its place has
+_MOST_TOO_LONG = 5  # passages in whose place a shorter one is looked for
+
+_Key = tuple[str, str, str, str, int]
+
+
+class AnswerHits(Value):
+    """The passages that fit into an answer, and how many more there are."""
+
+    hits: tuple[Hit, ...]
+    more: int
+    after: int  # of the ranking, so many need not be shown again
+
+
+def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int = 0) -> AnswerHits:
+    """The passages that the answer holds, after those already given; at least one's start.
+
+    Where one does not fit, shorter ones that are nearly as good do; the next answer begins with it.
+    """
+    left = hits[skip:]
+    room = max_tokens - _PER_ANSWER
+    chosen: list[Hit] = []
+    too_long: list[Hit] = []
+    after = skip
+    for hit in left:
+        if too_long and (
+            hit.score < _NEARLY * too_long[0].score
+            or len(too_long) >= _MOST_TOO_LONG
+            or room <= _PER_PASSAGE
+        ):
+            break
+        cost = count(hit.text) + _PER_PASSAGE
+        if not chosen and cost > room:
+            hit = _shorten_hit(hit, room - _PER_PASSAGE, count)
+            cost = room
+        if cost > room:
+            too_long.append(hit)
+            continue
+        chosen.append(hit)
+        room -= cost
+        after += not too_long
+    return AnswerHits(hits=tuple(chosen), more=len(left) - len(chosen), after=after)
+
+
+def _shorten_hit(hit: Hit, max_tokens: int, count: CountTokens) -> Hit:
+    """A passage with as much of its text as fits, to the end of a word; a few words at least."""
+    text = hit.text
+    most = max(_SHORTEST, len(text) * max(1, max_tokens) // max(1, count(text)))
+    while most > _SHORTEST and count(text[:most]) > max_tokens:
+        most = max(_SHORTEST, most * 3 // 4)
+    start = text if most >= len(text) else text[:most].rsplit(None, 1)[0] + " …"
+    return hit.model_copy(update={"text": start})
+
+
+def join_neighbors(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits with neighboring passages of a message as one, where the best of them stands."""
+    left = {_key_of(hit): hit for hit in hits}
+    joined: list[Hit] = []
+    for hit in hits:
+        if _key_of(hit) in left:
+            before = tuple(_take_neighbors(left, hit, -1))[::-1]
+            joined.append(_join((*before, left.pop(_key_of(hit)), *_take_neighbors(left, hit, 1))))
+    return tuple(joined)
+
+
+def _key_of(hit: Hit, step: int = 0) -> _Key:
+    # A host's words in a user's message are not the user's.
+    return (hit.project, hit.session, hit.ref, hit.role, hit.ordinal + step)
+
+
+def _take_neighbors(left: dict[_Key, Hit], hit: Hit, step: int) -> Iterator[Hit]:
+    distance = step
+    while neighbor := left.pop(_key_of(hit, distance), None):
+        yield neighbor
+        distance += step
+
+
+def _join(run: Sequence[Hit]) -> Hit:
+    if len(run) == 1:
+        return run[0]
+    return run[0].model_copy(
+        update={
+            "text": "\n".join(hit.text for hit in run),
+            "note": "; ".join(dict.fromkeys(hit.note for hit in run if hit.note)),
+            "also": tuple(dict.fromkeys(ref for hit in run for ref in hit.also)),
+        }
+    )

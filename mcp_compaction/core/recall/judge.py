@@ -1,0 +1,133 @@
+"""Judges passages by their texts: who says it, when, and whether it is what was asked for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+
+from mcp_compaction.core.recall.decisions import decisions_first
+from mcp_compaction.core.recall.query import Question
+from mcp_compaction.core.recall.terms import closeness_of, is_name
+from mcp_compaction.core.text.dates import Stretch
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
+from mcp_compaction.model import Hit
+
+# The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .74).
+_SPEAKER = 1.5  # said by the one whom the question names: .03
+_DAY, _SOON = 3.0, 2.0  # said on the day that the question names, or soon after: .02
+_ASKING, _LONGEST_ASKING = 0.75, 200  # a short text with a question mark seldom answers: .01
+# On long chats with an assistant, where user messages hold 77 % of the evidence, R@5 goes from
+# .34 to .41 by 1.3 and to .47 by 2; more than 1.5 hides what tools answered.
+_USER = 1.5
+# A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
+_CLOSE = (0.4, 0.6, 0.8, 1.0)
+
+_MOST_NAMES = 12  # of a question, that are looked for in the texts letter by letter
+_ALIKE = 2  # letters that a misspelt word begins with like the one that was meant
+_WEEKS = timedelta(weeks=3)
+_LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
+
+
+def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """The hits in order, judged by their texts too; what stands twice is one."""
+    names = [term for term in question.terms if is_name(term)][:_MOST_NAMES]
+    judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in hits]
+    judged = [one for one in judged if one[0]]
+    judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
+    return _let_compete(_merge_repeats(judged))
+
+
+def put_decisions_first(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The decisions among the hits first, the one that stands on top."""
+    return tuple(hits) if _are_apart(hits) else decisions_first(hits, question.terms)
+
+
+def note_superseded(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits in their order, with a note on decisions that a later one of them took back."""
+    if _are_apart(hits):
+        return tuple(hits)
+    notes = {(hit.session, hit.ref, hit.ordinal): hit.note for hit in decisions_first(hits, ())}
+    return tuple(
+        hit.model_copy(update={"note": note})
+        if (note := notes[hit.session, hit.ref, hit.ordinal])
+        else hit
+        for hit in hits
+    )
+
+
+def _are_apart(hits: Iterable[Hit]) -> bool:
+    """Whether hits come from several projects, none of which decides for another."""
+    return len({hit.project for hit in hits}) > 1
+
+
+def similar_word(term: str, hits: Iterable[Hit]) -> str | None:
+    """A word of these texts that may have been meant."""
+    words = {word.lower(): word for hit in hits for word in re.findall(r"\w{3,}", hit.text)}
+    alike = [word for word in words if word.startswith(term[:_ALIKE].lower())]
+    near = get_close_matches(term.lower(), alike, n=1, cutoff=0.7)
+    return words[near[0]] if near else None
+
+
+def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
+    weight = math.prod(_CLOSE[closeness_of(name, hit.text)] for name in names)
+    weight *= _weight_of_speaker(question, hit)
+    if hit.role == "tool" and hit.is_beside:
+        return 0.0
+    if hit.role != "tool" and _only_asks(hit.text):
+        weight *= _ASKING
+    return weight * max((_weight_of_day(day, hit.at) for day in question.days), default=1.0)
+
+
+def _only_asks(text: str) -> bool:
+    return len(text) <= _LONGEST_ASKING and text.rstrip().endswith(("?", "？"))
+
+
+def _weight_of_day(day: Stretch, at: datetime | None) -> float:
+    """The weight of when a hit was said: people tell of a day on it, or in the weeks after."""
+    if at is None or not day.begin <= at < day.end + _WEEKS:
+        return 1.0
+    return _DAY if at < day.end else _SOON
+
+
+def _weight_of_speaker(question: Question, hit: Hit) -> float:
+    """Where a text says who speaks and the question names someone, names count; else roles."""
+    label = _LABEL.match(hit.text) if question.named else None
+    if label is not None:
+        named = [name for name in question.named if name in label[1].lower().split()]
+        return _SPEAKER if named else 1.0
+    return _USER if hit.role == "user" else 1.0
+
+
+def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
+    """Each text once, with its score and the refs of the others that say the same."""
+    kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
+    for score, hit in judged:
+        key = (hit.project, hit.session, one_line(hit.text))
+        _, first, also = kept.setdefault(key, (score, hit, []))
+        if hit.ref != first.ref and hit.ref not in also:
+            also.append(hit.ref)
+    return [
+        hit.model_copy(update={"score": score, "also": tuple(also)})
+        for score, hit, also in kept.values()
+    ]
+
+
+def _let_compete(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """The hits in order anew: the second passage of a message counts half, the third a third.
+
+    What a tool was given or gave back is one thing, though it was cut into passages.
+    """
+    found: Counter[tuple[str, str, str]] = Counter()
+    weighed: list[Hit] = []
+    for hit in hits:
+        message = (hit.project, hit.session, hit.ref)
+        found[message] += not hit.has_tool
+        score = hit.score / max(1, found[message])
+        weighed.append(hit.model_copy(update={"score": score}))
+    # Stable: equals as they came. What digests say, messages say better, if they say it.
+    return tuple(sorted(weighed, key=lambda hit: (hit.role == "digest", -hit.score)))
