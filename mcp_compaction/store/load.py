@@ -194,7 +194,10 @@ def shown_whole(
         return ()
     entries = (*view["head"], *view["body"])
     whole = {entry["seq"] for entry in entries if entry["kind"] == "kept"} | _put_back(view)
-    return tuple(sorted({seq for seq in seqs if seq in whole or _follows(view, seq)}))
+    cut = {entry["seq"] for entry in view.get("since", ())}
+    return tuple(
+        sorted({seq for seq in seqs if seq in whole or (seq not in cut and _follows(view, seq))})
+    )
 
 
 def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any] | None:
@@ -212,6 +215,6 @@ def _put_back(view: dict[str, Any]) -> set[int]:
 
 
 def _follows(view: dict[str, Any], seq: int) -> bool:
-    """Whether a message came after all that the view has entries for, and is shown whole."""
+    """Whether a message came after all that the view has entries for, and is still there."""
     gone = view.get("gone", ())
     return seq > view["upto"] and not any(first <= seq <= last for first, last in gone)
