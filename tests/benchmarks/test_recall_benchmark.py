@@ -112,7 +112,7 @@ def test_long_chats_are_read_with_the_days_their_sessions_began(tmp_path: Path) 
         {"role": "user", "text": "The heron nests.", "date": "March-15-2024", "session": 1},
         {"role": "assistant", "text": "By the lock.", "date": "", "session": 1},
     ]
-    asked = [
+    asked: list[dict[str, object]] = [
         {"question": "Where?", "kind": "extraction", "evidence": [1], "answer": ""},
         {"question": "Why?", "kind": "extraction", "evidence": [], "answer": ""},
     ]
