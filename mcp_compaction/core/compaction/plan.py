@@ -28,9 +28,8 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Ask, Session, Value
 
-_DIGEST_SHARE, _LEAST_TAIL_SHARE = 15, 12  # percent of an explicit target
+_DIGEST_SHARE = 15  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
-_WORTH_ANOTHER_DIGEST = 1.15  # times the goal: a model may be asked for it
 _LEAST_FOR_DIGEST = 60  # tokens, with its label
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
@@ -134,9 +133,9 @@ def _make_room(
 ) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest is for what users said and
     for the newest steps."""
+    window = _shorten_index(window, goal, room.least_index)
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
-    if window.tokens + room.words > goal * _WORTH_ANOTHER_DIGEST:
         window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
@@ -150,12 +149,21 @@ def _make_room(
     return _climb(window, _DIGESTING, goal, tight, count)
 
 
+def _shorten_index(window: WindowPlan, goal: int, least: int) -> WindowPlan:
+    """The window whose index gives way to the steps beside it, down to its least: another
+    digest would cost more than it frees."""
+    over = window.tokens - goal
+    if over <= 0 or window.index <= least:
+        return window
+    most = max(least, window.index - over)
+    return window.after("summarize", index=most, index_most=most)
+
+
 def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
     """The window whose newest steps take no more than the rest of the goal leaves."""
     digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
-    left = goal - window.fixed - max(digests + window.index, _LEAST_FOR_DIGEST)
-    wanted = max(left - room.words, min(left, goal * _LEAST_TAIL_SHARE // 100))
-    most = max(0, min(room.tail, wanted))
+    left = goal - window.fixed - max(digests, _LEAST_FOR_DIGEST)
+    most = max(0, min(room.tail, left))
     blocks = with_guards(window.blocks, policy, most)
     return window.model_copy(update={"tail_most": most, "blocks": blocks})
 

@@ -1,4 +1,4 @@
-"""Shares out an explicit target: to the newest steps, the index, and what users said."""
+"""Shares out an explicit target: to the newest steps and the index; words of users come first."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Session, Value
 
 # Percent of the target.
-_TAIL_SHARE, _TAIL_SHARE_OF_TALK = 75, 12
-_LEAST_FOR_WORDS, _MOST_FOR_WORDS = 10, 45  # of the share for the tail
-_INDEX_SHARE = 40
+_MOST_TAIL, _LEAST_TAIL = 60, 12
+_MOST_INDEX, _LEAST_INDEX = 40, 20
 
 
 class RoomForTarget(Value):
     """The most tokens of an explicit target that each part may take."""
 
-    tail: int
+    tail: int  # of the newest steps
     index: int
-    words: int  # what users said and what was decided, kept word for word as excerpts
+    least_index: int  # what it may be shortened to, to make room for the newest steps
 
 
 def share_out(session: Session, fill: Fill, target: int) -> RoomForTarget:
     """The room of each part; what users said, and what was kept of earlier messages, comes before
     the newest steps."""
+    most, least = target * _MOST_TAIL // 100, target * _LEAST_TAIL // 100
     said = conversation_of(session.messages)
-    index = target * _INDEX_SHARE // 100
-    if is_talk(said):  # what was said long ago is worth as much as what was said last
-        return RoomForTarget(tail=target * _TAIL_SHARE_OF_TALK // 100, index=index, words=0)
     requests = [message.tokens for message in said if message.is_request]
     kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
-    words = min(target * _LEAST_FOR_WORDS // 100 + kept, target * _MOST_FOR_WORDS // 100)
-    return RoomForTarget(tail=target * _TAIL_SHARE // 100 - words, index=index, words=words)
+    # Who says much also sets rules and tasks, which make digests larger. Where people only talk,
+    # what was said long ago is worth as much as what was said last.
+    tail = least if is_talk(said) else max(least, most - 3 * kept)
+    index = target * _MOST_INDEX // 100
+    shortest = index if 2 * tail < most else target * _LEAST_INDEX // 100
+    return RoomForTarget(tail=tail, index=index, least_index=shortest)
