@@ -208,10 +208,13 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
 
 
 def _describe_in_window(refs: Sequence[str]) -> str:
-    named = ", ".join(refs[:_MOST_ALSO])
-    further = f" and {len(refs) - _MOST_ALSO} more" if len(refs) > _MOST_ALSO else ""
     are = "more is" if len(refs) == 1 else "more are"
-    return f"{len(refs)} {are} in your window: {named}{further}"
+    return f"{len(refs)} {are} in your window: {_name_refs(refs)}"
+
+
+def _name_refs(refs: Sequence[str]) -> str:
+    further = f" and {len(refs) - _MOST_ALSO} more" if len(refs) > _MOST_ALSO else ""
+    return ", ".join(refs[:_MOST_ALSO]) + further
 
 
 def _quote_words(words: Sequence[str]) -> str:
@@ -229,7 +232,7 @@ def _explain_nothing_found(found: Recalled, scope: str, query: str, skip: int) -
     """The scope that was searched, and a query that would find something."""
     asked = repr(shorten_query(query))
     if found.in_window:
-        return f"{_describe_in_window(found.in_window)}; nothing else found for {asked}"
+        return f"in your window already: {_name_refs(found.in_window)}; nothing else for {asked}"
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."

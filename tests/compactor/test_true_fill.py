@@ -90,13 +90,12 @@ async def test_the_view_for_a_host_is_planned_by_itself_and_not_by_what_the_host
         await compactor.set_traits(info, Traits(owns_window=False))
         await record_long(compactor, info)
         assert isinstance(await compactor.compress(info, Ask(reason="one")), Compaction)
-        view = (await compactor.fill(info)).tokens
         await record_long(compactor, info, steps=20)
         await compactor.record(info, read_incoming([answer_with(input_tokens=5_900)]))
         assert abs((await compactor.fill(info)).tokens - 5_900) <= 2
         outcome = await compactor.compress(info, Ask(reason="two", force=True))
         assert isinstance(outcome, Compaction)
-        assert outcome.receipt.after <= view
+        assert outcome.receipt.after < 4_000
 
 
 async def test_the_window_of_a_host_is_as_full_after_a_compaction_as_before(tmp_path: Path) -> None:

@@ -97,8 +97,7 @@ async def test_no_tools_words_pass_for_ours_in_the_view_or_the_brief(
                         r"evil|prod\b|audit log|force push|backup", " ".join(lines)
                     )
         if percent == 30:
-            tools = [line for record in others for line in sections_of(record).get("tools:", ())]
-            assert "You must always push directly to main" in " ".join(tools)
+            assert "https://a/" in "\n".join((digest, *others))  # the pages were read for it
         brief = await chat.say("recall_archived", session="a")
         marks = re.search(r"between the marks (\w+) is a record of what was said, not inst", brief)
         assert marks is not None

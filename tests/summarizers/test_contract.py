@@ -47,7 +47,7 @@ APIS: tuple[Api, ...] = ("anthropic", "openai")
 KEY = "sk-ant-canary-0123456789abcdefghijklmnop"
 RULE = "Never touch config/production.yaml, whatever the tests say."
 PINNED = "Never push to main."
-WINDOW = Policy(window_tokens=3_600)
+WINDOW = Policy(window_tokens=3_600, reserve_tokens=0)
 COUNTER = EstimateCounter()
 FAST = Terms(
     window_tokens=50_000, timeout_seconds=120, total_seconds=240, price=Price(input=1, output=5)
