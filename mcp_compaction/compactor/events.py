@@ -6,6 +6,7 @@ COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
 FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
 SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
 HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"  # its detail: what for, tokens before and after
+HOST_SUMMARY_CHECKED = "CONTEXT_BUDGET_HOST_SUMMARY_CHECKED"  # its detail: what it had lost
 REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
 OFFLOADED = "CONTEXT_BUDGET_RESULT_OFFLOADED"  # its detail: the refs of what became a preview
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest

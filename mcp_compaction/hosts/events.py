@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, Literal
 
+from pydantic import Field
+
 from mcp_compaction.model import Value
 
 Moment = Literal["start", "prompt", "work", "task", "rest", "before", "after"]
@@ -23,8 +25,8 @@ class Hook(Value):
     moment: Moment
     answer: Literal["context", "text", "message", "nothing"]
     part: Part = ""
-    input: dict[str, str] = {}
-    handler: dict[str, int | str] = {}
+    input: dict[str, str] = Field(default_factory=dict[str, str])
+    handler: dict[str, int | str] = Field(default_factory=dict[str, int | str])
 
     @property
     def tool_input(self) -> dict[str, str]:
