@@ -284,7 +284,7 @@ class _Handling:
             f"{plural(_count_index_lines(records), 'index line')} back; "
             f"{plural(len(self.memory.lost), 'lost item')} restored"
         )
-        return Answer(json.dumps({"systemMessage": told}, ensure_ascii=False))
+        return Answer(json.dumps({"systemMessage": told}))
 
     # The fill
 
@@ -309,7 +309,7 @@ class _Handling:
         if not text or self.hook.answer != "context":
             return Answer()
         told = {"hookEventName": self.event.name, "additionalContext": text}
-        wrapped = json.dumps({"hookSpecificOutput": told}, ensure_ascii=False)
+        wrapped = json.dumps({"hookSpecificOutput": told})
         return Answer(wrapped, self.event.session, gives)
 
 
