@@ -43,25 +43,22 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
     return {"HOME": str(tmp_path / "home")}
 
 
-async def test_all_transcripts_recorded_twice_make_the_same_store(tmp_path: Path) -> None:
+async def test_all_transcripts_recorded_twice_make_the_same_store_and_stay_as_they_are(
+    tmp_path: Path,
+) -> None:
     environ = make_home(tmp_path / "home")
+    written = bytes_in(tmp_path / "home")
     async with compactor_in(tmp_path) as compactor:
         await record_all(compactor, found_in(environ))
         before = dump(tmp_path)
         again = await record_all(compactor, found_in(environ))
     assert [taken.new for taken in again] == [0] * 10
     assert dump(tmp_path) == before
+    assert bytes_in(tmp_path / "home") == written
 
 
-async def test_hosts_files_are_left_as_they_are(tmp_path: Path) -> None:
-    environ = make_home(tmp_path / "home")
-    files = sorted(path for path in (tmp_path / "home").rglob("*") if path.is_file())
-    before = [path.read_bytes() for path in files]
-    async with compactor_in(tmp_path) as compactor:
-        await record_all(compactor, found_in(environ))
-    after = sorted(path for path in (tmp_path / "home").rglob("*") if path.is_file())
-    assert after == files
-    assert [path.read_bytes() for path in after] == before
+def bytes_in(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 LINE_HOSTS = ("claude-code", "codex", "gemini")
@@ -95,10 +92,8 @@ def test_a_file_that_grows_tells_what_the_whole_file_tells(host: str, tmp_path: 
     check()
 
 
-@pytest.mark.parametrize("host", LINE_HOSTS)
-async def test_a_file_that_grows_makes_the_store_that_the_whole_file_makes(
-    host: str, tmp_path: Path
-) -> None:
+async def test_a_file_that_grows_makes_the_store_that_the_whole_file_makes(tmp_path: Path) -> None:
+    host = "gemini"  # it writes most things twice
     whole, grown = tmp_path / "whole", tmp_path / "grown"
     async with compactor_in(whole) as compactor:
         await record(compactor, found_in(make_home(whole / "home"), host)[0])
