@@ -1,0 +1,100 @@
+"""Real hosts, run with our server and hooks: what is in the requests that they send to a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from tests.hosts.live import ClaudeCode, Codex
+from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+
+RULE = 'Never push to "main" without a review — not even once.'
+ERROR = "E4711 cannot open /srv/data/ledger-77.db: disk quota exceeded"
+DROPPED = "step 123 of the nightly run went well"
+BLOCK = f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
+PIN = Step(tool="pin_constraint", arguments={"text": RULE})
+BOUNDARY = "This session is being continued"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A project with a long log in it."""
+    project = tmp_path / "project"
+    project.mkdir()
+    lines = [f"2026-11-15 step {n} of the nightly run went well" for n in range(400)]
+    lines[200] = ERROR
+    (project / "night.log").write_text("\n".join(lines), encoding="utf-8")
+    return project / "night.log"
+
+
+def written(text: str) -> str:
+    """A text as a request in JSON holds it."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def read(log: Path) -> Step:
+    return Step(tool="shell", arguments={"command": f"cat '{log}'"})
+
+
+def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
+    tmp_path: Path, log: Path
+) -> None:
+    steps = [PIN, read(log), Step("read"), Step("one"), Step("two")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.run(RULE + " Read night.log.", "and now?", "well?", "/compact")
+        before = len(model.requests)
+        model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
+        session = host.run("What was the error?", resume=_session_of(host))
+        first, second = model.requests[before:][:2]
+        assert BOUNDARY in first
+        assert first.count(written(BLOCK)) == 1
+        assert first.count("[records: ") == 1
+        assert first.count("[digest d1") == 1
+        assert written(ERROR) in first  # as a line of the digest
+        assert DROPPED not in first
+        assert DROPPED in second
+        resumed = len(model.requests)
+        host.run("Go on.", resume=session)
+        assert model.requests[resumed].count(written(BLOCK)) == 1
+        assert model.requests[resumed].count("[records: ") == 1
+
+
+def _session_of(host: ClaudeCode) -> str:
+    return host.said[-1]["session_id"]
+
+
+def test_in_claude_code_a_new_chat_of_the_project_starts_with_its_pins(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned"), Step("new"))) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.run(RULE, "/clear", "Hello again.")
+        assert RULE not in host.said[-1].get("result", "")
+        assert model.requests[-1].count(written(BLOCK)) == 1
+        model.add(Step("newer"))
+        host.run("Hello, stranger.")
+        assert model.requests[-1].count(written(BLOCK)) == 1
+
+
+def test_a_model_of_claude_code_cannot_call_what_is_for_hooks(tmp_path: Path) -> None:
+    forged = {"event": "UserPromptSubmit", "session_id": "x", "transcript_path": "/etc/passwd"}
+    with serve_model(ScriptedModel(Step(tool="host_event", arguments=forged))) as model:
+        ClaudeCode(tmp_path, model).run("Hello.")
+        assert "host_event" not in json.dumps(json.loads(model.requests[0])["tools"])
+        assert "No such tool" in model.requests[1]
+
+
+def test_in_codex_pins_and_records_are_back_once(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned", reported=985_000))) as model:
+        host = Codex(tmp_path, model)
+        host.run(RULE)
+        before = len(model.requests)
+        host.run("And now?", resumes=True)
+        request = model.requests[before]
+        assert "We talked." in request
+        assert request.count(written(BLOCK)) == 1
+        assert request.count("[records: ") == 1
+        host.run("Go on.", resumes=True)
+        assert model.requests[-1].count(written(BLOCK)) == 1
