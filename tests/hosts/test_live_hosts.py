@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from tests.hosts.live import ClaudeCode, Codex
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
@@ -15,19 +13,11 @@ RULE = 'Never push to "main" without a review — not even once.'
 ERROR = "E4711 cannot open /srv/data/ledger-77.db: disk quota exceeded"
 DROPPED = "step 123 of the nightly run went well"
 BLOCK = f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
+# Not by a file: Claude Code shows again what it has read of files.
+LONG = "seq -f 'step %g of the nightly run went well' 600; echo '" + ERROR + "'"
+READ = Step(tool="shell", arguments={"command": LONG})
 PIN = Step(tool="pin_constraint", arguments={"text": RULE})
 BOUNDARY = "This session is being continued"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """A project with a long log in it."""
-    project = tmp_path / "project"
-    project.mkdir()
-    lines = [f"2026-11-15 step {n} of the nightly run went well" for n in range(400)]
-    lines[200] = ERROR
-    (project / "night.log").write_text("\n".join(lines), encoding="utf-8")
-    return project / "night.log"
 
 
 def written(text: str) -> str:
@@ -35,17 +25,14 @@ def written(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def read(log: Path) -> Step:
-    return Step(tool="shell", arguments={"command": f"cat '{log}'"})
-
-
 def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
-    tmp_path: Path, log: Path
+    tmp_path: Path,
 ) -> None:
-    steps = [PIN, read(log), Step("read"), Step("one"), Step("two")]
+    later = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
+    steps = [PIN, READ, *later, Step("read")]
     with serve_model(ScriptedModel(*steps)) as model:
         host = ClaudeCode(tmp_path, model)
-        host.run(RULE + " Read night.log.", "and now?", "well?", "/compact")
+        host.run(RULE + " How was the night?", "/compact")
         before = len(model.requests)
         model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
         session = host.run("What was the error?", resume=_session_of(host))
@@ -54,12 +41,13 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
         assert first.count(written(BLOCK)) == 1
         assert first.count("[records: ") == 1
         assert first.count("[digest d1") == 1
-        assert written(ERROR) in first  # as a line of the digest
+        assert "E4711" in first  # by the index
         assert DROPPED not in first
         assert DROPPED in second
         resumed = len(model.requests)
         host.run("Go on.", resume=session)
-        assert model.requests[resumed].count(written(BLOCK)) == 1
+        # The answer to the recall shows the pins too.
+        assert model.requests[resumed].count(written(BLOCK)) == second.count(written(BLOCK))
         assert model.requests[resumed].count("[records: ") == 1
 
 
