@@ -78,7 +78,7 @@ class ClaudeCode:
         (self.project / ".claude").mkdir(parents=True, exist_ok=True)
         settings = json.dumps(hooks_of("claude-code"))
         (self.project / ".claude/settings.json").write_text(settings, encoding="utf-8")
-        servers = {"mcpServers": {SERVER: {"command": PROGRAM, "args": ["serve"], "env": {}}}}
+        servers = {"mcpServers": {SERVER: {"command": PROGRAM, "args": ["serve"]}}}
         config = self.folder / "mcp.json"
         config.write_text(json.dumps(servers), encoding="utf-8")
         command = [binary_of("claude-code"), "-p", "--verbose", "--mcp-config", str(config)]

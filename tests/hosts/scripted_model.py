@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -58,13 +58,13 @@ class ScriptedModel:
 
 
 def _newest(body: dict[str, Any]) -> list[Any]:
-    messages = body.get("messages") or body.get("input") or []
+    messages: list[Any] = body.get("messages") or body.get("input") or []
     users = [n for n, one in enumerate(messages) if one.get("role") == "user"]
     return messages[users[-1] if users else -1 :]
 
 
 @contextmanager
-def serve_model(model: ScriptedModel) -> Iterator[ScriptedModel]:
+def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
     """Serve a model on loopback until the end of the block."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -108,14 +108,24 @@ def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict
     """A streamed answer of the Messages API."""
     if step.tool:
         name = "Bash" if step.tool == "shell" else f"mcp__compaction__{step.tool}"
-        block = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
+        block: dict[str, Any] = {
+            "type": "tool_use",
+            "id": f"toolu_{number}",
+            "name": name,
+            "input": {},
+        }
         delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
     else:
         block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": step.text}
     read = step.reported or len(json.dumps(body)) // 4
     usage = {"input_tokens": read, "output_tokens": 20}
-    begun = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": []}
-    begun |= {"model": body.get("model"), "stop_reason": None, "usage": usage}
+    begun: dict[str, Any] = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+    }
+    begun |= {"content": [], "model": body.get("model"), "stop_reason": None, "usage": usage}
     stop = {"stop_reason": "tool_use" if step.tool else "end_turn", "stop_sequence": None}
     return [
         {"type": "message_start", "message": begun},
@@ -134,7 +144,7 @@ def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dic
         item |= {"type": "function_call", "call_id": f"call_{number}"}
         item |= {"arguments": json.dumps(step.arguments), **_name_for_codex(step.tool)}
     else:
-        content = [{"type": "output_text", "text": step.text, "annotations": []}]
+        content: list[Any] = [{"type": "output_text", "text": step.text, "annotations": []}]
         item |= {"type": "message", "role": "assistant", "content": content}
     read = step.reported or len(json.dumps(body)) // 4
     usage = {"input_tokens": read, "output_tokens": 20, "total_tokens": read + 20}

@@ -18,6 +18,8 @@ from mcp_compaction.server import answers
 from mcp_compaction.server.state import errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, Name, reply, session_if_any
 
+_ENTRY = "CLAUDE_CODE_ENTRYPOINT"
+
 
 class Sure(BaseModel):
     """A user's yes or no."""
@@ -117,6 +119,9 @@ async def unpin_constraint(
 
 
 def _can_ask(ctx: Ctx) -> bool:
+    """Whether a person can be asked; a program that drives Claude Code would wait for ever."""
+    if state_of(ctx).environ.get(_ENTRY, "").startswith("sdk"):
+        return False
     capabilities = ctx.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None
 
