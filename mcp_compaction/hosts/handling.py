@@ -281,7 +281,7 @@ class _Handling:
         self.memory.lost = tuple(lines[:_MOST_LOST])
         told = (
             f"mcp-compaction: {plural(len(pins), 'pin')}, "
-            f"{plural(_count_index_lines(records), 'index line')} back; "
+            f"{plural(_count_index_entries(records), 'index line')} back; "
             f"{plural(len(self.memory.lost), 'lost item')} restored"
         )
         return Answer(json.dumps({"systemMessage": told}))
@@ -328,9 +328,10 @@ def _stands_in(pin: Pin, text: str) -> bool:
     return all(line in text for line in lines)
 
 
-def _count_index_lines(records: str) -> int:
+def _count_index_entries(records: str) -> int:
     _, found, index = records.partition("\n[index")
-    return index.partition(f"\n{_RECORDS_LABEL}")[0].count("\n") if found else 0
+    lines = index.partition(f"\n{_RECORDS_LABEL}")[0].split("\n")[1:] if found else []
+    return sum(line.count("; ") + 1 for line in lines)
 
 
 def _fill_line(fill: Fill, host: HookedHost, cues: list[str]) -> str:
