@@ -86,3 +86,16 @@ def test_in_codex_pins_and_records_are_back_once(tmp_path: Path) -> None:
         assert request.count("[records: ") == 1
         host.run("Go on.", resumes=True)
         assert model.requests[-1].count(written(BLOCK)) == 1
+
+
+def test_in_claude_code_pins_are_back_after_it_compacts_by_itself_amid_the_work(
+    tmp_path: Path,
+) -> None:
+    work = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(6)]
+    steps = [PIN, READ, *work, work[0]._replace(reported=985_000), Step("done")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        ClaudeCode(tmp_path, model).run(RULE, "/context")
+        after = next(request for request in model.requests if BOUNDARY in request)
+        assert after.count(written(BLOCK)) == 1
+        assert after.count("[digest d1") == 1
+        assert DROPPED not in after
