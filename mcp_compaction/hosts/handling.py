@@ -73,6 +73,7 @@ class _Memory:
     lost: tuple[str, ...] = ()  # lines that wait for the next prompt
     step: float = 0.0  # the fill that was told last
     has_finished_task: bool = False
+    has_news: bool = False  # since signs of a boundary were last looked for
     preparing: asyncio.Task[Any] | None = None
 
 
@@ -125,9 +126,10 @@ class EventHandler:
             chat = await self._threads.run(transcript.chat)
             if chat.session != session or chat.is_subagent:
                 return
-            await record_new(
+            taken = await record_new(
                 compactor, transcript, lambda _: self.project, most_pieces=_MOST_PIECES
             )
+            memory.has_news |= taken.new > 0
             if memory.watch is None:
                 memory.watch = Watch(transcript.path, host.boundary.encode())
             if await self._threads.run(memory.watch.look):
@@ -299,11 +301,18 @@ class _Handling:
             return "", None
         cues = ["task completed"] if self.memory.has_finished_task else []
         if fill.percent < self.host.compacts_at - _ADVISE_BELOW and not cues:
-            session = await self.compactor.load(self.info)
-            cues += await self.threads.run(find_boundary_cues, session.messages)
+            cues += await self._find_cues()
             if not cues:
                 return "", None
         return _fill_line(fill, self.host, cues), step
+
+    async def _find_cues(self) -> tuple[str, ...]:
+        """The signs in what is new that a task is finished."""
+        if not self.memory.has_news:
+            return ()
+        self.memory.has_news = False
+        session = await self.compactor.load(self.info)
+        return await self.threads.run(find_boundary_cues, session.messages)
 
     def _as_context(self, text: str, gives: frozenset[Part]) -> Answer:
         if not text or self.hook.answer != "context":

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.cli import cold_event
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
+from tests.hosts.given_hosts import make_home
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 RULE = "Never push to main — not\neven once."
@@ -30,6 +32,13 @@ def run_hook(
     return subprocess.run(
         [SCRIPT, "hook", *words], input=told, env=environ, capture_output=True, check=False
     )
+
+
+def run_program(home: Path, *words: str) -> bytes:
+    """The output of a command that worked."""
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    done = subprocess.run([SCRIPT, *words], env=environ, capture_output=True, check=True)
+    return done.stdout
 
 
 def start(folder: Path, source: str = "startup") -> bytes:
@@ -57,6 +66,25 @@ def test_a_new_chat_starts_with_the_pins_of_its_project(tmp_path: Path) -> None:
     elsewhere = run_hook(tmp_path, start(tmp_path / "other"), "claude-code", "SessionStart")
     resumed = run_hook(tmp_path, start(tmp_path, "resume"), "claude-code", "SessionStart")
     assert (elsewhere.stdout, resumed.stdout) == (b"", b"")
+
+
+def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_path: Path) -> None:
+    environ = {**make_home(tmp_path / "home"), "MCP_COMPACTION_COUNTER": "estimate"}
+    (transcript, *_) = (tmp_path / "home/.gemini/tmp/shop/chats").glob("*c67f5a60.jsonl")
+    project = os.path.realpath(tmp_path)
+    asyncio.run(pin_for_project(tmp_path / "home", project))
+    header: dict[str, Any] = json.loads(transcript.read_text(encoding="utf-8").split("\n")[0])
+    told = {"session_id": header["sessionId"], "transcript_path": str(transcript), "cwd": project}
+    first = cold_event.handle("gemini", "BeforeAgent", told, environ)
+    context = json.loads(first)["hookSpecificOutput"]["additionalContext"]
+    assert RULE in context
+    line = {"id": "u9", "type": "user", "content": [{"text": context}]}
+    with transcript.open("a", encoding="utf-8") as file:  # Gemini CLI keeps what a hook added
+        file.write(json.dumps(line) + "\n")
+    assert cold_event.handle("gemini", "BeforeAgent", told, environ) == ""
+    assert cold_event.handle("gemini", "AfterAgent", told, environ) == ""
+    listed = run_program(tmp_path / "home", "sessions", "--project", project, "--json")
+    assert max(one["messages"] for one in json.loads(listed)) > 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp.types import CallToolResult, Implementation
 
@@ -234,3 +235,19 @@ async def test_a_locked_store_does_not_hold_the_host(tmp_path: Path) -> None:
             other.execute("ROLLBACK")
         await chat.tell("Stop")
         assert "5433" in await chat.talk.say("recall_archived", query="port")
+
+
+async def test_a_damaged_store_does_not_disturb_the_host(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/store.db").write_bytes(b"not a store" * 500)
+    async with claude_code(tmp_path) as chat:
+        for event in ("UserPromptSubmit", "PreCompact", "Stop"):
+            assert await chat.tell(event) == ""
+
+
+async def test_many_events_at_once_record_each_message_once(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        async with anyio.create_task_group() as group:
+            for _ in range(200):
+                group.start_soon(chat.tell, "Stop")
+        assert "12 messages" in await chat.talk.say("context_stats")
