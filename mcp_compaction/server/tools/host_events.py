@@ -14,6 +14,7 @@ from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import Answer, HostEvent
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.replying import Ctx
+from mcp_compaction.tools.arguments import Arguments
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,10 @@ _PATIENCE = 1.5  # seconds; what takes longer goes on beside the calls
 _NOT_FOR_MODELS = (
     "host_event is for the hooks of a host; nothing was done. What was said is recorded without it."
 )
+
+
+class ToldByHook(Arguments):
+    """Take in what a host's hook tells, and answer as hooks do."""
 
 
 async def host_event(
