@@ -127,7 +127,7 @@ class ClaudeCode:
 
 @dataclass(slots=True)
 class Codex:
-    """Codex in a folder of its own; its hooks are trusted as a user would trust them."""
+    """Codex in a folder of its own, told to run hooks that no user has trusted."""
 
     folder: Path
     model: ScriptedModel

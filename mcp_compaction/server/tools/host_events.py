@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Annotated, Literal
+from collections.abc import Coroutine
+from typing import Annotated, Any, Literal, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import Field
 
+from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import Answer, HostEvent
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.replying import Ctx
 from mcp_compaction.tools.arguments import Arguments
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 1.5  # seconds; what takes longer goes on beside the calls
+_PATIENCE_TO_CONFIRM = 0.3
 _NOT_FOR_MODELS = (
     "host_event is for the hooks of a host; nothing was done. What was said is recorded without it."
 )
@@ -67,17 +72,30 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
 
 async def _handle_in_time(state: State, told: HostEvent) -> str:
     """The answer to an event; empty where it would hold the host for too long."""
-    task = asyncio.create_task(_handle(state, told), name=f"host event {told.name}")
-    state.events_under_way.add(task)
-    task.add_done_callback(state.events_under_way.discard)
+    task = _begin(state, _handle(state, told))
     done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
     if not done:
         logger.warning("%s took too long and goes on beside the calls", told.name)
         return ""
     answer = task.result()
-    if answer.session:
-        await state.events.confirm(await state.compactor(), answer)
+    if answer.session:  # what it notes in the store must not hold the host either
+        await asyncio.wait({_begin(state, _confirm(state, answer))}, timeout=_PATIENCE_TO_CONFIRM)
     return answer.text
+
+
+def _begin(state: State, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Begin what may go on beside the calls."""
+    task = asyncio.create_task(work)
+    state.events_under_way.add(task)
+    task.add_done_callback(state.events_under_way.discard)
+    return task
+
+
+async def _confirm(state: State, answer: Answer) -> None:
+    try:
+        await state.events.confirm(await state.compactor(), answer)
+    except CompactionError as error:
+        logger.warning("it was not noted what a hook was given: %s", error)
 
 
 async def _handle(state: State, told: HostEvent) -> Answer:
