@@ -171,6 +171,10 @@ def _dispatch(
     if name == "--version":
         screen.say(f"mcp-compaction {_read_version()}")
         return DONE
+    if name == "hook":  # a host runs it, nobody types it
+        from mcp_compaction.cli.hook import run as run_hook
+
+        return run_hook(rest, screen.say, stdin, environ)
     if name not in COMMANDS:
         raise InputError(_explain_unknown(name))
     if name == "serve":

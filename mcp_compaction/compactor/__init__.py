@@ -5,12 +5,23 @@ from mcp_compaction.compactor.events import (
     FAILED,
     FALLBACK,
     HOST_COMPACTED,
+    HOST_SUMMARY_CHECKED,
     REGRET,
     SAFETY_NET,
 )
 from mcp_compaction.compactor.facade import Compactor
 from mcp_compaction.compactor.progress import Progress, ignore_progress
-from mcp_compaction.compactor.results import Brief, Pinned, PinWish, Quote, Recalled, Regret, Stats
+from mcp_compaction.compactor.results import (
+    Brief,
+    HostSummary,
+    Pinned,
+    PinWish,
+    Prepared,
+    Quote,
+    Recalled,
+    Regret,
+    Stats,
+)
 from mcp_compaction.compactor.workspace import Collaborators
 
 __all__ = [
@@ -18,13 +29,16 @@ __all__ = [
     "FAILED",
     "FALLBACK",
     "HOST_COMPACTED",
+    "HOST_SUMMARY_CHECKED",
     "REGRET",
     "SAFETY_NET",
     "Brief",
     "Collaborators",
     "Compactor",
+    "HostSummary",
     "PinWish",
     "Pinned",
+    "Prepared",
     "Progress",
     "Quote",
     "Recalled",

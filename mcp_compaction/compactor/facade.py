@@ -16,6 +16,7 @@ from mcp_compaction.compactor import owning, pinning, recalling, recording, reco
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
+    HostSummary,
     Pinned,
     PinWish,
     Prepared,
@@ -269,14 +270,29 @@ class Compactor:
         return await preparing.prepare(self._work, info)
 
     async def records(
-        self, info: SessionInfo, *, max_chars: int | None = None, max_tokens: int | None = None
+        self,
+        info: SessionInfo,
+        *,
+        max_chars: int | None = None,
+        max_tokens: int | None = None,
+        with_pins: bool = True,
     ) -> str:
         """The text that a window needs after somebody else emptied it, at most so large.
 
         Pins whole, then digests, the newest first and in whole lines, then the index; the last
         line says what is missing and how to recall it. Empty where nothing is known.
+        `with_pins`: False where the pins are shown beside it.
         """
-        return await records.records(self._work, info, max_chars, max_tokens)
+        return await records.records(self._work, info, max_chars, max_tokens, with_pins)
+
+    async def check_host_summary(self, info: SessionInfo, summary: str, beside: str) -> HostSummary:
+        """Hold a host's own summary against what was said before it; notes what came of it.
+
+        `beside`: what of ours stands in the window beside the summary.
+        """
+        from mcp_compaction.compactor import host_summaries
+
+        return await host_summaries.check(self._work, info, summary, beside)
 
     def is_compacting(self, info: SessionInfo) -> bool:
         """Whether a session is being compacted now, in whatever process."""

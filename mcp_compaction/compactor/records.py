@@ -10,13 +10,19 @@ from mcp_compaction.model import Session, SessionInfo
 
 
 async def records(
-    work: Workspace, info: SessionInfo, max_chars: int | None, max_tokens: int | None
+    work: Workspace,
+    info: SessionInfo,
+    max_chars: int | None,
+    max_tokens: int | None,
+    with_pins: bool = True,
 ) -> str:
     """The pins, digests and index that a window needs after somebody else emptied it."""
     given = [limit for limit in (max_chars, max_tokens) if limit is not None]
     if len(given) != 1 or given[0] < 1:
         raise InputError("pass either max_chars or max_tokens, as a number above 0.")
     session = await load_prepared(work, info)
+    if not with_pins:
+        session = session.model_copy(update={"pins": ()})
     if max_tokens is None:
         return await work.threads.run(records_of, session, given[0], len)
     limit = int(max_tokens / ratio_of(session))

@@ -11,6 +11,7 @@ from mcp_compaction.model import (
     Channel,
     Digest,
     Hit,
+    Item,
     Offer,
     Outcome,
     Pin,
@@ -88,6 +89,13 @@ class Prepared(Value):
     digests: tuple[Digest, ...]  # those written now
     digested_upto: int  # the newest message that a digest stands for
     notes: tuple[str, ...] = ()
+
+
+class HostSummary(Value):
+    """What became of a conversation in a host's own summary of it."""
+
+    rules: int  # rules, open tasks and pins that were to stay
+    lost: tuple[Item, ...]  # what neither the window nor the archive's search gives back
 
 
 class Recalled(Value):

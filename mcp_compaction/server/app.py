@@ -58,13 +58,14 @@ def build_server(
 
     offered = tools.list_tools(only_core, by_agent)
     arguments = {tool.name: tool.arguments for tool in offered}
+    unlisted = {tool.name for tool in offered if not tool.is_listed}
     server = MCPServer[State](
         "mcp-compaction",
         title="mcp-compaction",
         version=version("mcp-compaction"),
         instructions=INSTRUCTIONS if by_agent else INSTRUCTIONS_BY_SYSTEM,
         lifespan=lifespan,
-        middleware=[strict_arguments(arguments, tools.list_withheld(by_agent))],
+        middleware=[strict_arguments(arguments, tools.list_withheld(by_agent), unlisted)],
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
         **transport,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -17,16 +17,19 @@ _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
 
 
 def strict_arguments(
-    arguments: Mapping[str, frozenset[str]], withheld: Mapping[str, str]
+    arguments: Mapping[str, frozenset[str]],
+    withheld: Mapping[str, str],
+    unlisted: Container[str] = (),
 ) -> ServerMiddleware[Any]:
     """Middleware that lets a tool take just these arguments, and slims what a model reads.
 
     `withheld`: tools that are not offered, each with the answer to one who calls it all the same.
+    `unlisted`: tools that can be called and are not shown to a model.
     """
 
     async def handle(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/list":
-            return _slim_list(_as_dict(await call_next(ctx)))
+            return _slim_list(_as_dict(await call_next(ctx)), unlisted)
         if ctx.method != "tools/call":
             return await call_next(ctx)
         params = ctx.params or {}
@@ -65,8 +68,9 @@ def _complaint_about_unknown(
     return complain_of_unknown(cast("dict[str, Any]", given), known)
 
 
-def _slim_list(result: dict[str, Any]) -> dict[str, Any]:
-    for tool in result.get("tools", []):
+def _slim_list(result: dict[str, Any], unlisted: Container[str]) -> dict[str, Any]:
+    result["tools"] = [tool for tool in result.get("tools", []) if tool["name"] not in unlisted]
+    for tool in result["tools"]:
         tool["inputSchema"] = slim(tool["inputSchema"])
     return result
 

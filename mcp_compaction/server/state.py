@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
 from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
+from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.relieving import Relieving
@@ -23,6 +25,8 @@ from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
 from mcp_compaction.wiring import open_compactor
+
+_PATIENCE_AT_END = 1.0  # seconds for what hooks told last
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,6 +42,9 @@ class State:
     own_pins: set[int] = field(default_factory=set[int])  # made through this process
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
+    events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    _events: EventHandler | None = None
+    _told_chat: Host | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -51,6 +58,17 @@ class State:
         """Whether the agent decides when to compress; else the system does."""
         return self.settings.policy.agent_controlled
 
+    @property
+    def events(self) -> EventHandler:
+        """Who handles what hooks tell."""
+        if self._events is None:
+            self._events = EventHandler(self.project, self.environ, self.settings.records)
+        return self._events
+
+    def follow_chat(self, host: str, session: str) -> None:
+        """Take a chat for the calling one: the environment still names the one before /clear."""
+        self._told_chat = Host(host, session, is_closed=True)
+
     async def compactor(self) -> Compactor:
         """The compactor; a store that cannot be opened fails the call, not the start."""
         async with self._opening:
@@ -62,7 +80,10 @@ class State:
         self, ctx: Context[State], name: str | None, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         """The session a call means, and whether it was made just now."""
-        return await self.finder.find(await self.compactor(), self.host(ctx), name, purpose)
+        compactor, host = await self.compactor(), self.host(ctx)
+        if name is None:
+            await self.events.record(compactor, host.name, host.session)
+        return await self.finder.find(compactor, host, name, purpose)
 
     async def take_new_pins(self, info: SessionInfo | None) -> tuple[Pin, ...]:
         """The pins that bind this project's sessions and are new to it, each once.
@@ -84,7 +105,10 @@ class State:
         """The host that is calling."""
         params = ctx.request_context.session.client_params
         client = params.client_info.name if params is not None else ""
-        return host_of(ctx.request_context.meta, self.environ, client)
+        host = host_of(ctx.request_context.meta, self.environ, client)
+        told = self._told_chat
+        is_stale = told is not None and host.name == told.name == "claude-code"
+        return replace(host, session=told.session) if is_stale and told is not None else host
 
     def is_of_another_chat(self, ctx: Context[State], info: SessionInfo) -> bool:
         """Whether the host says which chat is calling, and it is not that session's."""
@@ -93,9 +117,11 @@ class State:
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""
-        if self.host(ctx).is_closed:
-            return info.traits.model_copy(update={"owns_window": False}).mode
-        return info.traits.mode
+        if not self.host(ctx).is_closed:
+            return info.traits.mode
+        if self.events.has_heard_of(info.host_session):
+            return "hooks"
+        return info.traits.model_copy(update={"owns_window": False}).mode
 
     def check_records(self) -> None:
         """Refuse to keep what the user asked not to have kept."""
@@ -128,6 +154,10 @@ class State:
         """End what runs beside the calls, and let go of the store."""
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
+            if self._events is not None:
+                await self._events.close()
+            if self.events_under_way:
+                await asyncio.wait(self.events_under_way, timeout=_PATIENCE_AT_END)
             if self._compactor is not None:
                 await self._compactor.close()
         self._compactor = None

@@ -12,6 +12,7 @@ from mcp_compaction.compactor import (
     FAILED,
     FALLBACK,
     HOST_COMPACTED,
+    HOST_SUMMARY_CHECKED,
     SAFETY_NET,
     Brief,
     Pinned,
@@ -36,6 +37,7 @@ from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Compaction, Hit, Mode, Outcome, Pin, Projection, SessionInfo
+from mcp_compaction.tools.hooked_answers import HookedChat, describe_hook
 
 BUDGET_LABEL = "[context budget]"
 
@@ -47,6 +49,7 @@ _MOST_ANNOUNCED = 160
 _EVENTS = {
     COMPLETED: "compactions",
     HOST_COMPACTED: "compactions by the host",
+    HOST_SUMMARY_CHECKED: "summaries of the host checked",
     SAFETY_NET: "safety net",
     FAILED: "failed compactions",
     FALLBACK: "falls to another summarizer",
@@ -108,8 +111,7 @@ SYSTEM_COMPACTS = (
 
 _PINS_KEPT: dict[Mode, str] = {
     "own": "it stands in every view of this session",
-    "hooks": "a hook last put the pins back after the host's own compaction {at}; where they are "
-    "missing after one, context_stats and recall_archived show them first",
+    "hooks": "{back}; where they are missing, context_stats and recall_archived show them first",
     "plain": "our tools show it, but nothing is known to put it back after the host's own "
     "compaction: then call context_stats or recall_archived, which show the pins first",
 }
@@ -128,7 +130,7 @@ def pin_text(done: Pinned, mode: Mode, put_back: datetime | None = None) -> str:
     if pin.kind == "note":
         lines.append("kept and searchable, not shown in the pinned block")
     else:
-        kept = _PINS_KEPT[mode].format(at=_describe_day(put_back))
+        kept = _PINS_KEPT[mode].format(back=describe_hook(put_back))
         lines.append(f"the pinned block takes {done.block_tokens} tokens; {kept}")
     return "\n".join(lines)
 
@@ -357,24 +359,17 @@ def stats_text(
     passages: Sequence[Passage],
     *,
     by_agent: bool = True,
+    hooked: HookedChat | None = None,
 ) -> str:
     """Pins in their words, then fill, room, advice, and what this host can shrink.
 
     `by_agent`: the agent decides when to compress; else the system does.
     """
     info, fill = found.info, found.fill
-    lines = [f"session {info.name} of project {info.project}"]
+    known = f", this chat as the hooks of {hooked.host} tell it" if hooked is not None else ""
+    lines = [f"session {info.name} of project {info.project}{known}"]
     lines.append(pinned_block(p for p in found.pins if p.kind != "note") or "no pins")
-    if mode == "own" and info.messages:
-        parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
-        lines.append(f"parts: {', '.join(parts)}")
-        lines.append(_describe_gain(found.would_free, by_agent))
-        lines += _advice_on(found.pressure, fill, by_agent)
-    elif info.messages:
-        recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
-        lines.append(f"fill: unknown, the window is the host's; recorded are {recorded}")
-    else:
-        lines.append("fill: unknown; nothing of this chat is recorded")
+    lines += _fill_lines(found, mode, by_agent, hooked)
     if cues:
         lines.append(
             f"{', '.join(cues)}: a {'good moment to compress' if by_agent else 'boundary'}"
@@ -396,6 +391,21 @@ def stats_text(
     if mode == "own" and info.messages:
         lines.append(fill_line(fill))
     return "\n".join(lines)
+
+
+def _fill_lines(found: Stats, mode: Mode, by_agent: bool, hooked: HookedChat | None) -> list[str]:
+    """How full the window is, as far as anybody knows, and what compressing would free."""
+    info, fill = found.info, found.fill
+    if mode == "own" and info.messages:
+        parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
+        gain = _describe_gain(found.would_free, by_agent)
+        return [f"parts: {', '.join(parts)}", gain, *_advice_on(found.pressure, fill, by_agent)]
+    if hooked is not None and hooked.is_fill_reported:
+        return [f"{fill_line(fill)}, {hooked.describe_trigger()}"]
+    if info.messages:
+        recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
+        return [f"fill: unknown, the window is the host's; recorded are {recorded}"]
+    return ["fill: unknown; nothing of this chat is recorded"]
 
 
 def _advice_on(pressure: Pressure, fill: Fill, by_agent: bool) -> list[str]:
@@ -426,12 +436,12 @@ def _describe_window(info: SessionInfo, mode: Mode, by_agent: bool) -> str:
         how = "compress_context shrinks it" if by_agent else "a compaction shrinks it"
         return f"window: yours to replace; {how} from your next step"
     if mode == "hooks":
-        back = f"a hook last put the pins back {_describe_day(info.traits.pins_put_back)}"
+        back = describe_hook(info.traits.pins_put_back)
     else:
-        back = "nothing is known to put the pins back"
+        back = "nothing is known to put the pins back after the host's own compaction"
     return (
-        "window: the host's; a fresh chat that goes on with this session starts small. After the "
-        f"host's own compaction {back}: where they are missing, call context_stats"
+        "window: the host's; a fresh chat that goes on with this session starts small; "
+        f"{back}: where they are missing, call context_stats"
     )
 
 

@@ -171,9 +171,9 @@ async def test_records_within_tokens_are_counted_as_the_model_counts(
 
 async def test_records_take_exactly_one_limit(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
-        for limits in ({}, {"max_chars": 5, "max_tokens": 5}, {"max_chars": 0}):
+        for chars, tokens in ((None, None), (5, 5), (0, None)):
             with pytest.raises(InputError, match="either max_chars or max_tokens"):
-                await compactor.records(info, **limits)
+                await compactor.records(info, max_chars=chars, max_tokens=tokens)
 
 
 async def test_a_preparation_waits_for_no_other_compaction_longer_than_a_compression_would(

@@ -1,4 +1,4 @@
-"""The seven tools; each checks by its annotations, calls the compactor and answers with text."""
+"""The seven tools and the one for hooks; each calls the compactor and answers with text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mcp.types import ToolAnnotations
 
 from mcp_compaction.server.state import State
 from mcp_compaction.server.tools.compressing import compress_context, restore_context
+from mcp_compaction.server.tools.host_events import ToldByHook, host_event
 from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
 from mcp_compaction.server.tools.recalling import recall_archived
 from mcp_compaction.server.tools.recording import record_messages
@@ -39,6 +40,7 @@ class Tool(NamedTuple):
     is_read_only: bool = False
     is_destructive: bool = False
     is_idempotent: bool = False
+    is_listed: bool = True  # False: only hooks of a host call it, by its name
 
     @property
     def name(self) -> str:
@@ -65,6 +67,7 @@ _ALL = (
     Tool(unpin_constraint, UnpinConstraint, "Release a pin", is_destructive=True),
     Tool(restore_context, RestoreContext, "Undo a compaction"),
     Tool(record_messages, RecordMessages, "Record messages", is_idempotent=True),
+    Tool(host_event, ToldByHook, "Host event", is_core=True, is_listed=False),
 )
 
 
@@ -93,6 +96,6 @@ def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
             title=tool.title,
             description=description_of(tool.described_by),
             annotations=annotations,
-            meta={"anthropic/alwaysLoad": True} if tool.is_core else None,
+            meta={"anthropic/alwaysLoad": True} if tool.is_core and tool.is_listed else None,
             structured_output=False,
         )

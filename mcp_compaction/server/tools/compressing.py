@@ -5,15 +5,16 @@ from __future__ import annotations
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
 
-from mcp_compaction.compactor import Progress
+from mcp_compaction.compactor import Prepared, Progress
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo
+from mcp_compaction.model import Ask, Compaction, NothingToDo, Outcome, SessionInfo
 from mcp_compaction.server import worker_client
 from mcp_compaction.server.sampling import compactor_asking_host
 from mcp_compaction.server.state import errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
 from mcp_compaction.tools import arguments
+from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text
 
 
 @errors_as(ToolError)
@@ -47,6 +48,9 @@ async def compress_context(
         state.check_records()
     makes = digest is not None and not dry_run
     info, _ = await state.session(ctx, session, "make" if makes else "look")
+    is_plain_wish = digest is None and span is None and target_percent is None and not dry_run
+    if is_plain_wish and state.events.has_heard_of(info.host_session):
+        return await _prepare(ctx, info, session)
     outcome = await _run(ctx, info, ask)
     if isinstance(outcome, InputRequiredResult):
         return outcome
@@ -55,6 +59,20 @@ async def compress_context(
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
         meta = await directive_of(state, info, outcome, preserve_markers)
     return await reply(ctx, info, text, meta, asked=session)
+
+
+async def _prepare(ctx: Ctx, info: SessionInfo, asked: str | None) -> CallToolResult:
+    """Prepare for the host's own compaction, after which its hooks put back what is prepared."""
+    compactor = await state_of(ctx).compactor()
+    done = await compactor.prepare(info)
+    if isinstance(done, Prepared):
+        pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+        text = prepared_text(done, len(pins))
+    elif isinstance(done, NothingToDo) and done.reason == "already_prepared":
+        text = ALREADY_PREPARED
+    else:
+        text = outcome_text(done, "hooks", info.name)
+    return await reply(ctx, info, text, asked=asked)
 
 
 async def _run(ctx: Ctx, info: SessionInfo, ask: Ask) -> Outcome | InputRequiredResult:

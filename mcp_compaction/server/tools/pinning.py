@@ -18,6 +18,8 @@ from mcp_compaction.server.tools.replying import Ctx, reply, session_if_any
 from mcp_compaction.tools import answers, arguments
 from mcp_compaction.tools.reading import parse_time
 
+_ENTRY = "CLAUDE_CODE_ENTRYPOINT"
+
 
 class Sure(BaseModel):
     """A user's yes or no."""
@@ -113,6 +115,9 @@ async def unpin_constraint(
 
 
 def _can_ask(ctx: Ctx) -> bool:
+    """Whether a person can be asked; a program that drives Claude Code would wait for ever."""
+    if state_of(ctx).environ.get(_ENTRY, "").startswith("sdk"):
+        return False
     capabilities = ctx.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None
 

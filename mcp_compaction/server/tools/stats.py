@@ -7,9 +7,12 @@ from mcp.types import CallToolResult
 
 from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.errors import NothingRecorded, UnknownSession
-from mcp_compaction.server.state import errors_as, state_of
+from mcp_compaction.hosts.events import hooked_hosts
+from mcp_compaction.model import Session
+from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, reply, reply_without_session
 from mcp_compaction.tools import answers, arguments
+from mcp_compaction.tools.hooked_answers import HookedChat
 
 
 @errors_as(ToolError)
@@ -32,5 +35,15 @@ async def context_stats(
     passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
     cues = await state.threads.run(find_boundary_cues, loaded.messages)
     mode = state.mode(ctx, info)
-    text = answers.stats_text(found, mode, cues, passages, by_agent=state.by_agent)
+    hooked = _hooked_chat(state, loaded)
+    text = answers.stats_text(found, mode, cues, passages, by_agent=state.by_agent, hooked=hooked)
     return await reply(ctx, info, text, asked=session, has_fill=True)
+
+
+def _hooked_chat(state: State, session: Session) -> HookedChat | None:
+    info = session.info
+    if not state.events.has_heard_of(info.host_session):
+        return None
+    host = hooked_hosts()[info.host]
+    is_reported = session.calibration.reported > 0
+    return HookedChat(host.name, host.compacts_at, is_reported)

@@ -1,0 +1,40 @@
+"""Handles one event of a host in a process of its own, where no server can hear it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_compaction.hosts.handling import EventHandler, HostEvent
+from mcp_compaction.projects import find_project, git_top_of
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
+
+_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
+
+
+def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """What the host reads: the answer of the hook, or nothing."""
+    return asyncio.run(_handle(host, event, told, environ))
+
+
+async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
+    settings = load_settings(environ)
+    folder = environ.get(_PROJECT_OF_HOST) or git_top_of(str(told.get("cwd", "")))
+    handler = EventHandler(find_project(settings.project or folder), environ, settings.records)
+    happened = HostEvent(
+        host=host,
+        name=event,
+        session=str(told.get("session_id", "")),
+        transcript=str(told.get("transcript_path", "")),
+        source=str(told.get("source", "")),
+    )
+    compactor = await open_compactor(settings)
+    try:
+        answer = await handler.handle(compactor, happened)
+        await handler.confirm(compactor, answer)
+        return answer.text
+    finally:
+        await handler.close()
+        await compactor.close()

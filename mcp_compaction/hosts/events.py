@@ -1,0 +1,68 @@
+"""The table of events: which hooks a host has, how each reaches us, and what it reads of us."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, Literal
+
+from pydantic import Field
+
+from mcp_compaction.model import Value
+
+Moment = Literal["start", "prompt", "work", "task", "rest", "before", "after"]
+Part = Literal["", "pins", "records"]
+
+TOOL: Final = "host_event"
+_COMMON_INPUT: Final = ("session_id", "transcript_path", "cwd")
+
+
+class Hook(Value):
+    """One hook of a host; see the head of `events.toml`."""
+
+    event: str
+    matcher: str = ""
+    way: Literal["tool", "command"]
+    moment: Moment
+    answer: Literal["context", "text", "message", "nothing"]
+    part: Part = ""
+    input: dict[str, str] = Field(default_factory=dict[str, str])
+    handler: dict[str, int | str] = Field(default_factory=dict[str, int | str])
+
+    @property
+    def tool_input(self) -> dict[str, str]:
+        """The arguments of `host_event`, with the variables that the host fills in."""
+        common = {name: f"${{{name}}}" for name in _COMMON_INPUT}
+        part = {"part": self.part} if self.part else {}
+        return {"event": self.event, **common, **part, **self.input}
+
+
+class HookedHost(Value):
+    """A host that tells what happens; see the head of `events.toml`."""
+
+    name: str
+    compacts_at: float
+    most_chars: int
+    model_key: str
+    boundary: str
+    summary: str
+    hook: tuple[Hook, ...]
+
+    def find_hook(self, event: str) -> Hook | None:
+        """The first hook for an event of that name; None for one that says nothing to us."""
+        return next((hook for hook in self.hook if hook.event == event), None)
+
+
+@cache
+def hooked_hosts() -> dict[str, HookedHost]:
+    """The hosts that tell what happens, by their names."""
+    import tomllib
+    from importlib.resources import files
+
+    text = files("mcp_compaction.hosts").joinpath("events.toml").read_text(encoding="utf-8")
+    hosts = [HookedHost.model_validate(entry) for entry in tomllib.loads(text)["host"]]
+    return {host.name: host for host in hosts}
+
+
+def keys_of_models() -> frozenset[str]:
+    """The keys in the metadata of a call that only a model's call has."""
+    return frozenset(host.model_key for host in hooked_hosts().values() if host.model_key)

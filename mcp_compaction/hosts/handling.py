@@ -1,0 +1,352 @@
+"""Handles what a host tells by its hooks: records, prepares, and puts back what a window lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.log.outline import find_boundary_cues
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.events import Hook, HookedHost, Part, hooked_hosts
+from mcp_compaction.hosts.finding import own_transcript
+from mcp_compaction.hosts.recording import record_new
+from mcp_compaction.hosts.since import Watch
+from mcp_compaction.model import Pin, SessionInfo, Traits
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.threads import Threads
+
+logger = logging.getLogger(__name__)
+
+_RECORDS_LABEL = "[records: "
+_PATIENCE = 1.0  # seconds that a hook waits for a preparation that was begun before
+_MOST_PIECES = 2  # of a transcript at one event; the next event takes more
+_ADVISE_BELOW = 15.0  # points below the host's own trigger from which its fill is told
+_STEP = 5.0  # points after which it is told again
+_MOST_LOST = 20  # lines that are put back at once
+_LOST_LABEL = "[restored: said before the host compacted, and lost in its summary]"
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvent:
+    """What a hook tells."""
+
+    host: str
+    name: str
+    session: str
+    transcript: str = ""
+    part: Part = ""
+    source: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a hook gives back, and what of it counts once the host has it."""
+
+    text: str = ""
+    session: str = ""
+    gives: frozenset[Part] = frozenset()
+    lost: tuple[str, ...] = ()
+    step: float | None = None
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What one process remembers of one chat."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    transcript: str = ""  # the path that the host named
+    watch: Watch | None = None
+    info: SessionInfo | None = None
+    must_check: bool = True  # whether what is ours stands in the window
+    given: set[Part] = field(default_factory=set[Part])  # since the last compaction began
+    lost: tuple[str, ...] = ()  # lines that wait for the next prompt
+    step: float = 0.0  # the fill that was told last
+    has_finished_task: bool = False
+    has_news: bool = False  # since signs of a boundary were last looked for
+    preparing: asyncio.Task[Any] | None = None
+
+
+@dataclass(slots=True)
+class EventHandler:
+    """Handles the events of one project's chats."""
+
+    project: str
+    environ: Mapping[str, str]
+    may_record: Callable[[str], bool] = lambda _: True
+    _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
+    _threads: Threads = field(default_factory=Threads)
+
+    def has_heard_of(self, session: str | None) -> bool:
+        """Whether a hook has told of that chat."""
+        return session is not None and session in self._chats
+
+    async def handle(self, compactor: Compactor, event: HostEvent) -> Answer:
+        """Do what an event calls for; the answer counts once `confirm` is called."""
+        host = hooked_hosts().get(event.host)
+        hook = host.find_hook(event.name) if host is not None else None
+        if host is None or hook is None or not event.session or not self.may_record(self.project):
+            return Answer()
+        memory = self._chats.setdefault(event.session, _Memory())
+        async with memory.lock:
+            key = SessionKey(project=self.project, host=host.name, host_session=event.session)
+            memory.info, _ = await compactor.open(key, Traits(owns_window=False))
+            memory.transcript = event.transcript
+            work = _Handling(compactor, host, hook, event, memory, memory.info, self._threads)
+            await self._record(compactor, host, event.session, memory)
+            return await work.answer()
+
+    async def record(self, compactor: Compactor, host: str, session: str | None) -> None:
+        """Record what is new of a chat that a hook has told of, before a tool looks at it."""
+        memory = self._chats.get(session or "")
+        hooked = hooked_hosts().get(host)
+        if memory is None or hooked is None or session is None:
+            return
+        async with memory.lock:
+            await self._record(compactor, hooked, session, memory)
+
+    async def _record(
+        self, compactor: Compactor, host: HookedHost, session: str, memory: _Memory
+    ) -> None:
+        """Record what is new in the chat's own transcript; another file is not read."""
+        transcript = own_transcript(Path(memory.transcript), self.environ)
+        if transcript is None or transcript.host != host.name:
+            return
+        try:
+            chat = await self._threads.run(transcript.chat)
+            if chat.session != session or chat.is_subagent:
+                return
+            taken = await record_new(
+                compactor, transcript, lambda _: self.project, most_pieces=_MOST_PIECES
+            )
+            memory.has_news |= taken.new > 0
+            if memory.watch is None:
+                memory.watch = Watch(transcript.path, host.boundary.encode())
+            if await self._threads.run(memory.watch.look):
+                memory.must_check = True
+        except CompactionError as error:
+            logger.warning("a chat of %s was not recorded: %s", host.name, error)
+
+    async def confirm(self, compactor: Compactor, answer: Answer) -> None:
+        """Count an answer as given: it reached the host in time."""
+        memory = self._chats.get(answer.session)
+        if memory is None:
+            return
+        memory.given |= answer.gives
+        memory.lost = tuple(line for line in memory.lost if line not in answer.lost)
+        if answer.step is not None:
+            memory.step, memory.has_finished_task = answer.step, False
+        if answer.gives:
+            memory.must_check = False
+        if "pins" in answer.gives and memory.info is not None:
+            await compactor.put_pins_back(memory.info)
+
+    async def close(self) -> None:
+        """End the preparations that still run; each session is as before or as after."""
+        running = {m.preparing for m in self._chats.values() if m.preparing is not None}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+@dataclass(slots=True)
+class _Handling:
+    """One event while it is handled."""
+
+    compactor: Compactor
+    host: HookedHost
+    hook: Hook
+    event: HostEvent
+    memory: _Memory
+    info: SessionInfo
+    threads: Threads
+
+    async def answer(self) -> Answer:
+        """What the host reads of us at this moment."""
+        match self.hook.moment:
+            case "start":
+                return await self._begin_window()
+            case "prompt" | "work":
+                return await self._add_context()
+            case "before":
+                return await self._prepare()
+            case "after":
+                return await self._check_summary()
+            case "task":
+                self.memory.has_finished_task = True
+            case "rest":
+                pass
+        return Answer()
+
+    # After a compaction, at a start, at a prompt
+
+    async def _begin_window(self) -> Answer:
+        if self.event.source != "compact":
+            return self._as_context(*await self._find_missing())
+        await self._wait_for_preparation()
+        part = self.event.part or "pins"
+        if part in self.memory.given:
+            return Answer()
+        text = await (self._pins_text() if part == "pins" else self._records_text())
+        return self._as_context(text, frozenset({part}))
+
+    async def _add_context(self) -> Answer:
+        text, gives = await self._find_missing()
+        room = self.host.most_chars - len(text)
+        lost = _fit_lines(self.memory.lost, room)
+        if lost:
+            text = "\n".join(filter(None, (text, _LOST_LABEL, *lost)))
+        line, step = await self._indicate_fill()
+        if line and len(text) + len(line) < self.host.most_chars:
+            text = f"{text}\n{line}" if text else line
+        answer = self._as_context(text, gives)
+        return Answer(answer.text, answer.session, answer.gives, lost, step)
+
+    async def _find_missing(self) -> tuple[str, frozenset[Part]]:
+        """The pins and records that do not stand in the window, looked for once a boundary."""
+        watch = self.memory.watch
+        if not self.memory.must_check:
+            return "", frozenset()
+        is_new = self.hook.moment == "start" and self.event.source != "resume"
+        if watch is None:
+            # At a first prompt there may be no file yet, though a hook has shown the pins.
+            return (await self._pins_text(), frozenset({"pins"})) if is_new else ("", frozenset())
+        there = await self.threads.run(watch.read_text)
+        self.memory.must_check = False
+        gives: set[Part] = set()
+        pins = [pin for pin in await self._pins() if not _stands_in(pin, there)]
+        text = pinned_block(pins) if "pins" not in self.memory.given else ""
+        if text:
+            gives.add("pins")
+        wants_records = watch.boundary and "records" not in self.memory.given
+        if wants_records and _RECORDS_LABEL not in there:
+            records = await self._records_text(self.host.most_chars - len(text) - 1)
+            text = "\n".join(filter(None, (text, records)))
+            gives.add("records")
+        return text, frozenset(gives)
+
+    async def _pins(self) -> list[Pin]:
+        return [pin for pin in await self.compactor.pins(self.info) if pin.kind != "note"]
+
+    async def _pins_text(self) -> str:
+        return pinned_block(await self._pins())
+
+    async def _records_text(self, most: int | None = None) -> str:
+        limit = most or self.host.most_chars
+        return await self.compactor.records(self.info, max_chars=limit, with_pins=False)
+
+    # Before a compaction
+
+    async def _prepare(self) -> Answer:
+        self.memory.given.clear()
+        self.memory.must_check = False
+        if self.memory.preparing is None or self.memory.preparing.done():
+            self.memory.preparing = asyncio.create_task(self._try_to_prepare())
+        refs = [pin.ref for pin in await self._pins()]
+        if not refs or self.hook.answer != "text":
+            return Answer()
+        return Answer(f"Keep the pins {', '.join(refs)} in the summary, word for word.")
+
+    async def _try_to_prepare(self) -> None:
+        try:
+            await self.compactor.prepare(self.info)
+        except CompactionError as error:
+            logger.warning("%s was not prepared: %s", self.info.name, error)
+
+    async def _wait_for_preparation(self) -> None:
+        task = self.memory.preparing
+        if task is not None:
+            await asyncio.wait({task}, timeout=_PATIENCE)
+
+    # The host's own summary
+
+    async def _check_summary(self) -> Answer:
+        watch = self.memory.watch
+        summary = self.event.summary
+        if not summary and self.host.summary and watch is not None:
+            summary = await self.threads.run(watch.read_summary, self.host.summary)
+        pins, records = await self._pins(), await self._records_text()
+        beside = f"{pinned_block(pins)}\n{records}"
+        found = await self.compactor.check_host_summary(self.info, summary, beside)
+        lines = [f"- {defuse(item.text)} ({', '.join(item.refs)})" for item in found.lost]
+        self.memory.lost = tuple(lines[:_MOST_LOST])
+        told = (
+            f"mcp-compaction: {plural(len(pins), 'pin')}, "
+            f"{plural(_count_index_entries(records), 'index line')} back; "
+            f"{plural(len(self.memory.lost), 'lost item')} restored"
+        )
+        return Answer(json.dumps({"systemMessage": told}))
+
+    # The fill
+
+    async def _indicate_fill(self) -> tuple[str, float | None]:
+        """One line on the fill near the host's own trigger or at a boundary, once a step."""
+        fill = await self.compactor.fill_shown(self.info)
+        if fill is None or fill.percent < self.host.compacts_at / 2:
+            self.memory.step = 0.0
+            return "", None
+        step = fill.percent // _STEP * _STEP
+        if step <= self.memory.step:
+            return "", None
+        cues = ["task completed"] if self.memory.has_finished_task else []
+        if fill.percent < self.host.compacts_at - _ADVISE_BELOW and not cues:
+            cues += await self._find_cues()
+            if not cues:
+                return "", None
+        return _fill_line(fill, self.host, cues), step
+
+    async def _find_cues(self) -> tuple[str, ...]:
+        """The signs in what is new that a task is finished."""
+        if not self.memory.has_news:
+            return ()
+        self.memory.has_news = False
+        session = await self.compactor.load(self.info)
+        return await self.threads.run(find_boundary_cues, session.messages)
+
+    def _as_context(self, text: str, gives: frozenset[Part]) -> Answer:
+        if not text or self.hook.answer != "context":
+            return Answer()
+        told = {"hookEventName": self.event.name, "additionalContext": text}
+        wrapped = json.dumps({"hookSpecificOutput": told})
+        return Answer(wrapped, self.event.session, gives)
+
+
+def _fit_lines(lines: tuple[str, ...], room: int) -> tuple[str, ...]:
+    chosen: list[str] = []
+    room -= len(_LOST_LABEL) + 1
+    for line in lines:
+        if len(line) + 1 <= room:
+            chosen.append(line)
+            room -= len(line) + 1
+    return tuple(chosen)
+
+
+def _stands_in(pin: Pin, text: str) -> bool:
+    lines = [line for line in pin.text.splitlines() if line.strip()]
+    return all(line in text for line in lines)
+
+
+def _count_index_entries(records: str) -> int:
+    _, found, index = records.partition("\n[index")
+    lines = index.partition(f"\n{_RECORDS_LABEL}")[0].split("\n")[1:] if found else []
+    return sum(line.count("; ") + 1 for line in lines)
+
+
+def _fill_line(fill: Fill, host: HookedHost, cues: list[str]) -> str:
+    when = f" ({', '.join(cues)}: a good moment)" if cues else ""
+    return (
+        f"context {fill.percent:.0f} % full, {kilo(fill.tokens)} of {kilo(fill.window)} tokens; "
+        f"the host compacts at about {host.compacts_at:.0f} %{when}. compress_context prepares it; "
+        "rules that must hold are pinned with pin_constraint."
+    )

@@ -1,0 +1,48 @@
+"""The words for a chat of which hooks of its host tell."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from mcp_compaction.compactor import Prepared
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.wording import plural
+
+ALREADY_PREPARED = (
+    "already prepared: nothing was said since. The host's next compaction uses it, and calling "
+    "again frees nothing. Go on."
+)
+
+
+class HookedChat(NamedTuple):
+    """A chat of which hooks of its host tell."""
+
+    host: str
+    compacts_at: float  # percent
+    is_fill_reported: bool
+
+    def describe_trigger(self) -> str:
+        """Who says how full the window is, and when the host compacts it."""
+        return f"as {self.host} reports; it compacts by itself at about {self.compacts_at:.0f} %"
+
+
+def describe_hook(put_back: datetime | None) -> str:
+    """The hook that puts pins back, and when it last did."""
+    after = "after the host's own compaction"
+    if put_back is None:
+        return f"{after} a hook is to put the pins back"
+    return f"a hook last put the pins back {after} {put_back:%b %d %H:%M}"
+
+
+def prepared_text(prepared: Prepared, pins: int) -> str:
+    """What a host's next compaction will bring back."""
+    return "\n".join(
+        [
+            f"ready: after the host's next compaction {plural(pins, 'pin')}, the digests of all up "
+            f"to m{prepared.digested_upto} and the index are put back. The window is unchanged "
+            "until then, and calling again frees nothing.",
+            *(f"note: {defuse(note)}" for note in prepared.notes),
+            "next: go on, or tell the user that this is a good moment for /compact.",
+        ]
+    )

@@ -1,0 +1,118 @@
+"""`mcp-compaction hook`: what a host runs where no server can hear it; it never stops the host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.cli import cold_event
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.model import Pin
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
+from tests.hosts.given_hosts import make_home
+
+SCRIPT = Path(sys.executable).with_name("mcp-compaction")
+RULE = "Never push to main — not\neven once."
+
+
+def run_hook(
+    home: Path, told: bytes, *words: str, **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the command as a host does."""
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"], **more}
+    return subprocess.run(
+        [SCRIPT, "hook", *words], input=told, env=environ, capture_output=True, check=False
+    )
+
+
+def run_program(home: Path, *words: str) -> bytes:
+    """The output of a command that worked."""
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    done = subprocess.run([SCRIPT, *words], env=environ, capture_output=True, check=True)
+    return done.stdout
+
+
+def start(folder: Path, source: str = "startup") -> bytes:
+    """What Claude Code writes to a SessionStart hook."""
+    return json.dumps({"session_id": "0f8a", "cwd": str(folder), "source": source}).encode()
+
+
+async def pin_for_project(home: Path, project: str) -> tuple[Pin, ...]:
+    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    try:
+        info, _ = await compactor.open(SessionKey(project=project))
+        await compactor.pin(info, RULE, by="user", scope="project")
+        await compactor.pin(info, "Only in that session.", by="agent")
+        return await compactor.project_pins(project)
+    finally:
+        await compactor.close()
+
+
+def test_a_new_chat_starts_with_the_pins_of_its_project(tmp_path: Path) -> None:
+    project = os.path.realpath(tmp_path)
+    pins = asyncio.run(pin_for_project(tmp_path, project))
+    done = run_hook(tmp_path, start(tmp_path), "claude-code", "SessionStart")
+    said: dict[str, Any] = json.loads(done.stdout)["hookSpecificOutput"]
+    assert said == {"hookEventName": "SessionStart", "additionalContext": pinned_block(pins)}
+    elsewhere = run_hook(tmp_path, start(tmp_path / "other"), "claude-code", "SessionStart")
+    resumed = run_hook(tmp_path, start(tmp_path, "resume"), "claude-code", "SessionStart")
+    assert (elsewhere.stdout, resumed.stdout) == (b"", b"")
+
+
+def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_path: Path) -> None:
+    environ = {**make_home(tmp_path / "home"), "MCP_COMPACTION_COUNTER": "estimate"}
+    (transcript, *_) = (tmp_path / "home/.gemini/tmp/shop/chats").glob("*c67f5a60.jsonl")
+    project = os.path.realpath(tmp_path)
+    asyncio.run(pin_for_project(tmp_path / "home", project))
+    header: dict[str, Any] = json.loads(transcript.read_text(encoding="utf-8").split("\n")[0])
+    told = {"session_id": header["sessionId"], "transcript_path": str(transcript), "cwd": project}
+    first = cold_event.handle("gemini", "BeforeAgent", told, environ)
+    context = json.loads(first)["hookSpecificOutput"]["additionalContext"]
+    assert RULE in context
+    line = {"id": "u9", "type": "user", "content": [{"text": context}]}
+    with transcript.open("a", encoding="utf-8") as file:  # Gemini CLI keeps what a hook added
+        file.write(json.dumps(line) + "\n")
+    assert cold_event.handle("gemini", "BeforeAgent", told, environ) == ""
+    assert cold_event.handle("gemini", "AfterAgent", told, environ) == ""
+    listed = run_program(tmp_path / "home", "sessions", "--project", project, "--json")
+    assert max(one["messages"] for one in json.loads(listed)) > 1
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (b"", ("claude-code", "SessionStart")),
+        (b"\xff{", ("claude-code", "SessionStart")),
+        (b"[]", ("claude-code", "SessionStart")),
+        (b"{}", ("no-host", "NoEvent")),
+        (b"{}", ()),
+    ],
+)
+def test_whatever_a_host_writes_it_ends_well_and_says_nothing(
+    tmp_path: Path, told: bytes, words: tuple[str, ...]
+) -> None:
+    done = run_hook(tmp_path, told, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_damaged_store_does_not_stop_the_host(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    store.write_bytes(b"not a store" * 500)
+    done = run_hook(
+        tmp_path,
+        start(tmp_path),
+        "claude-code",
+        "SessionStart",
+        MCP_COMPACTION_HOME=str(tmp_path),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert store.read_bytes() == b"not a store" * 500

@@ -1,0 +1,164 @@
+"""A model on loopback that says what a test has written down, to Claude Code and to Codex."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from threading import Lock, Thread
+from typing import Any, NamedTuple
+
+OWN_TOOLS = "pin_constraint"  # by which it is seen that the host has connected to our server
+SUMMARY_REQUESTS = ("create a detailed summary", "CONTEXT CHECKPOINT COMPACTION")
+DROPS_EVERYTHING = "<summary>We talked.</summary>"
+
+
+class Step(NamedTuple):
+    """What the model does next: call a tool, or say something."""
+
+    text: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    reported: int | None = None  # the tokens that it claims to have read
+
+
+WAIT = Step(tool="shell", arguments={"command": "true"})
+
+
+class ScriptedModel:
+    """Answers requests step by step, and keeps them."""
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps = list(steps)
+        self._lock = Lock()
+        self._numbers = count(1)
+        self.requests: list[str] = []  # those of the agent, as they came
+        self.url = ""
+
+    def add(self, *steps: Step) -> None:
+        """Say this too, after all that was to be said before."""
+        self._steps += steps
+
+    def next_step(self, body: dict[str, Any]) -> Step:
+        """The step that a request gets; a request for a summary gets one that drops everything."""
+        said = json.dumps(body, ensure_ascii=False)
+        if any(words in json.dumps(_newest(body)) for words in SUMMARY_REQUESTS):
+            return Step(DROPS_EVERYTHING)
+        if OWN_TOOLS not in json.dumps(body.get("tools", [])):
+            return WAIT if body.get("tools") else Step("a title")
+        with self._lock:
+            self.requests.append(said)
+            return self._steps.pop(0) if self._steps else Step("done")
+
+    def number(self) -> int:
+        """A number that was not given before."""
+        return next(self._numbers)
+
+
+def _newest(body: dict[str, Any]) -> list[Any]:
+    messages: list[Any] = body.get("messages") or body.get("input") or []
+    users = [n for n, one in enumerate(messages) if one.get("role") == "user"]
+    return messages[users[-1] if users else -1 :]
+
+
+@contextmanager
+def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
+    """Serve a model on loopback until the end of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(b'{"data": [], "models": []}', "application/json")
+
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+            if self.path.partition("?")[0].endswith("/count_tokens"):
+                self._send(b'{"input_tokens": 1000}', "application/json")
+                return
+            body = json.loads(raw)
+            answer = _answer_messages if "/messages" in self.path else _answer_responses
+            events = answer(model.next_step(body), body, model.number())
+            lines = (f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+            self._send("".join(lines).encode(), "text/event-stream")
+
+        def _send(self, data: bytes, kind: str) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    model.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """A streamed answer of the Messages API."""
+    if step.tool:
+        name = "Bash" if step.tool == "shell" else f"mcp__compaction__{step.tool}"
+        block: dict[str, Any] = {
+            "type": "tool_use",
+            "id": f"toolu_{number}",
+            "name": name,
+            "input": {},
+        }
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
+    else:
+        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": step.text}
+    read = step.reported or len(json.dumps(body)) // 4
+    usage = {"input_tokens": read, "output_tokens": 20}
+    begun: dict[str, Any] = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+    }
+    begun |= {"content": [], "model": body.get("model"), "stop_reason": None, "usage": usage}
+    stop = {"stop_reason": "tool_use" if step.tool else "end_turn", "stop_sequence": None}
+    return [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": stop, "usage": usage},
+        {"type": "message_stop"},
+    ]
+
+
+def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """A streamed answer of the Responses API."""
+    item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
+    if step.tool:
+        item |= {"type": "function_call", "call_id": f"call_{number}"}
+        item |= {"arguments": json.dumps(step.arguments), **_name_for_codex(step.tool)}
+    else:
+        content: list[Any] = [{"type": "output_text", "text": step.text, "annotations": []}]
+        item |= {"type": "message", "role": "assistant", "content": content}
+    read = step.reported or len(json.dumps(body)) // 4
+    usage = {"input_tokens": read, "output_tokens": 20, "total_tokens": read + 20}
+    whole = {"id": f"resp_{number}", "object": "response", "status": "completed"}
+    whole |= {"model": body.get("model"), "output": [item], "usage": usage}
+    return [
+        {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+
+
+def _name_for_codex(tool: str) -> dict[str, str]:
+    if tool == "shell":
+        return {"name": "shell_command"}
+    return {"name": tool, "namespace": "mcp__compaction"}

@@ -1,0 +1,36 @@
+"""The table of events: what install writes and what the server understands is the same."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from mcp_compaction.hosts.events import HookedHost, hooked_hosts
+from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.server.tools import list_tools
+
+ALL = pytest.mark.parametrize("host", hooked_hosts().values(), ids=lambda host: host.name)
+
+
+@ALL
+def test_every_host_with_hooks_has_transcripts_that_are_read(host: HookedHost) -> None:
+    assert host.name in {known.name for known in known_hosts()}
+
+
+@ALL
+def test_the_tool_takes_all_that_a_hook_passes(host: HookedHost) -> None:
+    (tool,) = [tool for tool in list_tools() if not tool.is_listed]
+    for hook in host.hook:
+        if hook.way == "tool":
+            assert tool.arguments >= hook.tool_input.keys()
+            bound = inspect.signature(tool.function).bind(None, **hook.tool_input)
+            assert bound.arguments["event"] == hook.event
+
+
+@ALL
+def test_the_hooks_of_one_event_differ_only_in_what_they_put_back(host: HookedHost) -> None:
+    for hook in host.hook:
+        first = host.find_hook(hook.event)
+        assert first is not None
+        assert (first.moment, first.answer) == (hook.moment, hook.answer)

@@ -1,0 +1,101 @@
+"""Real hosts, run with our server and hooks: what is in the requests that they send to a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from tests.hosts.live import ClaudeCode, Codex
+from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+
+RULE = 'Never push to "main" without a review — not even once.'
+ERROR = "E4711 cannot open /srv/data/ledger-77.db: disk quota exceeded"
+DROPPED = "step 123 of the nightly run went well"
+BLOCK = f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
+# Not by a file: Claude Code shows again what it has read of files.
+LONG = "seq -f 'step %g of the nightly run went well' 600; echo '" + ERROR + "'"
+READ = Step(tool="shell", arguments={"command": LONG})
+PIN = Step(tool="pin_constraint", arguments={"text": RULE})
+BOUNDARY = "This session is being continued"
+
+
+def written(text: str) -> str:
+    """A text as a request in JSON holds it."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
+    tmp_path: Path,
+) -> None:
+    later = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
+    steps = [PIN, READ, *later, Step("read")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.run(RULE + " How was the night?", "/compact")
+        before = len(model.requests)
+        model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
+        session = host.run("What was the error?", resume=_session_of(host))
+        first, second = model.requests[before:][:2]
+        assert BOUNDARY in first
+        assert first.count(written(BLOCK)) == 1
+        assert first.count("[records: ") == 1
+        assert first.count("[digest d1") == 1
+        assert "E4711" in first  # by the index
+        assert DROPPED not in first
+        assert DROPPED in second
+        resumed = len(model.requests)
+        host.run("Go on.", resume=session)
+        # The answer to the recall shows the pins too.
+        assert model.requests[resumed].count(written(BLOCK)) == second.count(written(BLOCK))
+        assert model.requests[resumed].count("[records: ") == 1
+
+
+def _session_of(host: ClaudeCode) -> str:
+    return host.said[-1]["session_id"]
+
+
+def test_in_claude_code_a_new_chat_of_the_project_starts_with_its_pins(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned"), Step("new"))) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.run(RULE, "/clear", "Hello again.")
+        assert RULE not in host.said[-1].get("result", "")
+        assert model.requests[-1].count(written(BLOCK)) == 1
+        model.add(Step("newer"))
+        host.run("Hello, stranger.")
+        assert model.requests[-1].count(written(BLOCK)) == 1
+
+
+def test_a_model_of_claude_code_cannot_call_what_is_for_hooks(tmp_path: Path) -> None:
+    forged = {"event": "UserPromptSubmit", "session_id": "x", "transcript_path": "/etc/passwd"}
+    with serve_model(ScriptedModel(Step(tool="host_event", arguments=forged))) as model:
+        ClaudeCode(tmp_path, model).run("Hello.")
+        assert "host_event" not in json.dumps(json.loads(model.requests[0])["tools"])
+        assert "No such tool" in model.requests[1]
+
+
+def test_in_codex_pins_and_records_are_back_once(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned", reported=985_000))) as model:
+        host = Codex(tmp_path, model)
+        host.run(RULE)
+        before = len(model.requests)
+        host.run("And now?", resumes=True)
+        request = model.requests[before]
+        assert "We talked." in request
+        assert request.count(written(BLOCK)) == 1
+        assert request.count("[records: ") == 1
+        host.run("Go on.", resumes=True)
+        assert model.requests[-1].count(written(BLOCK)) == 1
+
+
+def test_in_claude_code_pins_are_back_after_it_compacts_by_itself_amid_the_work(
+    tmp_path: Path,
+) -> None:
+    work = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(6)]
+    steps = [PIN, READ, *work, work[0]._replace(reported=985_000), Step("done")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        ClaudeCode(tmp_path, model).run(RULE, "/context")
+        after = next(request for request in model.requests if BOUNDARY in request)
+        assert after.count(written(BLOCK)) == 1
+        assert after.count("[digest d1") == 1
+        assert DROPPED not in after

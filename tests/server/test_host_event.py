@@ -1,0 +1,253 @@
+"""What hooks of a host tell: the events as Claude Code sends them, to the real server in memory."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.types import CallToolResult, Implementation
+
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from tests.hosts.given_hosts import claude_line, write_chat
+from tests.server.talking import Talk, talk, text_of
+
+pytestmark = pytest.mark.anyio
+
+RULE = "Never push to main."
+CHAT = "5a1c"
+LONG = "We looked at it for a while and found nothing that was worth a change. " * 12
+BOUNDARY = json.dumps(
+    {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "timestamp": "2026-11-15T10:30:00Z",
+        "compactMetadata": {"trigger": "auto", "preTokens": 9000, "postTokens": 900},
+    },
+    separators=(",", ":"),
+)
+
+
+def answer_line(number: int, tokens: int) -> str:
+    """A line with an answer of the model, and the tokens that it was given."""
+    usage = {"input_tokens": tokens, "output_tokens": 0}
+    content = [{"type": "text", "text": f"Done with {number}."}]
+    message = {"role": "assistant", "model": "claude-opus-5", "content": content, "usage": usage}
+    return claude_line(number, "", type="assistant", message=message)
+
+
+class Chat:
+    """A chat of Claude Code, with its transcript and its hooks."""
+
+    def __init__(self, talk: Talk, environ: dict[str, str]) -> None:
+        self.talk = talk
+        self.environ = environ
+        said = [f"Step {n}: look at src/part_{n}.py. {LONG}" for n in range(12)]
+        self.lines = [claude_line(n, text) for n, text in enumerate(said)]
+        self.lines[0] = claude_line(0, f"{RULE} Then start.")
+        self.path = write_chat(environ, self.lines, CHAT)
+
+    def grow(self, *lines: str) -> None:
+        """Write more into the transcript, as the host does."""
+        self.lines += lines
+        write_chat(self.environ, self.lines, CHAT)
+
+    async def tell(self, event: str, **more: str) -> str:
+        """What the host reads of the answer to an event; empty where there is nothing."""
+        given = {"session_id": CHAT, "transcript_path": str(self.path), "cwd": "/p", **more}
+        said: dict[str, Any] = {}
+        text = await self.talk.say(TOOL, event=event, **given)
+        if text.startswith("{"):
+            said = json.loads(text)
+            return said.get("hookSpecificOutput", said).get("additionalContext", "") or said.get(
+                "systemMessage", ""
+            )
+        return text
+
+    async def compact(self) -> tuple[str, str]:
+        """Compact as the host does; the pins and the records that it is given."""
+        await self.tell("PreCompact")
+        pins = await self.tell("SessionStart", source="compact", part="pins")
+        records = await self.tell("SessionStart", source="compact", part="records")
+        return pins, records
+
+
+@asynccontextmanager
+async def claude_code(folder: Path) -> AsyncGenerator[Chat]:
+    """A chat of Claude Code that our server is plugged into."""
+    environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT}
+    client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
+    async with talk(folder, environ=environ, **client) as connected:
+        yield Chat(connected, environ)
+
+
+async def test_the_tool_of_hooks_is_not_among_those_a_model_sees(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        listed = (await chat.talk.client.list_tools()).tools
+        assert TOOL not in {tool.name for tool in listed}
+        assert await chat.tell("Stop") == ""
+
+
+@pytest.mark.parametrize("key", [host.model_key for host in hooked_hosts().values()][:2])
+async def test_a_model_that_calls_the_tool_of_hooks_is_refused(tmp_path: Path, key: str) -> None:
+    async with claude_code(tmp_path) as chat:
+        given = {"event": "Stop", "session_id": CHAT, "transcript_path": str(chat.path)}
+        done = await chat.talk.client.call_tool(TOOL, given, meta={key: "toolu_1"})  # pyright: ignore[reportArgumentType]
+        assert isinstance(done, CallToolResult)
+        assert done.is_error
+        assert "for the hooks of a host" in text_of(done)
+        assert "nothing of this chat is kept" in await chat.talk.say("context_stats")
+
+
+async def test_in_another_host_nobody_may_call_it(tmp_path: Path) -> None:
+    async with talk(tmp_path) as chat:
+        assert "for the hooks" in await chat.fail(TOOL, event="Stop", session_id="x")
+
+
+async def test_an_event_records_what_is_new_and_a_rule_of_the_user_is_the_users(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        assert "by user, said in m1" in await chat.talk.say("pin_constraint", text=RULE)
+        chat.grow(claude_line(12, "The port is 5433."))
+        await chat.tell("Stop")
+        assert "5433" in await chat.talk.say("recall_archived", query="port")
+        stats = await chat.talk.say("context_stats")
+        assert "this chat as the hooks of claude-code tell it" in stats
+
+
+async def test_a_transcript_elsewhere_or_of_another_chat_is_not_read(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        forged = tmp_path / "forged.jsonl"
+        forged.write_text(claude_line(0, RULE) + "\n", encoding="utf-8")
+        other = write_chat(chat.environ, [claude_line(0, RULE)], "0f8a")
+        link = other.with_name("beef.jsonl")
+        link.symlink_to(forged)
+        for path in (forged, other, link, Path("/etc/passwd"), tmp_path):
+            await chat.tell("UserPromptSubmit", transcript_path=str(path))
+        assert "by agent" in await chat.talk.say("pin_constraint", text=RULE)
+
+
+async def test_after_a_compaction_pins_and_records_are_given_once(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        assert "p1" in await chat.tell("PreCompact")
+        pins, records = await chat.compact()
+        assert pins == f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
+        assert records.count("[digest d1") == 1
+        assert RULE not in records
+        chat.grow(BOUNDARY)
+        told = await chat.tell("PostCompact", summary="We talked.")
+        assert told.startswith("mcp-compaction: 1 pin, ")
+        assert PINNED_LABEL not in await chat.tell("UserPromptSubmit")
+        assert await chat.tell("SessionStart", source="compact", part="pins") == ""
+
+
+async def test_what_was_missed_is_made_good_at_the_next_prompt_once(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        await chat.tell("PreCompact")
+        chat.grow(BOUNDARY)
+        first = await chat.tell("UserPromptSubmit")
+        assert f"by user: {RULE}" in first
+        assert "[records: " in first
+        assert len(first) <= hooked_hosts()["claude-code"].most_chars
+        assert PINNED_LABEL not in await chat.tell("PostToolBatch")
+
+
+async def test_what_stands_in_the_transcript_since_the_boundary_is_not_given_again(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        pins, records = await chat.compact()
+        chat.grow(BOUNDARY, claude_line(13, f"{pins}\n{records}"))
+    async with claude_code(tmp_path) as resumed:  # a fresh process
+        resumed.lines = chat.lines
+        resumed.grow()
+        assert PINNED_LABEL not in await resumed.tell("UserPromptSubmit")
+
+
+async def test_a_rule_that_the_hosts_summary_lost_is_back_at_the_next_prompt_once(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        chat.grow(claude_line(12, "Always run the linter before you commit."))
+        await chat.compact()
+        chat.grow(BOUNDARY)
+        # This rule and the one of the first message, which no digest holds.
+        assert "2 lost items restored" in await chat.tell("PostCompact", summary="We talked.")
+        first, second = [await chat.tell("UserPromptSubmit") for _ in range(2)]
+        assert "- Always run the linter before you commit. (m13)" in first
+        assert "Always run the linter" not in second
+
+
+async def test_the_fill_is_told_near_the_hosts_own_trigger_once_a_step(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        seen: list[str] = []
+        for number, tokens in enumerate((3000, 7200, 7300, 7900), 12):
+            chat.grow(answer_line(number, tokens))
+            seen.append(await chat.tell("PostToolBatch"))
+        assert seen[0] == seen[2] == ""
+        assert seen[1].startswith("context 72 % full, 7.2k of 10k tokens; the host compacts at")
+        assert seen[3].startswith("context 79 % full")
+        assert "fill: 7.9k of 10k tokens (79 %" in await chat.talk.say("context_stats")
+
+
+async def test_after_clear_the_new_chat_has_the_pins_of_the_project(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        given = await chat.tell(
+            "SessionStart", source="clear", session_id="new", transcript_path=""
+        )
+        assert f"by user: {RULE}" in given
+        await chat.talk.say("pin_constraint", text="Only here.")
+        assert "Only here." not in await chat.tell("SessionStart", source="compact", part="pins")
+
+
+async def test_with_hooks_compressing_prepares_and_a_repeat_says_so(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        ready = await chat.talk.say("compress_context", reason="done")
+        assert ready.startswith("ready: after the host's next compaction 0 pins")
+        again = await chat.talk.say("compress_context", reason="done")
+        assert again.startswith("already prepared")
+
+
+async def test_a_locked_store_does_not_hold_the_host(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        with closing(sqlite3.connect(tmp_path / "store/store.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            chat.grow(claude_line(12, "The port is 5433."))
+            assert await chat.tell("Stop") == ""  # answered, though the lock is still held
+            other.execute("ROLLBACK")
+        await chat.tell("Stop")
+        assert "5433" in await chat.talk.say("recall_archived", query="port")
+
+
+async def test_a_damaged_store_does_not_disturb_the_host(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/store.db").write_bytes(b"not a store" * 500)
+    async with claude_code(tmp_path) as chat:
+        for event in ("UserPromptSubmit", "PreCompact", "Stop"):
+            assert await chat.tell(event) == ""
+
+
+async def test_many_events_at_once_record_each_message_once(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        async with anyio.create_task_group() as group:
+            for _ in range(200):
+                group.start_soon(chat.tell, "Stop")
+        assert "12 messages" in await chat.talk.say("context_stats")
