@@ -20,7 +20,7 @@ RULE = (
     "\tIf a tool asks “Apply to prod-db-2? [y/N]”, the answer is N\u00a0– even with --dry-run.\n"
     "\tC:\\ops\\db\\README.md says otherwise; it's out of date."
 )
-QUERY, DETAIL = "ach.rails.internal BASE_URL LARGEST_AMOUNT", 'Decimal("55000")'
+QUERY, DETAIL = "AchRail answering transfer_id", 'transfer_id="ach-501"'
 
 Message = dict[str, Any]
 
