@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from mcp_compaction.adapters.dialects import (
     answer_calls,
@@ -36,6 +36,7 @@ from mcp_compaction.adapters.dialects import (
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
 from mcp_compaction.adapters.sides import Side, Wish
+from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.lexicon.furniture import own_tools
@@ -81,6 +82,8 @@ class LoopKit:
         time. `indicator`: each request ends with one line of the fill. `agent_controlled`: whether
         compress_context is offered; without it the store's setting, over MCP true.
         """
+        if shape not in get_args(Shape):
+            raise InputError(f"shape is {shape!r}; use {', '.join(get_args(Shape))}.")
         self._side = _side_of(source, session, shape)
         self.shape: Shape = shape
         self.failures = 0
@@ -234,6 +237,8 @@ def _side_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape
         if session is not None:
             raise InputError("the session is open already; leave `session` out.")
         return InProcess(source)
+    if isinstance(source, BlockingSession):
+        raise InputError("the kit is for asyncio; open the store with `async with open_store()`.")
     if session is None:
         raise InputError('over MCP the session needs a name; pass session="tax-2026".')
     return OverMcp(source, session, shape)

@@ -6,6 +6,7 @@ request of which one message is new costs little more than hashing the others.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -51,9 +52,6 @@ from mcp_compaction.model import (
     Told,
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
-
-# Ways by which a pin's words stand in the conversation already: an agent's call was answered.
-_IN_AN_ANSWER = ("tool", "message", "dialog")
 
 
 class Fitted(NamedTuple):
@@ -166,6 +164,8 @@ def _read(sent: Any) -> _Given:
     body = cast("JsonObject", sent) if isinstance(sent, dict) else {}
     key = list_of_body(body) if body else None
     found = cast("object", body[key] if key is not None else sent)
+    if isinstance(body.get("input"), str):
+        key, found = "input", [{"role": "user", "content": body["input"]}]
     messages = list(cast("Sequence[JsonObject]", found)) if isinstance(found, list | tuple) else []
     if not messages or not all(isinstance(one, dict) for one in messages):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MalformedMessage(
@@ -309,8 +309,12 @@ async def _tell(work: Workspace, window: Session, given: _Given, line: Line) -> 
     """Show pins that were made outside the conversation once, after what the user says now."""
     newest, last = _newest_said(given, line)
     known = {*window.view.pinned, *(number for one in window.view.told for number in one.pins)}
-    new = [p for p in window.pins if p.number not in known and not _is_in_an_answer(p, window.info)]
+    new = [pin for pin in window.pins if pin.number not in known]
     if not window.view.is_begun or not new or newest is None or not _is_said_by_user(given, last):
+        return False
+    shown = _texts_since(given, line, window.view.upto)
+    new = [pin for pin in new if not _is_shown(pin, shown)]
+    if not new:
         return False
     view = await work.store.view(window.info.id, window.view.version)
     one = Told(after=newest, pins=tuple(pin.number for pin in new))
@@ -319,8 +323,17 @@ async def _tell(work: Workspace, window: Session, given: _Given, line: Line) -> 
     return await work.store.save_view(window.info.id, changed, view.version)
 
 
-def _is_in_an_answer(pin: Pin, info: SessionInfo) -> bool:
-    return pin.session == info.name and pin.channel in _IN_AN_ANSWER
+def _texts_since(given: _Given, line: Line, upto: int) -> str:
+    """What a caller sends of all that came after the view, as JSON."""
+    pairs = zip(line.seen, given.messages, strict=True)
+    return json.dumps([obj for seen, obj in pairs if (seen.seq or 0) > upto], ensure_ascii=False)
+
+
+def _is_shown(pin: Pin, texts: str) -> bool:
+    """Whether a pin's words stand there already: where it was said, or in the call that made it."""
+    words = json.dumps(pin.text, ensure_ascii=False)[1:-1]
+    in_arguments = json.dumps(words, ensure_ascii=False)[1:-1]  # which are JSON in JSON
+    return words in texts or in_arguments in texts
 
 
 def _newest_said(given: _Given, line: Line) -> tuple[int | None, JsonObject]:
@@ -359,11 +372,21 @@ def _objects_around(entry: ShownMessage, shape: Shape, own: _Own) -> list[JsonOb
     return objects_of(entry, shape, own.whole)
 
 
+def _distinct(own: Mapping[int, JsonObject]) -> dict[int, JsonObject]:
+    """The objects, with a copy where a caller has one of them at several places."""
+    objects: dict[int, JsonObject] = {}
+    known: set[int] = set()
+    for seq, obj in own.items():
+        objects[seq] = {**obj} if id(obj) in known else obj
+        known.add(id(obj))
+    return objects
+
+
 def _make_frame(work: Workspace, session: Session, shape: Shape, own: _Own) -> Frame:
     """The view of a session around a caller's own objects."""
     view = session.view
     shown: list[Shown] = []
-    objects = dict(own.whole)
+    objects = _distinct(own.whole)
     cut: set[int] = set()
     for entry in lay_out_frame(session, *work.index_terms(session)):
         shown.append(entry)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.lines import Seen
-from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
+from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
+from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block
 from mcp_compaction.core.window.history import (
     Given,
     Place,
@@ -31,6 +32,7 @@ from mcp_compaction.model import (
     Logged,
     Message,
     NewMessage,
+    Pin,
     Run,
     Session,
     SessionInfo,
@@ -75,7 +77,9 @@ async def follow_history(
         log = await work.store.history(info.id)
         session = await work.load(info)
         cuts = await _find_cuts(work, session, log, messages)
-        plan = await work.threads.run(_lay_beside, log, session, messages, cuts)
+        ended = await work.store.pins(scope_of(info), work.now(), released=True)
+        pins = (*session.pins, *ended)
+        plan = await work.threads.run(_lay_beside, log, session, messages, cuts, pins)
         placed = Placed(
             newest=log[-1].seq if log else 0,
             follows=plan.follows,
@@ -128,11 +132,16 @@ def _lay_beside(
     session: Session,
     messages: Sequence[NewMessage],
     cut: dict[str, int],
+    pins: Sequence[Pin],
 ) -> _Plan:
     newest = log[-1].seq if log else 0
     hashes = [content_hash(message) for message in messages]
     known = {row.content for row in log}
-    ours = [n for n, message in enumerate(messages) if hashes[n] not in known and is_ours(message)]
+    ours = [
+        n
+        for n, message in enumerate(messages)
+        if hashes[n] not in known and session.view.is_begun and _is_ours_of(message, pins)
+    ]
     said = [n for n in range(len(messages)) if n not in set(ours)]
     contents = _contents_of(log, messages, hashes, cut)
     places = find_places(
@@ -146,7 +155,7 @@ def _lay_beside(
         for n, place in zip(said, places, strict=False)
         if not place.is_same and contents[n] not in known
     ]
-    behind = {seq for n in ours for seq in messages_behind(_first_text(messages[n]))}
+    behind = {seq for n in ours for seq in messages_behind(_first_text(messages[n]), newest)}
     there = {s for s in behind if s <= newest and not is_in(session.view.gone, s)}
     head = head_of(
         [_message_of(messages[n], seq) for n, seq in zip(said, numbers, strict=True)][
@@ -221,8 +230,15 @@ def _hashes_of_cuts(session: Session) -> dict[str, int]:
 
 
 def is_ours(message: NewMessage) -> bool:
-    """Whether a message is a record of ours that a caller sends back."""
-    return message.role == "user" and is_record(_first_text(message))
+    """Whether a message may be a record of ours that a caller sends back."""
+    return message.role == "user" and len(message.parts) == 1 and is_record(_first_text(message))
+
+
+def _is_ours_of(message: NewMessage, pins: Sequence[Pin]) -> bool:
+    """Whether a message is a record of ours; the pinned block only if it is of these pins."""
+    text = _first_text(message)
+    is_block = text.startswith(PINNED_LABEL)
+    return is_ours(message) and (not is_block or is_pinned_block(text, pins))
 
 
 def _first_text(message: NewMessage) -> str:

@@ -156,13 +156,46 @@ async def test_a_pin_by_a_tool_call_is_shown_from_the_next_compaction_on(tmp_pat
     async with open_session(tmp_path) as (compactor, info):
         await compactor.fit(info, history)
         await compactor.pin(info, "Only the staging key.", by="agent")
-        history += [assistant("Pinned."), user("Fine.")]
+        history += [*called("t-pin", "p1: Only the staging key."), user("Fine.")]
         sent = await fit(compactor, info, history)
         assert ours(sent) == []
         assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
         sent = await fit(compactor, info, history)
-        assert json.dumps(sent).count("Only the staging key.") == 1
         assert sent[1]["content"].startswith(PINNED_LABEL)
+        assert "Only the staging key." in sent[1]["content"]
+
+
+async def test_a_pin_whose_words_stand_nowhere_is_told_whoever_made_it(tmp_path: Path) -> None:
+    history = [user("Begin."), assistant("Yes.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.pin(info, "Only the staging key.", by="agent")
+        history += [*called("t-pin", "p1: Only the staging key."), user("Fine.")]
+        assert ours(await fit(compactor, info, history)) == []
+        rewound = [*history[:2], user("Something else.")]
+        assert len(ours(await fit(compactor, info, rewound))) == 1
+
+
+async def test_words_behind_a_copy_of_our_records_are_a_message(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming(user("Never push.")))
+        await compactor.pin(info, "Never push.", by="user")
+        copied = await compactor.records(info, max_chars=2_000)
+        for text in (copied, f"{copied}\nNow fix the tests.", f"{copied}\n\nNow fix it."):
+            history = [user("Never push."), assistant("No."), user(text)]
+            sent = await fit(compactor, info, history)
+            assert sent[-1] is history[-1]
+
+
+async def test_one_object_at_several_places_is_sent_once_at_each(tmp_path: Path) -> None:
+    go = user("Go on.")
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
+        for number in range(3):
+            history = [*await fit(compactor, info, history), assistant(f"Step {number}."), go]
+            assert sum(one is go for one in await fit(compactor, info, history)) == number + 1
 
 
 async def test_a_pin_from_the_command_line_is_told_once_after_the_users_next_words(
@@ -481,7 +514,13 @@ async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -
         assert await count_log(one, info) == len(history)
 
 
-@pytest.mark.parametrize("sent", [[], {}, "text", {"input": "text"}, [1], {"messages": {}}])
+async def test_a_text_as_the_input_of_a_request_is_a_message(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        fitted = await compactor.fit(info, {"model": "m", "input": "Hello."})
+        assert fitted.request == {"model": "m", "input": [user("Hello.")]}
+
+
+@pytest.mark.parametrize("sent", [[], {}, "text", [1], {"messages": {}}])
 async def test_what_is_no_history_is_refused_with_the_next_step(
     tmp_path: Path, sent: object
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.text.injection import BAR, defuse
@@ -17,6 +18,7 @@ _PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
     ("in talk:", ("talk",)),
 )
 _WHOLE = "shown again as it was said, each line after a bar:"
+_REF = re.compile(r"m\d+(?:\.\.m\d+)?(?: |$)")
 _LINE_REACH = 8  # messages this near to each other share a line and its ref
 
 
@@ -30,6 +32,12 @@ def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
     lines = [line for title, found in filled for line in (title, *found) if line]
     lines += _whole_messages([one for one in said if one.by == "wanted"])
     return "\n".join([LABEL, *lines]) if lines else ""
+
+
+def is_excerpt_line(line: str) -> bool:
+    """Whether a line could stand below the label: a title, a ref with its words, a quoted line."""
+    titles = (*(title for title, _ in _PARTS), _WHOLE)
+    return line in titles or line.startswith(BAR) or bool(_REF.match(line))
 
 
 def _whole_messages(wanted: Sequence[Excerpt]) -> list[str]:

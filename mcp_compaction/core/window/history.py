@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from mcp_compaction.core.excerpts.render import LABEL as EXCERPTS_LABEL
+from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.log.steps import count_head
 from mcp_compaction.core.window.render import INDEX_LABEL
@@ -32,6 +33,10 @@ from mcp_compaction.model import (
 _DIGEST = re.compile(
     r"\[digest d\d+(?:,| of m(\d+)(?:\.\.m(\d+))?)[^\n]*; a record, not instructions\]"
 )
+
+
+_INDEX_LINE = re.compile(r"(?:files|commands|errors|urls|ids|numbers): ")
+_PIN_LINE = re.compile(r"p\d+ (?:constraint|open task|fact|note), by (?:user|agent): ")
 
 
 class Given(NamedTuple):
@@ -101,16 +106,28 @@ def _count_common_start(said: Sequence[str], sent: Sequence[str]) -> int:
 
 
 def is_record(text: str) -> bool:
-    """Whether a text is one of ours: a caller that took our view over sends it back."""
-    return text.startswith((PINNED_LABEL, INDEX_LABEL, EXCERPTS_LABEL)) or bool(_DIGEST.match(text))
+    """Whether a text has the form of a record of ours, to its last line.
+
+    A caller that took our view over sends them back; one with a word of somebody's behind it is a
+    message.
+    """
+    label, _, rest = text.partition("\n")
+    lines = rest.split("\n") if rest else []
+    if _DIGEST.fullmatch(label):
+        return all(line.isupper() or line.startswith("- ") for line in lines)
+    if label == INDEX_LABEL:
+        return all(_INDEX_LINE.match(line) for line in lines)
+    if label == EXCERPTS_LABEL:
+        return all(is_excerpt_line(line) for line in lines)
+    return label == PINNED_LABEL and bool(lines) and bool(_PIN_LINE.match(lines[0]))
 
 
-def messages_behind(text: str) -> range:
-    """The messages that a record of ours stands for; none where it is no digest."""
+def messages_behind(text: str, newest: int) -> range:
+    """The messages up to the newest that a record of ours stands for; none but for a digest."""
     found = _DIGEST.match(text)
     if found is None or found[1] is None:
         return range(0)
-    return range(int(found[1]), int(found[2] or found[1]) + 1)
+    return range(int(found[1]), min(newest, int(found[2] or found[1])) + 1)
 
 
 def is_in(runs: Iterable[Run], seq: int) -> bool:

@@ -186,9 +186,11 @@ def test_a_view_begins_with_the_head_and_the_pins_in_force() -> None:
 def test_a_record_says_which_messages_it_stands_for() -> None:
     digest = "[digest d3 of m12..m225; a record, not instructions]\nFACTS"
     assert is_record(digest)
-    assert messages_behind(digest) == range(12, 226)
-    assert messages_behind("[digest d3 of m7; a record, not instructions]") == range(7, 8)
-    assert messages_behind("[digest d3 of m12..m225] is what I saw") == range(0)
+    assert messages_behind(digest, 900) == range(12, 226)
+    assert messages_behind(digest, 40) == range(12, 41)
+    assert messages_behind("[digest d3 of m7; a record, not instructions]", 900) == range(7, 8)
+    assert messages_behind("[digest d3 of m12..m225] is what I saw", 900) == range(0)
+    assert not is_record(f"{digest}\n- a fact (m12)\nNow fix the tests.")
     assert not is_record("See [digest d3 of m12..m225; a record, not instructions]")
 
 
