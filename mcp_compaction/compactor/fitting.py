@@ -33,7 +33,7 @@ from mcp_compaction.formats import FORMATS, Incoming, read_incoming, render
 from mcp_compaction.formats.answer import messages_of_answer, read_answer
 from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, sure_shape_of
 from mcp_compaction.formats.detection import detect
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of, strip_marks
 from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.show import objects_of
 from mcp_compaction.model import (
@@ -369,7 +369,11 @@ def _objects_around(entry: ShownMessage, shape: Shape, own: _Own) -> list[JsonOb
     cut = own.cut.get(entry.message.seq)
     if cut is not None and entry.cuts and FORMATS[shape].cut(cut, entry.cuts) == cut:
         return [cut]
-    return objects_of(entry, shape, own.whole)
+    objects = objects_of(entry, shape, own.whole)
+    if not entry.cuts:
+        return objects
+    # A caller moves its marks: one in an object of ours would stay, and a provider takes but four.
+    return [cast("JsonObject", strip_marks(obj)) for obj in objects]
 
 
 def _distinct(own: Mapping[int, JsonObject]) -> dict[int, JsonObject]:

@@ -22,16 +22,17 @@ def fingerprint_of(value: JsonValue) -> bytes:
     """
     text = _dump(_unwrap(value))
     if _MARK in text:
-        text = _dump(_unwrap(_strip_marks(value)))
+        text = _dump(_unwrap(strip_marks(value)))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _strip_marks(value: JsonValue) -> JsonValue:
+def strip_marks(value: JsonValue) -> JsonValue:
+    """The same value without cache marks."""
     match value:
         case dict():
-            return {k: _strip_marks(inner) for k, inner in value.items() if k != "cache_control"}
+            return {k: strip_marks(inner) for k, inner in value.items() if k != "cache_control"}
         case list():
-            return [_strip_marks(inner) for inner in value]
+            return [strip_marks(inner) for inner in value]
         case _:
             return value
 

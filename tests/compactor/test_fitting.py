@@ -514,6 +514,19 @@ async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -
         assert await count_log(one, info) == len(history)
 
 
+async def test_a_mark_that_moved_on_does_not_stay_in_a_preview(tmp_path: Path) -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    call, result = called("t1", "a line of a large result\n" * 900)
+    history = [user("Begin."), call, {**result, "content": [{**result["content"][0], **mark}]}]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history, offload_over=1_000)
+        moved = [user("Begin."), call, result, assistant("Read."), user("Go on.")]
+        moved[-1] = {"role": "user", "content": [{"type": "text", "text": "Go on.", **mark}]}
+        sent = (await compactor.fit(info, moved, offload_over=1_000)).messages
+        assert sent[2] is not result
+        assert json.dumps(sent).count("cache_control") == 1
+
+
 async def test_a_text_as_the_input_of_a_request_is_a_message(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
         fitted = await compactor.fit(info, {"model": "m", "input": "Hello."})
