@@ -155,10 +155,10 @@ class OverMcp:
         laid = self._objects_of_view()
         if laid is None:
             return messages, line
-        known: set[int] = set()
+        used: set[int] = set()
         for n, (obj, seq) in enumerate(laid):  # one object may stand at several places
-            laid[n] = ({**obj}, seq) if id(obj) in known else (obj, seq)
-            known.add(id(obj))
+            laid[n] = ({**obj}, seq) if id(obj) in used else (obj, seq)
+            used.add(id(obj))
         number = {id(obj): seq for obj, seq in laid if seq is not None}
         cut = {id(obj) for obj, seq in laid if seq is not None and obj is not self._own.get(seq)}
         sent = arrange([obj for obj, _ in laid], self._shape)
