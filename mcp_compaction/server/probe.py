@@ -142,7 +142,7 @@ async def _check(environ: Mapping[str, str], era: Era, words: Sequence[str]) -> 
 
 
 def _complain_of_missing(found: Sequence[str]) -> list[str]:
-    absent = [tool.name for tool in list_tools() if tool.name not in found]
+    absent = [tool.name for tool in list_tools() if tool.is_listed and tool.name not in found]
     return [f"tools are missing: {', '.join(absent)}; reinstall mcp-compaction"] if absent else []
 
 
