@@ -215,8 +215,8 @@ class Store(Protocol):
         """The sessions of the scope, the newest first."""
         ...
 
-    async def set_traits(self, session: int, traits: Traits) -> None:
-        """Set what is kept per session."""
+    async def set_traits(self, session: int, traits: Traits) -> SessionInfo:
+        """Set those traits of a session that are named; the others stay as they are."""
         ...
 
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:

@@ -16,8 +16,8 @@ from mcp_compaction.errors import SummarizerError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, Spent, SummaryRequest
 from mcp_compaction.ports import SessionKey, Summarizer
-from mcp_compaction.server import answers
 from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.tools import answers
 from mcp_compaction.wiring import SystemClock
 from tests.strategies import coding_session
 

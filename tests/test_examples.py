@@ -23,6 +23,19 @@ def test_the_first_session_runs_and_keeps_the_rule() -> None:
     assert "c3 restored: " in done.stdout
 
 
+def test_the_agent_of_a_loop_compresses_its_own_window() -> None:
+    script = EXAMPLES / "own_loop" / "own_loop.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pin_constraint: pinned as p1 (constraint, project, by user" in done.stdout
+    assert "compress_context: c1 done: " in done.stdout
+    assert "compress_context: c2 done: " in done.stdout
+    assert "46 requests" in done.stdout
+    assert "the rule is in the window: True" in done.stdout
+
+
 def test_the_desktop_entry_starts_what_the_package_installs() -> None:
     entry = json.loads((EXAMPLES / "claude_desktop" / "claude_desktop_config.json").read_text())
     server = entry["mcpServers"]["compaction"]

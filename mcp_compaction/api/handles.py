@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
+from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.compactor.results import Prepared, SearchScope
-from mcp_compaction.core.text.refs import parse_span
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
     AgentProfile,
-    Ask,
     Author,
     Complexity,
     JsonObject,
@@ -70,10 +69,8 @@ class OpenStore:
         given = {key: value for key, value in named.items() if value is not None}
         key = SessionKey(project=self.project, name=name)
         info, _ = await self.compactor.open(key, Traits.model_validate(given))
-        traits = info.traits.model_copy(update=given)
-        if traits != info.traits:
-            await self.compactor.set_traits(info, traits)
-            info = info.model_copy(update={"traits": traits})
+        if info.traits.model_copy(update=given) != info.traits:
+            info = await self.compactor.set_traits(info, Traits.model_validate(given))
         return OpenSession(self, info)
 
 
@@ -112,7 +109,12 @@ class OpenSession:
         return await self._compactor.context(self.info, shape, begins=True)
 
     async def fit(
-        self, request: Any, *, relieve: bool = True, offload_over_tokens: int | None = None
+        self,
+        request: Any,
+        *,
+        relieve: bool = True,
+        offload_over_tokens: int | None = None,
+        microcompact: bool = False,
     ) -> Fitted:
         """Record what is new of your own history, and give what to send in its place.
 
@@ -120,10 +122,15 @@ class OpenSession:
         your own object; a window that is too full is compressed first, unless `relieve` is False.
         A history that you have cut, cleared, rewound or edited is followed. `offload_over_tokens`:
         the size over which a tool result that is new becomes a preview with its ref.
+        `microcompact`: large results outside the recent turns become previews first.
         """
         self._check_recorded()
         return await self._compactor.fit(
-            self.info, request, relieves=relieve, offload_over=offload_over_tokens
+            self.info,
+            request,
+            relieves=relieve,
+            offload_over=offload_over_tokens,
+            shortens_stale=microcompact,
         )
 
     async def record_answer(self, answer: Mapping[str, object]) -> Recorded:
@@ -165,13 +172,13 @@ class OpenSession:
         _check_choice("strategy", strategy, Strategy)
         if digest is not None:
             self._check_recorded()
-        ask = Ask(
+        ask = make_ask(
             reason=reason,
             digest=digest,
             focus=focus,
             strategy=strategy,
             preserve_markers=preserve_markers,
-            span=parse_span(span) if span is not None else None,
+            span=span,
             target_percent=target_percent,
             dry_run=dry_run,
             force=force,
@@ -187,6 +194,7 @@ class OpenSession:
 
         `force`: even where the window would be over its limit.
         """
+        _check_text("ref", ref)
         return await self._compactor.restore(self.info, ref, force)
 
     async def pin(
@@ -206,6 +214,7 @@ class OpenSession:
         one replaces, as p2.
         """
         self._check_recorded()
+        _check_text("text", text)
         _check_choice("by", by, Author)
         _check_choice("kind", kind, PinKind)
         _check_choice("scope", scope, PinScope)
@@ -239,6 +248,7 @@ class OpenSession:
         skip: int = 0,
     ) -> Recalled:
         """The passages of the archive that answer a query best; `skip` gives the next ones."""
+        _check_text("query", query)
         _check_choice("scope", scope, SearchScope)
         return await self._compactor.recall(
             self.info, query, scope=scope, max_tokens=max_tokens, skip=skip
@@ -250,10 +260,12 @@ class OpenSession:
         Refs are of messages (`m42`, `m42~3`, `m12..m40`), digests (`d1`), pins (`p2`) or ids of
         tool calls, with spaces between them.
         """
+        _check_text("refs", refs)
         return await self._compactor.recall_refs(self.info, refs)
 
     async def page_in(self, refs: str) -> Outcome:
         """Show messages again, whole, from the next request on."""
+        _check_text("refs", refs)
         return await self._compactor.page_in(self.info, refs)
 
     async def stats(self) -> Stats:
@@ -269,6 +281,12 @@ class OpenSession:
                 f"recording is off for {self.store.project}; nothing was kept. Set `record` to "
                 "true for it, or open the store with another project."
             )
+
+
+def _check_text(name: str, value: object) -> None:
+    """Refuse what is no text, before something deeper stumbles over it."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}; pass a text.")
 
 
 def _check_choice(name: str, value: str | None, choices: object) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
@@ -41,18 +42,6 @@ T = TypeVar("T")
 _PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
 _MOST_LOOKED_AT = 30  # newest messages among which a boundary is looked for
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
-
-
-def check_ask(ask: Ask) -> None:
-    """Refuse what can be seen to be wrong before anything is looked at."""
-    if not ask.reason.strip():
-        raise InputError("the reason is blank; say in a few words why now.")
-    if ask.target_percent is not None and not 0 < ask.target_percent < 100:
-        raise InputError(
-            f"{ask.target_percent:g} is no target; pass a percentage above 0 and below 100."
-        )
-    if ask.digest is not None and not ask.digest.strip():
-        raise InputError("the digest is blank; leave it out, or write lines under its headings.")
 
 
 async def compress(
@@ -99,12 +88,15 @@ async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryReques
     return request if isinstance(request, SummaryRequest) else None
 
 
-async def relieve(work: Workspace, info: SessionInfo) -> Outcome | None:
+async def relieve(
+    work: Workspace, info: SessionInfo, known: Reading | None = None
+) -> Outcome | None:
     """Compress where the fill has passed the trigger: the system's, or the safety net.
 
     Between the two the system waits for a boundary: a finished task, green tests, a commit.
+    `known`: the window as it was just read.
     """
-    if not await _is_due(work, await work.read_window(info)):
+    if not await _is_due(work, known or await work.read_window(info)):
         return None
     async with work.store.compacting(info.id, _PATIENCE) as is_ours:
         if not is_ours:

@@ -8,4 +8,5 @@ SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
 HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"  # its detail: what for, tokens before and after
 REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
 OFFLOADED = "CONTEXT_BUDGET_RESULT_OFFLOADED"  # its detail: the refs of what became a preview
+SHORTENED = "CONTEXT_BUDGET_RESULT_SHORTENED"  # its detail: the refs of stale results
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest

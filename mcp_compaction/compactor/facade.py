@@ -27,7 +27,7 @@ from mcp_compaction.compactor.results import (
 from mcp_compaction.compactor.workspace import Collaborators, Workspace
 from mcp_compaction.core.pins import Question
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.window.fill import Fill, Pressure, pressure
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import (
     Ask,
@@ -116,9 +116,9 @@ class Compactor:
         """Note that a hook has shown this session its pins after the host's own compaction."""
         await sessions.put_pins_back(self._work, info)
 
-    async def set_traits(self, info: SessionInfo, traits: Traits) -> None:
-        """Set the model, window, complexity or manner of one session."""
-        await self._store.set_traits(info.id, traits)
+    async def set_traits(self, info: SessionInfo, traits: Traits) -> SessionInfo:
+        """Set those traits of one session that are named: model, window, complexity, manner."""
+        return await self._store.set_traits(info.id, traits)
 
     # Recording
 
@@ -154,21 +154,36 @@ class Compactor:
         *,
         relieves: bool = True,
         offload_over: int | None = None,
+        shortens_stale: bool = False,
     ) -> Fitted:
         """Record what is new of a caller's history, and give what should be sent in its place.
 
         `sent`: a list of messages, or a request body with it. `relieves`: compress where the window
         is too full. `offload_over`: tokens over which a result that comes now becomes a preview.
+        `shortens_stale`: large results outside the recent turns become previews first.
         """
         from mcp_compaction.compactor import fitting
 
-        return await fitting.fit(self._work, info, sent, fitting.Wish(relieves, offload_over))
+        wish = fitting.Wish(relieves, offload_over, shortens_stale)
+        return await fitting.fit(self._work, info, sent, wish)
 
     async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
         """Record what a model answered and reported, before the caller sends it back."""
         from mcp_compaction.compactor import fitting
 
         return await fitting.record_answer(self._work, info, answer)
+
+    async def shorten_stale(self, info: SessionInfo) -> bool:
+        """Show previews of large results outside the recent turns; says whether any is new."""
+        from mcp_compaction.compactor import shortening
+
+        return await shortening.shorten_stale(self._work, info)
+
+    async def offload_since(self, info: SessionInfo, newest: int, over: int) -> bool:
+        """Show previews of the results after a message that take more tokens than `over`."""
+        from mcp_compaction.compactor import shortening
+
+        return await shortening.offload_since(self._work, info, newest, over)
 
     # Looking
 
@@ -179,6 +194,15 @@ class Compactor:
     async def fill(self, info: SessionInfo) -> Fill:
         """The fill of the window; its messages are not read, so that it is not known by role."""
         return (await self._work.read_window(info)).fill
+
+    async def pressure(self, info: SessionInfo) -> tuple[Fill, Pressure]:
+        """The fill of the window, and what it calls for."""
+        window = await self._work.read_window(info)
+        return window.fill, pressure(window.fill, window.policy)
+
+    async def view_version(self, info: SessionInfo) -> int:
+        """The version of the view that is shown; each change of it has its own."""
+        return (await self._work.read_window(info)).session.view.version
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
@@ -206,6 +230,12 @@ class Compactor:
         from mcp_compaction.compactor import stats
 
         return await stats.stats_of(self._work, session)
+
+    async def begin(self, info: SessionInfo) -> None:
+        """Put the pins in force at their place, when a window is shown for the first time."""
+        from mcp_compaction.compactor import viewing
+
+        await viewing.begin(self._work, (await self._work.read_window(info)).session)
 
     async def context(
         self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
 from mcp_compaction.compactor.events import OFFLOADED
-from mcp_compaction.compactor.following import follow_history
-from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen
+from mcp_compaction.compactor.following import follow_history, is_ours
+from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen, pins_in_force
 from mcp_compaction.compactor.recording import (
+    append,
     note_report,
     prepare_batch,
     prepare_messages,
-    record,
 )
+from mcp_compaction.compactor.shortening import shorten_stale
 from mcp_compaction.compactor.viewing import begin
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.log.conversation import has_request
@@ -29,8 +30,10 @@ from mcp_compaction.core.window.render import lay_out_frame, told_blocks
 from mcp_compaction.errors import LogMoved, MalformedMessage
 from mcp_compaction.formats import FORMATS, Incoming, read_incoming, render
 from mcp_compaction.formats.answer import messages_of_answer, read_answer
-from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, shape_of
+from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, sure_shape_of
+from mcp_compaction.formats.detection import detect
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.show import objects_of
 from mcp_compaction.model import (
     Event,
@@ -68,6 +71,7 @@ class Wish(NamedTuple):
 
     relieves: bool = True  # compress where the window is too full
     offload_over: int | None = None  # tokens over which a new result becomes a preview
+    shortens_stale: bool = False  # show previews of old large results
 
 
 class _Given(NamedTuple):
@@ -77,6 +81,7 @@ class _Given(NamedTuple):
     rest: JsonObject  # of a request body, without its messages
     key: str | None  # under which the body has them; None: it is a bare list
     shape: Shape
+    is_sure: bool  # of its shape
     prints: list[bytes]
     rest_print: bytes
 
@@ -85,16 +90,25 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     """Record what is new of a history, and give what should be sent in its place."""
     given = await work.threads.run(_read, sent)
     recorded, line = await _record(work, info, given, wish)
-    await begin(work, info)
-    await _tell(work, info, given, line)
-    outcome = await relieve(work, info) if wish.relieves else None
     reading = await work.read_window(info)
+    if reading.session.view.gone != line.gone:  # another process has sent another history
+        followed, line = await _follow(work, info, given, wish)
+        recorded = recorded.model_copy(update={"seqs": followed.seqs})
+        reading = await work.read_window(info)
+    if await begin(work, reading.session) | await _tell(work, reading.session, given, line):
+        reading = await work.read_window(info)
+    if wish.shortens_stale:
+        await shorten_stale(work, info)
+        reading = await work.read_window(info)
+    outcome = await relieve(work, info, reading) if wish.relieves else None
+    if outcome is not None:
+        reading = await work.read_window(info)
     own = _own_objects(given, line)
     frame = line.frame
-    if frame is None or not frame.serves(reading.session.view.version, own):
+    if frame is None or not frame.serves(reading.session, own.whole):
         session = await work.load(info)
         frame = await work.threads.run(_make_frame, work, session, given.shape, own)
-    laid = _lay_out(frame, given, line, own)
+    laid = _lay_out(frame, given, line, own.whole)
     work.lines.keep(info.id, line._replace(frame=frame), laid.line)
     request: object = laid.messages
     if given.key is not None:
@@ -104,26 +118,38 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:
     """Record what a model answered, and what it reported, before the caller sends it back."""
-    shape, messages = messages_of_answer(answer)
-    came = await work.threads.run(read_answer, answer)
     lines = work.lines.of(info.id)
-    known = lines[0] if lines else None
-    if known is None or known.shape != shape or not came.messages:
-        work.lines.drop(info.id)
-        return await record(work, info, came, None, "host")
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    shape, messages = messages_of_answer(answer, lines[0].shape if lines else None)
+    came = await work.threads.run(read_answer, answer, shape)
+    ready = await work.threads.run(_prepare_answer, work, came)
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
+    lines = tuple(line._replace(shape=shape) for line in lines if _may_be_of(line, shape))
     try:
-        done = await _append(work, info, known, batch)
+        if not lines or not ready:
+            raise LogMoved("nothing is known of the history that this answers.")
+        done = await _append(work, info, lines[0], batch)
     except LogMoved:
         work.lines.drop(info.id)
-        return await record(work, info, came, None, "host")
+        done = await append(work, info, ready, batch)
+    else:
+        prints = fingerprints_of(messages)
+        answers: tuple[Answer, ...] = tuple(FORMATS[shape].read(m, "it") for m in messages)
+        longer = [line.with_answer(prints, done.seqs, answers, done.new) for line in lines]
+        work.lines.keep(info.id, *longer)
     await note_report(work, info, came, done)
-    prints = fingerprints_of(messages)
-    answers: tuple[Answer, ...] = tuple((message.role, message.parts) for message in ready)
-    longer = [line.with_answer(prints, done.seqs, answers, done.new) for line in lines]
-    work.lines.keep(info.id, *longer)
     return done
+
+
+def _may_be_of(line: Line, shape: Shape) -> bool:
+    return line.shape == shape or not line.is_sure
+
+
+def _prepare_answer(work: Workspace, came: Incoming) -> list[NewMessage]:
+    """The messages of an answer, to be known by what they say: callers change other keys."""
+    return [
+        message.model_copy(update={"normal": normal_of_essence(message.raw, message.shape)})
+        for message in prepare_messages(work, came.messages)
+    ]
 
 
 async def _append(work: Workspace, info: SessionInfo, known: Line, batch: Batch) -> Recorded:
@@ -148,21 +174,29 @@ def _read(sent: Any) -> _Given:
     rest = {name: value for name, value in body.items() if name != key}
     prints = fingerprints_of(messages)
     # Anew each time: a first plain message could be of any shape.
-    shape = shape_of(messages, body)
-    return _Given(messages, rest, key, shape, prints, fingerprint_of(rest))
+    sure = sure_shape_of(messages, body)
+    shape = sure or detect(messages[0])
+    return _Given(messages, rest, key, shape, sure is not None, prints, fingerprint_of(rest))
 
 
 async def _record(
     work: Workspace, info: SessionInfo, given: _Given, wish: Wish
 ) -> tuple[Recorded, Line]:
-    known = _known_start(work.lines.find(info.id, given.prints), given)
+    known = work.lines.find(info.id, given.prints)
+    known = known and known.start_of(given.prints, given.messages)
     if known is not None:
         try:
             return await _record_news(work, info, given, known, wish)
         except LogMoved:
             pass  # somebody else wrote to the session: its whole log is looked at
-    came = await work.threads.run(_read_incoming, given, given.messages)
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    return await _follow(work, info, given, wish)
+
+
+async def _follow(
+    work: Workspace, info: SessionInfo, given: _Given, wish: Wish
+) -> tuple[Recorded, Line]:
+    """Record a history that is laid beside the whole log."""
+    came, ready = await work.threads.run(_prepare_news, work, given, given.messages)
     followed = await follow_history(work, info, ready, await prepare_batch(work, came))
     recorded, newest = followed.recorded, followed.newest
     await note_report(work, info, came, recorded)
@@ -170,25 +204,14 @@ async def _record(
     await _offload(work, info, given, fresh, wish)
     line = Line(
         shape=given.shape,
+        is_sure=given.is_sure,
         prints=given.prints,
         seen=list(followed.seen),
         newest=newest + recorded.new,
+        gone=followed.gone,
         rest=given.rest_print,
     )
     return recorded, line
-
-
-def _known_start(known: Line | None, given: _Given) -> Line | None:
-    """The history of the last time, where this one begins with it; answers by what they say."""
-    if known is None:
-        return None
-    first = len(known.prints) - len(known.answers)
-    form = FORMATS[given.shape]
-    for place, answer in enumerate(known.answers, start=first):
-        is_same = given.prints[place] == known.prints[place]
-        if not is_same and form.read(given.messages[place], "the answer") != answer:
-            return None
-    return known._replace(prints=given.prints[: len(known.prints)], answers=())
 
 
 def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
@@ -202,6 +225,13 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
     )
 
 
+def _prepare_news(
+    work: Workspace, given: _Given, messages: list[JsonObject]
+) -> tuple[Incoming, list[NewMessage]]:
+    came = _read_incoming(given, messages)
+    return came, prepare_messages(work, came.messages)
+
+
 async def _record_news(
     work: Workspace, info: SessionInfo, given: _Given, known: Line, wish: Wish
 ) -> tuple[Recorded, Line]:
@@ -212,8 +242,9 @@ async def _record_news(
     if not new and is_rest_same:
         return Recorded(seqs=seqs, new=0), known
     read_as = given._replace(key=None) if is_rest_same else given
-    came = await work.threads.run(_read_incoming, read_as, new)
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    came, ready = await work.threads.run(_prepare_news, work, read_as, new)
+    if any(is_ours(message) for message in ready):
+        raise LogMoved("a record of ours came back; its whole log is looked at.")
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
     done = await _append(work, info, known, batch)
     recorded = done.model_copy(update={"seqs": (*seqs, *done.seqs)})
@@ -221,6 +252,7 @@ async def _record_news(
     await _offload(work, info, given, list(zip(done.seqs, ready, strict=True)), wish)
     line = known._replace(
         shape=given.shape,
+        is_sure=given.is_sure,
         prints=given.prints,
         seen=[*known.seen, *map(Seen, done.seqs)],
         newest=known.newest + done.new,
@@ -273,84 +305,99 @@ def _numbered(message: NewMessage, seq: int) -> Message:
     )
 
 
-async def _tell(work: Workspace, info: SessionInfo, given: _Given, line: Line) -> None:
+async def _tell(work: Workspace, window: Session, given: _Given, line: Line) -> bool:
     """Show pins that were made outside the conversation once, after what the user says now."""
-    newest = line.seen[-1].seq
-    window = (await work.read_window(info)).session
-    view = window.view
-    told = {number for one in view.told for number in one.pins}
-    new = [
-        pin
-        for pin in window.pins
-        if pin.number not in view.pinned
-        and pin.number not in told
-        and not _is_in_an_answer(pin, info)
-    ]
-    if not new or newest is None or newest <= view.upto or not _is_said_by_user(given):
-        return
-    view = await work.store.view(info.id, view.version)
+    newest, last = _newest_said(given, line)
+    known = {*window.view.pinned, *(number for one in window.view.told for number in one.pins)}
+    new = [p for p in window.pins if p.number not in known and not _is_in_an_answer(p, window.info)]
+    if not window.view.is_begun or not new or newest is None or not _is_said_by_user(given, last):
+        return False
+    view = await work.store.view(window.info.id, window.view.version)
     one = Told(after=newest, pins=tuple(pin.number for pin in new))
     changed = view.model_copy(update={"told": (*view.told, one)})
-    await work.store.save_view(info.id, changed, view.version)  # overtaken: told the next time
+    # Overtaken: told the next time.
+    return await work.store.save_view(window.info.id, changed, view.version)
 
 
 def _is_in_an_answer(pin: Pin, info: SessionInfo) -> bool:
     return pin.session == info.name and pin.channel in _IN_AN_ANSWER
 
 
-def _is_said_by_user(given: _Given) -> bool:
-    role, parts = FORMATS[given.shape].read(given.messages[-1], "the message")
+def _newest_said(given: _Given, line: Line) -> tuple[int | None, JsonObject]:
+    """The newest message of a history that is no record of ours, with its number."""
+    pairs = zip(reversed(line.seen), reversed(given.messages), strict=True)
+    said = ((seen.seq, obj) for seen, obj in pairs if seen.seq is not None)
+    return next(said, (None, given.messages[-1]))
+
+
+def _is_said_by_user(given: _Given, newest: JsonObject) -> bool:
+    role, parts = FORMATS[given.shape].read(newest, "the message")
     message = Message(seq=0, role=role, parts=parts, shape=given.shape, raw="")
     return message.is_request
 
 
-def _own_objects(given: _Given, line: Line) -> dict[int, JsonObject]:
-    return {
-        seen.seq: obj
-        for seen, obj in zip(line.seen, given.messages, strict=True)
-        if seen.seq is not None and seen.is_whole
-    }
+class _Own(NamedTuple):
+    """The caller's objects by the numbers of their messages."""
+
+    whole: dict[int, JsonObject]
+    cut: dict[int, JsonObject]  # that we gave it, or an earlier view did
 
 
-def _make_frame(
-    work: Workspace, session: Session, shape: Shape, own: Mapping[int, JsonObject]
-) -> Frame:
+def _own_objects(given: _Given, line: Line) -> _Own:
+    own = _Own({}, {})
+    for seen, obj in zip(line.seen, given.messages, strict=True):
+        if seen.seq is not None:
+            (own.whole if seen.is_whole else own.cut)[seen.seq] = obj
+    return own
+
+
+def _objects_around(entry: ShownMessage, shape: Shape, own: _Own) -> list[JsonObject]:
+    """What is shown of a message: the caller's own cut where it shows the same, else a new one."""
+    cut = own.cut.get(entry.message.seq)
+    if cut is not None and entry.cuts and FORMATS[shape].cut(cut, entry.cuts) == cut:
+        return [cut]
+    return objects_of(entry, shape, own.whole)
+
+
+def _make_frame(work: Workspace, session: Session, shape: Shape, own: _Own) -> Frame:
     """The view of a session around a caller's own objects."""
     view = session.view
     shown: list[Shown] = []
-    objects = dict(own)
+    objects = dict(own.whole)
     cut: set[int] = set()
     for entry in lay_out_frame(session, *work.index_terms(session)):
-        if isinstance(entry, ShownMessage) and entry.cuts:
+        shown.append(entry)
+        if isinstance(entry, ShownMessage) and (entry.cuts or entry.message.seq not in own.whole):
             seq = entry.message.seq
-            objects[seq] = objects_of(entry, shape, own)[0]
-            cut.add(seq)
-            shown.append(ShownMessage(message=entry.message))
-        else:
-            shown.append(entry)
+            objects[seq] = _objects_around(entry, shape, own)[0]
+            cut |= {seq} if entry.cuts else set()
+            shown[-1] = ShownMessage(message=entry.message)
     number = {id(obj): seq for seq, obj in objects.items()}
     laid = render(shown, shape, objects)
     seen = [Seen(number.get(id(obj)), number.get(id(obj)) not in cut) for obj in laid]
     cuts = {entry.seq: entry.cuts for entry in view.since}
     later = {
-        message.seq: objects_of(
+        message.seq: _objects_around(
             ShownMessage(message=message, cuts=cuts.get(message.seq, ())), shape, own
         )
         for message in session.messages
-        if message.seq > view.upto and (message.seq in cuts or message.seq not in own)
+        if message.seq > view.upto and (message.seq in cuts or message.seq not in own.whole)
     }
-    told = told_blocks(session)
     return Frame(
         version=view.version,
+        pins=pins_in_force(session),
         upto=view.upto,
         objects=tuple(
-            None if one.seq in own and one.is_whole else obj
+            None if one.seq in own.whole and one.is_whole else obj
             for one, obj in zip(seen, laid, strict=True)
         ),
         prints=tuple(fingerprints_of(laid)),
         seen=tuple(seen),
         later=later,
-        told={after: objects_of(ShownRecord(text=text), shape) for after, text in told.items()},
+        told={
+            after: [obj for text in texts for obj in objects_of(ShownRecord(text=text), shape)]
+            for after, texts in told_blocks(session).items()
+        },
     )
 
 

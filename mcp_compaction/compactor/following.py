@@ -6,8 +6,9 @@ what it still has; the log keeps both.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.lines import Seen
@@ -24,12 +25,13 @@ from mcp_compaction.core.window.history import (
 )
 from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats import FORMATS, normalize
-from mcp_compaction.formats.identity import content_hash, hash_of
+from mcp_compaction.formats.identity import content_hash, hash_of, normal_of_essence
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import (
     Logged,
     Message,
     NewMessage,
+    Run,
     Session,
     SessionInfo,
     Trimmed,
@@ -37,6 +39,8 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
 
+_NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
+_MOST_VIEWS = 10  # earlier views in which a cut is looked for
 _MOST_OF_HEAD = 50  # messages among which a history's head is looked for
 
 
@@ -46,6 +50,7 @@ class Followed(NamedTuple):
     recorded: Recorded
     seen: tuple[Seen, ...]
     newest: int  # message of the log before
+    gone: tuple[Run, ...]  # messages of the log that it does not have
 
 
 class _Plan(NamedTuple):
@@ -69,7 +74,8 @@ async def follow_history(
     for attempt in range(1, MOST_TRIES + 1):
         log = await work.store.history(info.id)
         session = await work.load(info)
-        plan = await work.threads.run(_lay_beside, log, session, messages)
+        cuts = await _find_cuts(work, session, log, messages)
+        plan = await work.threads.run(_lay_beside, log, session, messages, cuts)
         placed = Placed(
             newest=log[-1].seq if log else 0,
             follows=plan.follows,
@@ -87,21 +93,47 @@ async def follow_history(
         masked = sum((Counter(message.masked) for message in plan.new), Counter[str]())
         seqs = tuple(one.seq for one in plan.seen if one.seq is not None)
         recorded = Recorded(seqs=seqs, new=done.new, diverged=plan.diverged, masked=masked)
-        return Followed(recorded, plan.seen, placed.newest)
+        return Followed(recorded, plan.seen, placed.newest, (plan.view or session.view).gone)
     raise AssertionError("unreachable")
 
 
-def _lay_beside(log: Sequence[Logged], session: Session, messages: Sequence[NewMessage]) -> _Plan:
+async def _find_cuts(
+    work: Workspace, session: Session, log: Sequence[Logged], messages: Sequence[NewMessage]
+) -> dict[str, int]:
+    """The messages that a view shows shorter, by the hash of what it shows.
+
+    A caller that goes on with what it was given may have cuts that the view shows no more.
+    """
+    known = {row.content for row in log}
+    found = await work.threads.run(_hashes_of_cuts, session)
+    view = session.view
+    noted = {content_hash(message) for message in messages if _has_note(message)} - known
+    for version in range(view.version - 1, max(0, view.version - _MOST_VIEWS), -1):
+        if noted <= found.keys():
+            break
+        earlier = await work.store.view(session.info.id, version)
+        seen = await work.store.load(session.info.id, work.now(), earlier)
+        found = {**await work.threads.run(_hashes_of_cuts, seen), **found}
+    return found
+
+
+def _has_note(message: NewMessage) -> bool:
+    """Whether a note of ours may stand in a message, as in one that was cut."""
+    said = (part for part in message.parts if part.kind == "text" or part.kind == "result")
+    return any(_NOTE.search(part.text) for part in said)
+
+
+def _lay_beside(
+    log: Sequence[Logged],
+    session: Session,
+    messages: Sequence[NewMessage],
+    cut: dict[str, int],
+) -> _Plan:
     newest = log[-1].seq if log else 0
     hashes = [content_hash(message) for message in messages]
     known = {row.content for row in log}
-    ours = [
-        n
-        for n, message in enumerate(messages)
-        if hashes[n] not in known and message.role == "user" and is_record(_first_text(message))
-    ]
+    ours = [n for n, message in enumerate(messages) if hashes[n] not in known and is_ours(message)]
     said = [n for n in range(len(messages)) if n not in set(ours)]
-    cut = _hashes_of_cuts(session)
     contents = _contents_of(log, messages, hashes, cut)
     places = find_places(
         log, session.view.gone, [Given(messages[n].role, contents[n]) for n in said]
@@ -156,12 +188,20 @@ def _contents_of(
         elif content in cut:
             contents.append(by_seq[cut[content]])
         else:
-            # A plain message may have been taken for one of another provider's.
-            others = (hash_of(shape, message.role, message.normal) for shape in FORMATS)
-            contents.append(
-                content if content in known else next((o for o in others if o in known), content)
-            )
+            others = _other_hashes(message) if known and content not in known else ()
+            contents.append(next((other for other in others if other in known), content))
     return contents
+
+
+def _other_hashes(message: NewMessage) -> Iterator[str]:
+    """The hashes that a message has in the log when more was known of it, or less.
+
+    A plain text fits several shapes until a call tells which it is; an answer that was recorded
+    before the caller sent it back may have other keys.
+    """
+    for normal in (message.normal, normal_of_essence(message.raw, message.shape)):
+        for shape in FORMATS:
+            yield hash_of(shape, message.role, normal)
 
 
 def _hashes_of_cuts(session: Session) -> dict[str, int]:
@@ -178,6 +218,11 @@ def _hashes_of_cuts(session: Session) -> dict[str, int]:
             for shown in (form.cut(original, entry.cuts), *form.keep(original, entry.cuts)):
                 found[hash_of(message.shape, message.role, normalize(shown))] = entry.seq
     return found
+
+
+def is_ours(message: NewMessage) -> bool:
+    """Whether a message is a record of ours that a caller sends back."""
+    return message.role == "user" and is_record(_first_text(message))
 
 
 def _first_text(message: NewMessage) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.model import JsonObject, Part, Role, Shape
+from mcp_compaction.formats import FORMATS
+from mcp_compaction.model import JsonObject, Part, Role, Run, Session, Shape
 
 _MOST_KNOWN = 64  # sessions
 
@@ -21,6 +22,7 @@ class Frame(NamedTuple):
     """The view without what came after it, around the own objects of a caller."""
 
     version: int
+    pins: tuple[int, ...]  # that were in force then
     upto: int
     objects: tuple[JsonObject | None, ...]  # None: the caller's own, by its number
     prints: tuple[bytes, ...]
@@ -28,10 +30,17 @@ class Frame(NamedTuple):
     later: dict[int, list[JsonObject]]  # what stands for messages that came after it
     told: dict[int, list[JsonObject]]  # and what stands behind some of them
 
-    def serves(self, version: int, own: Mapping[int, JsonObject]) -> bool:
-        """Whether it is the frame of that view, for a caller that has these messages."""
+    def serves(self, window: Session, own: Mapping[int, JsonObject]) -> bool:
+        """Whether it is the frame of that window, for a caller that has these messages."""
+        if self.version != window.view.version or self.pins != pins_in_force(window):
+            return False
         wanted = (s.seq for s, obj in zip(self.seen, self.objects, strict=True) if obj is None)
-        return self.version == version and all(seq in own for seq in wanted)
+        return all(seq in own for seq in wanted)
+
+
+def pins_in_force(window: Session) -> tuple[int, ...]:
+    """The pins that a window has: one that is released leaves it at once."""
+    return tuple(pin.number for pin in window.pins)
 
 
 Answer = tuple[Role, tuple[Part, ...]]
@@ -42,9 +51,11 @@ class Line(NamedTuple):
     """A history as it was last sent."""
 
     shape: Shape
+    is_sure: bool  # of its shape
     prints: list[bytes]
     seen: list[Seen]
     newest: int  # message of the log then
+    gone: tuple[Run, ...]  # messages of the log that it does not have
     rest: bytes  # the fingerprint of what stood beside the messages
     frame: Frame | None = None
     answers: tuple[Answer, ...] = ()  # the last of them, recorded before the caller sent them
@@ -53,6 +64,16 @@ class Line(NamedTuple):
         """Whether another history begins with this one, as far as a caller sent it before."""
         sent = len(self.prints) - len(self.answers)
         return len(prints) >= len(self.prints) and list(prints[:sent]) == self.prints[:sent]
+
+    def start_of(self, prints: Sequence[bytes], messages: Sequence[JsonObject]) -> Line | None:
+        """This history as another one begins with it; answers are known by what they say."""
+        form = FORMATS[self.shape]
+        first = len(self.prints) - len(self.answers)
+        for place, answer in enumerate(self.answers, start=first):
+            is_same = prints[place] == self.prints[place]
+            if not is_same and form.read(messages[place], "the answer") != answer:
+                return None
+        return self._replace(prints=list(prints[: len(self.prints)]), answers=())
 
     def with_answer(
         self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...], new: int
@@ -77,9 +98,9 @@ class Lines:
         return self._known.get(session, ())
 
     def find(self, session: int, prints: Sequence[bytes]) -> Line | None:
-        """The remembered history that another one begins with."""
+        """The longest remembered history that another one begins with."""
         found = (line for line in self.of(session) if line.begins_but_answers(prints))
-        return next(found, None)
+        return max(found, key=lambda line: len(line.prints), default=None)
 
     def keep(self, session: int, *lines: Line) -> None:
         """Remember histories in place of those before."""

@@ -37,6 +37,8 @@ async def recall(
     What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
     sees the session's view, so that what it shows whole is named instead of repeated.
     """
+    if (max_tokens is not None and max_tokens < 1) or skip < 0:
+        raise InputError("max_tokens is a number above 0, and skip is 0 or above; pass such ones.")
     question = read_query(query, work.now().astimezone())
     if not (question.terms or question.is_narrow):
         raise InputError("the query holds no word to look for; pass words or an identifier.")
@@ -150,8 +152,9 @@ async def _find_originals(work: Workspace, info: SessionInfo, asked: Refs) -> tu
     found = await work.store.originals(scope, seqs)
     missing = _missing_refs(asked.messages, found)
     if missing:
+        newest = (await work.read_window(info)).session.info.messages
         raise UnknownRef(
-            f"no message {', '.join(missing)} in {info.name}, which has {info.messages}; "
+            f"no message {', '.join(missing)} in {info.name}, which has {newest}; "
             "search by words instead."
         )
     return found

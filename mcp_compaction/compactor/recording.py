@@ -17,7 +17,16 @@ from mcp_compaction.formats.prepare import (
     mask_sections,
     prepare_message,
 )
-from mcp_compaction.model import Event, Message, NewMessage, Sections, Session, SessionInfo, Via
+from mcp_compaction.model import (
+    Event,
+    Message,
+    NewMessage,
+    Sections,
+    Session,
+    SessionInfo,
+    Traits,
+    Via,
+)
 from mcp_compaction.ports import Batch, Mark, Recorded
 
 logger = logging.getLogger(__name__)
@@ -39,14 +48,17 @@ async def record(
         recorded = (await follow_history(work, info, ready, batch)).recorded
     else:
         follows = number_of(after, "m") if after is not None else None
-        recorded = await _append(work, info, ready, batch.model_copy(update={"after": follows}))
+        recorded = await append(work, info, ready, batch.model_copy(update={"after": follows}))
     await note_report(work, info, came, recorded)
     return recorded
 
 
 async def prepare_batch(work: Workspace, came: Incoming, via: Via = "host") -> Batch:
     """A batch of all that came but the messages."""
-    sections, fixed, memory = await work.threads.run(_prepare_sections, work, came)
+    sections, fixed, memory = None, 0, 0
+    if came.sections is not None:
+        prepared = await work.threads.run(_prepare_sections, work, came.sections)
+        sections, fixed, memory = prepared
     return Batch(
         messages=(),
         counter=work.counter.id,
@@ -61,16 +73,16 @@ async def note_report(
     work: Workspace, info: SessionInfo, came: Incoming, recorded: Recorded
 ) -> None:
     """Keep what was said about the model: which it is, and how full it found its window."""
-    traits = came.traits_over(info.traits)
-    if traits != info.traits:
-        await work.store.set_traits(info.id, traits)
+    if came.traits_over(info.traits) != info.traits:
+        await work.store.set_traits(info.id, came.traits_over(Traits()))
     if came.reported is not None and recorded.seqs:
         await _calibrate(work, info, came.reported)
 
 
-async def _append(
+async def append(
     work: Workspace, info: SessionInfo, ready: Sequence[NewMessage], batch: Batch
 ) -> Recorded:
+    """Append messages at the end of the log, but for those that stand there already."""
     seqs: list[int] = []
     new = 0
     diverged: int | None = None
@@ -149,11 +161,8 @@ def prepare_messages(work: Workspace, messages: Sequence[IncomingMessage]) -> li
     return [prepare_message(message, work.counter.count, work.mask_secrets) for message in messages]
 
 
-def _prepare_sections(work: Workspace, came: Incoming) -> tuple[Sections | None, int, int]:
+def _prepare_sections(work: Workspace, sections: Sections) -> tuple[Sections, int, int]:
     """The sections without their secrets, and the tokens of what is fixed and of memory."""
-    sections = came.sections
-    if sections is None:
-        return None, 0, 0
     sections = mask_sections(sections) if work.mask_secrets else sections
     return sections, *count_sections(sections, work.policy, work.counter.count)
 

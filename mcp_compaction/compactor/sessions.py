@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import UnknownSession
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import Scope
 
 
@@ -27,12 +27,9 @@ async def find(work: Workspace, project: str, name: str | None) -> SessionInfo:
 
 async def own_window(work: Workspace, info: SessionInfo) -> SessionInfo:
     """Note that this session's caller replaces its own window."""
-    traits = info.traits.model_copy(update={"owns_window": True})
-    await work.store.set_traits(info.id, traits)
-    return info.model_copy(update={"traits": traits})
+    return await work.store.set_traits(info.id, Traits(owns_window=True))
 
 
 async def put_pins_back(work: Workspace, info: SessionInfo) -> None:
     """Note that a hook has shown this session its pins after the host's own compaction."""
-    traits = info.traits.model_copy(update={"pins_put_back": work.now()})
-    await work.store.set_traits(info.id, traits)
+    await work.store.set_traits(info.id, Traits(pins_put_back=work.now()))

@@ -40,19 +40,22 @@ from mcp_compaction.model import (
 )
 
 
-async def begin(work: Workspace, info: SessionInfo) -> None:
+async def begin(work: Workspace, window: Session) -> bool:
     """Put the pins in force at their place, when a window is shown for the first time.
 
     They stay there, and others join them, at the next compaction.
     """
+    info = window.info
+    if not _is_to_begin(window):
+        return False
     for _ in range(MOST_TRIES):
-        window = (await work.read_window(info)).session
-        if not _is_to_begin(window):
-            return
         session = await work.load(info)
+        if session.view.is_begun:
+            break
         view = await work.threads.run(begin_view, session, session.messages)
         if await work.store.save_view(info.id, view, session.view.version):
-            return
+            break
+    return True
 
 
 def _is_to_begin(session: Session) -> bool:
@@ -68,7 +71,7 @@ async def context(
     `begins`: it will be sent, so that what stands at its start stays there.
     """
     if begins:
-        await begin(work, info)
+        await begin(work, (await work.read_window(info)).session)
     session = await work.load(info)
 
     def body() -> JsonObject:

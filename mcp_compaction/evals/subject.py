@@ -87,9 +87,7 @@ class Subject:
 
     async def set_window(self, tokens: int) -> None:
         """Make the window that percents are taken of exactly this large."""
-        traits = Traits(window_tokens=tokens)
-        await self.compactor.set_traits(self.info, traits)
-        self.info = self.info.model_copy(update={"traits": traits})
+        self.info = await self.compactor.set_traits(self.info, Traits(window_tokens=tokens))
 
     async def pin(self, texts: Sequence[str]) -> None:
         """Pin what the user wants pinned."""

@@ -177,12 +177,10 @@ def read_beside_messages(data: JsonObject) -> Incoming:
     return _read_body({**data, "messages": []})
 
 
-def shape_of(messages: Sequence[JsonObject], body: JsonObject) -> Shape:
-    """The shape of a list of messages, which may stand in a request body."""
+def sure_shape_of(messages: Sequence[JsonObject], body: JsonObject) -> Shape | None:
+    """The shape of messages that may stand in a request body; None where several would fit."""
     known = _shape_of_body(body)
-    for message in messages:
-        known = known or sure_shape(message)
-    return known or detect(messages[0])
+    return known or next((shape for one in messages if (shape := sure_shape(one))), None)
 
 
 def _read_choice(data: JsonObject, key: str, choices: object) -> JsonValue:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_compaction.formats.arrange import Group, find_orphans, group_pieces
 from mcp_compaction.formats.content import with_cuts
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.table import FORMATS, Format
-from mcp_compaction.model import JsonObject, Shape, Shown, ShownRecord, Text
+from mcp_compaction.model import JsonObject, Shape, Shown, ShownRecord
 
 Own = Mapping[int, JsonObject]
 """The caller's own objects, by the numbers of their messages."""
@@ -22,8 +22,19 @@ def render(shown: Sequence[Shown], shape: Shape, own: Own = _NONE) -> list[JsonO
 
     What is shown whole is the caller's own object, where there is one.
     """
+    objects = [obj for entry in shown for obj in objects_of(entry, shape, own)]
+    return arrange(objects, shape, own.values())
+
+
+def arrange(
+    objects: Sequence[JsonObject], shape: Shape, own: Iterable[JsonObject] = ()
+) -> list[JsonObject]:
+    """Messages in the order that the provider demands; what needs no change is the same object.
+
+    `own`: those of them that a caller sends as they are.
+    """
     form = FORMATS[shape]
-    pieces = [form.piece_of(obj) for entry in shown for obj in objects_of(entry, shape, own)]
+    pieces = [form.piece_of(obj) for obj in objects]
     strays = find_orphans(pieces)
     paired = [
         form.piece_of(obj)
@@ -31,7 +42,11 @@ def render(shown: Sequence[Shown], shape: Shape, own: Own = _NONE) -> list[JsonO
         for obj in (form.unpair(piece.obj, strays[n]) if n in strays else [piece.obj])
     ]
     found = group_pieces(paired)
-    laid = [obj for group in found for obj in _order_group(group, group is found[-1], form)]
+    own_ids = {id(obj) for obj in own}
+    laid: list[JsonObject] = []
+    for group in found:
+        laid += _lay_out_said(group, form, own_ids)
+        laid += _lay_out_rest(group, group is found[-1], form)
     return form.finish(laid)
 
 
@@ -39,7 +54,8 @@ def objects_of(entry: Shown, shape: Shape, own: Own = _NONE) -> list[JsonObject]
     """One entry of a view in a provider's shape, before its place among the others is settled."""
     form = FORMATS[shape]
     if isinstance(entry, ShownRecord):
-        return form.build("user", (Text(text=entry.text),))
+        # Every provider takes this: it stays the same when the shape of a history becomes clear.
+        return [{"role": "user", "content": entry.text}]
     message = entry.message
     if message.seq in own:
         obj = own[message.seq]
@@ -49,12 +65,19 @@ def objects_of(entry: Shown, shape: Shape, own: Own = _NONE) -> list[JsonObject]
     return form.build(message.role, with_cuts(message.parts, entry.cuts))
 
 
-def _order_group(group: Group, is_last: bool, form: Format) -> Iterator[JsonObject]:
+def _lay_out_said(group: Group, form: Format, own_ids: set[int]) -> list[JsonObject]:
+    said = [piece.obj for piece in group.said]
+    calls_before_last = any(piece.calls for piece in group.said[:-1])
+    if not calls_before_last and all(id(obj) in own_ids for obj in said):
+        return said  # a caller's own turn in several messages is sent as it came
+    return form.merge(said)
+
+
+def _lay_out_rest(group: Group, is_last: bool, form: Format) -> Iterator[JsonObject]:
     answers = [piece.obj for piece in group.answers]
     # A batch at the very end may still be in flight; anywhere else its results will never come.
     if not is_last or group.others:
         for piece, call in group.unanswered_calls():
             answers += form.make_result(piece.obj, call)
-    yield from form.merge([piece.obj for piece in group.said])
     yield from form.merge(answers)
     yield from (piece.obj for piece in group.others)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-_NOISE = ("title", "default")
+from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown, slim
+
 _PREFIX = re.compile(r"^Error executing tool \w+: ?")
 _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
 
@@ -40,48 +40,19 @@ def strict_arguments(
     return handle
 
 
-def slim(schema: Any) -> Any:
-    """A JSON schema without what only costs tokens: titles, defaults null and false, `or null`."""
-    if isinstance(schema, list):
-        return [slim(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {
-        key: _slim_properties(value) if key == "properties" else slim(value)
-        for key, value in cast("dict[str, Any]", schema).items()
-        if not _is_noise(key, value)
-    }
-    choices = kept.get("anyOf")
-    if isinstance(choices, list):
-        real = [choice for choice in cast("list[Any]", choices) if choice != {"type": "null"}]
-        if len(real) == 1:
-            del kept["anyOf"]
-            kept = {**real[0], **kept}
-    return kept
-
-
 def reword(text: str) -> str:
     """An error as a model can act on it: which argument, and what it should be."""
     text = _PREFIX.sub("", text)
     if "validation error" not in text.split("\n", 1)[0]:
         return text
     lines = text.split("\n")
-    faults: list[str] = []
+    faults: list[tuple[str, str, str]] = []
     for number, line in enumerate(lines):
         match = _FAULT.match(line)
         if match is not None and number:
             field = lines[number - 1].strip().split(".")[0]
-            faults.append(f"{field}: {_plain(match['what'], match['type'])}")
-    return (
-        "; ".join(dict.fromkeys(faults))
-        + ". Nothing was done; correct the arguments and call again."
-    )
-
-
-def _plain(what: str, kind: str) -> str:
-    if kind == "missing":
-        return "is required"
-    return what[0].lower() + what[1:]
+            faults.append((field, match["what"], match["type"]))
+    return complain_of_faults(faults)
 
 
 def _complaint_about_unknown(
@@ -91,32 +62,13 @@ def _complaint_about_unknown(
     given = params.get("arguments")
     if known is None or not isinstance(given, dict):
         return None
-    strange = [name for name in cast("dict[str, Any]", given) if name not in known]
-    if not strange:
-        return None
-    near = get_close_matches(strange[0], known, 1)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return (
-        f"no argument {strange[0]!r}. {hint}It takes: {', '.join(sorted(known))}. "
-        "Nothing was done; call again with these."
-    )
+    return complain_of_unknown(cast("dict[str, Any]", given), known)
 
 
 def _slim_list(result: dict[str, Any]) -> dict[str, Any]:
     for tool in result.get("tools", []):
         tool["inputSchema"] = slim(tool["inputSchema"])
     return result
-
-
-def _slim_properties(properties: Any) -> dict[str, Any]:
-    # A property may be called "title"; only the schema's own title is noise.
-    return {name: slim(value) for name, value in cast("dict[str, Any]", properties).items()}
-
-
-def _is_noise(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (
-        key == "default" and (value is None or value is False)
-    )
 
 
 def _reword_texts(result: dict[str, Any]) -> dict[str, Any]:

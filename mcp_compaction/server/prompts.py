@@ -13,8 +13,8 @@ from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTempl
 from pydantic import Field
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.server import answers
 from mcp_compaction.server.state import State, errors_as, state_of
+from mcp_compaction.tools import answers
 
 Ctx = Context[State]
 

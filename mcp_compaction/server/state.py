@@ -16,12 +16,12 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
-from mcp_compaction.server import answers
 from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Host, Purpose, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
+from mcp_compaction.tools import answers
 from mcp_compaction.wiring import open_compactor
 
 P = ParamSpec("P")

@@ -75,10 +75,13 @@ def list_sessions(
     return tuple(_info_of(row) for row in rows)
 
 
-def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> None:
-    """Set what is kept per session."""
-    session_row(connection, session)
-    connection.execute("UPDATE session SET traits = ? WHERE id = ?", (to_json(traits), session))
+def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> SessionInfo:
+    """Set those traits of a session that are named; the others stay as they are in the store."""
+    known = session_info(connection, session).traits
+    named = {name: getattr(traits, name) for name in traits.model_fields_set}
+    text = to_json(known.model_copy(update=named))
+    connection.execute("UPDATE session SET traits = ? WHERE id = ?", (text, session))
+    return session_info(connection, session)
 
 
 def calibrate(connection: sqlite3.Connection, session: int, counted: int, reported: int) -> None:

@@ -119,9 +119,9 @@ class SqliteStore:
         """The sessions of the scope, the newest first."""
         return await self._read(lambda c: sessions.list_sessions(c, scope, limit))
 
-    async def set_traits(self, session: int, traits: Traits) -> None:
-        """Set what is kept per session."""
-        await self._write(lambda c: sessions.set_traits(c, session, traits))
+    async def set_traits(self, session: int, traits: Traits) -> SessionInfo:
+        """Set those traits of a session that are named; the others stay as they are."""
+        return await self._write(lambda c: sessions.set_traits(c, session, traits))
 
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""

@@ -18,6 +18,8 @@ API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 PROGRAMS = sorted((ROOT / "examples").rglob("*.py"))
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/*.md")])
 
+PUBLIC = {"mcp_compaction", "mcp_compaction.adapters.loop"}
+
 
 def _run(code: str) -> str:
     done = subprocess.run(
@@ -47,9 +49,9 @@ def test_the_errors_load_nothing_but_themselves() -> None:
     assert said.strip() == "['mcp_compaction', 'mcp_compaction.errors']"
 
 
-def test_the_api_loads_no_client_of_any_model_and_no_server() -> None:
+def test_the_api_and_the_kit_load_no_client_of_any_model_and_no_server() -> None:
     said = _run(
-        "import sys, mcp_compaction.api;"
+        "import sys, mcp_compaction.api, mcp_compaction.adapters.loop;"
         "print([m for m in ('anthropic', 'httpx2', 'mcp', 'starlette') if m in sys.modules])"
     )
     assert said.strip() == "[]"
@@ -115,14 +117,16 @@ def test_a_store_without_asyncio_takes_the_same_arguments() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.parent.name)
-def test_an_example_imports_from_the_package_alone(program: Path) -> None:
-    assert set(modules_imported(program.read_text(encoding="utf-8"))) == {"mcp_compaction"}
+def test_an_example_imports_from_the_package_and_its_kit_alone(program: Path) -> None:
+    used = set(modules_imported(program.read_text(encoding="utf-8")))
+    assert "mcp_compaction" in used
+    assert used <= PUBLIC
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_the_python_of_a_page_imports_from_the_package_alone(page: Path) -> None:
+def test_the_python_of_a_page_imports_from_the_package_and_its_kit_alone(page: Path) -> None:
     for block in python_blocks(page.read_text(encoding="utf-8")):
-        assert set(modules_imported(block.code)) <= {"mcp_compaction"}
+        assert set(modules_imported(block.code)) <= PUBLIC
 
 
 def test_the_check_of_imports_sees_every_form() -> None:

@@ -342,3 +342,42 @@ async def test_a_refusal_says_why_as_a_word_and_as_a_sentence(tmp_path: Path) ->
         refused = cast(Refusal, await session.compress("too early"))
     assert refused.reason == "few_messages"
     assert refused.text.endswith(".")
+
+
+async def test_what_one_handle_sets_is_not_undone_by_an_older_one(tmp_path: Path) -> None:
+    async with open_store(home=tmp_path, project="/p") as store:
+        old = await store.session("work")
+        await store.session("work", window_tokens=9_000, complexity="complex")
+        await old.record({"model": "some-model", "messages": [{"role": "user", "content": "Hi."}]})
+        traits = (await store.session("work")).info.traits
+        assert (traits.model, traits.window_tokens) == ("some-model", 9_000)
+        assert traits.complexity == "complex"
+
+
+async def test_an_unknown_ref_is_told_how_many_messages_there_are_now(tmp_path: Path) -> None:
+    async with open_store(home=tmp_path, project="/p") as store:
+        session = await store.session("work")
+        await session.record({"role": "user", "content": "Hi."})
+        with pytest.raises(errors.UnknownRef, match="which has 1;"):
+            await session.quote("m9")
+
+
+async def test_arguments_of_a_wrong_kind_are_refused_with_the_next_step(tmp_path: Path) -> None:
+    wrong = cast("Any", 5)
+    async with open_store(home=tmp_path, project="/p") as store:
+        session = await store.session("work")
+        await session.record({"role": "user", "content": "Hi."})
+        for call in (
+            lambda: session.compress(wrong),
+            lambda: session.compress("now", target_percent=cast("Any", "half")),
+            lambda: session.compress("now", span=wrong),
+            lambda: session.pin(wrong),
+            lambda: session.recall(wrong),
+            lambda: session.recall("hi", max_tokens=-1),
+            lambda: session.recall("hi", skip=-1),
+            lambda: session.quote(wrong),
+            lambda: session.page_in(wrong),
+            lambda: session.restore(wrong),
+        ):
+            with pytest.raises(errors.InputError, match=r"; (?:pass|write)"):
+                await call()

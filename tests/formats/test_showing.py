@@ -254,13 +254,10 @@ def test_cuts_hold_in_another_shape_too() -> None:
     assert formats.render(messages, "responses")[-1]["output"] == "short"
 
 
-def test_a_record_is_a_user_message() -> None:
-    record = [ShownRecord(text="[digest d1]")]
-    assert formats.render(record, "anthropic") == [{"role": "user", "content": "[digest d1]"}]
-    assert formats.render(record, "openai") == [{"role": "user", "content": "[digest d1]"}]
-    content = [{"type": "input_text", "text": "[digest d1]"}]
-    item = {"type": "message", "role": "user", "content": content}
-    assert formats.render(record, "responses") == [item]
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_record_is_a_user_message_that_every_provider_takes(shape: Shape) -> None:
+    shown = formats.render([ShownRecord(text="[digest d1]")], shape)
+    assert shown == [{"role": "user", "content": "[digest d1]"}]
 
 
 def test_no_empty_text_reaches_the_messages_api() -> None:

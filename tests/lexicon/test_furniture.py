@@ -57,8 +57,9 @@ def test_behind_a_result_only_what_hosts_put_there_is_furniture(kind: Furniture)
     assert without_furniture_behind(inside) == inside
 
 
-def test_the_furniture_is_of_four_hosts() -> None:
-    assert {one.host for one in known_furniture()} == {"claude", "codex", "gemini", "opencode"}
+def test_the_furniture_is_of_four_hosts_and_of_the_kit() -> None:
+    hosts = {"claude", "codex", "gemini", "opencode"}
+    assert {one.host for one in known_furniture()} == {*hosts, "kit"}
 
 
 def test_no_two_kinds_begin_alike() -> None:

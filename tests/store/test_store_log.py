@@ -315,7 +315,7 @@ async def test_a_session_is_found_by_name_or_by_its_host(path: Path) -> None:
         await store.set_traits(made.id, Traits(window_tokens=5))
         listed = await store.sessions(here(), 10)
         assert [info.name for info in listed] == ["shop-1-explore-2", "shop-1"]
-        assert listed[1].traits.window_tokens == 5
+        assert listed[1].traits == Traits(model="m", window_tokens=5)
 
 
 async def test_a_host_that_names_a_session_finds_it_later_by_its_own_id(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import get_args
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import AgentProfile, Complexity, SessionInfo
+from mcp_compaction.model import AgentProfile, Complexity, SessionInfo, Traits
 
 
 def add_traits(parser: ArgumentParser) -> None:
@@ -45,8 +45,6 @@ async def set_traits(
     compactor: Compactor, info: SessionInfo, given: dict[str, object]
 ) -> SessionInfo:
     """The session with these traits set for it, beside those it had."""
-    traits = info.traits.model_copy(update=given)
-    if traits == info.traits:
+    if info.traits.model_copy(update=given) == info.traits:
         return info
-    await compactor.set_traits(info, traits)
-    return info.model_copy(update={"traits": traits})
+    return await compactor.set_traits(info, Traits.model_validate(given))

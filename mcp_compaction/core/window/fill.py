@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
@@ -97,7 +98,7 @@ def measure(
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_in_view(session, policy.index_limit, count)
     promoted = excerpts_block(session.view.promoted)
-    pinned = [pinned_block(pins_in_view(session)), *told_blocks(session).values()]
+    pinned = [pinned_block(pins_in_view(session)), *chain(*told_blocks(session).values())]
     ratio = ratio_of(session)
     drift = _drift_of(session.calibration, ratio)
     parts: tuple[tuple[PartName, int], ...] = (

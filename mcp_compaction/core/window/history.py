@@ -166,7 +166,8 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
     gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
     if gone == view.gone:
         return None
-    stays = {d.number: members_of(d, session) <= there for d in session.digests}
+    may_be_behind = there.difference(head)  # what a history begins with is shown whole
+    stays = {d.number: members_of(d, session) <= may_be_behind for d in session.digests}
     again = {s for s in there if s <= view.upto and is_in(view.gone, s)}
     for digest in session.digests:
         if not stays[digest.number]:

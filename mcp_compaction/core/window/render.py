@@ -88,14 +88,15 @@ def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     return index_block(session.digests, limit if most is None else min(limit, most), count)
 
 
-def told_blocks(session: Session) -> dict[int, str]:
+def told_blocks(session: Session) -> dict[int, list[str]]:
     """The pins told since the last compaction and still in force, by the message they follow."""
     in_force = {pin.number: pin for pin in session.pins}
-    blocks = {
-        told.after: pinned_block(in_force[number] for number in told.pins if number in in_force)
-        for told in session.view.told
-    }
-    return {after: block for after, block in blocks.items() if block}
+    blocks: dict[int, list[str]] = {}
+    for told in session.view.told:
+        block = pinned_block(in_force[number] for number in told.pins if number in in_force)
+        if block:
+            blocks.setdefault(told.after, []).append(block)
+    return blocks
 
 
 def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Shown, ...]:
@@ -106,7 +107,7 @@ def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Sho
     since: list[Shown] = []
     for entry in _entries_since(session.view, session.messages):
         since.append(_show_message(messages[entry.seq], entry))
-        since += _records_of(told.get(entry.seq, ""))
+        since += (ShownRecord(text=text) for text in told.get(entry.seq, ()))
     return (*frame, *since)
 
 
@@ -131,6 +132,8 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
         if position == first_digests:
             shown += _records_of(index_in_view(session, index_limit, count))
             shown += _records_of(excerpts_block(view.promoted))
+    for after, texts in told_blocks(session).items():
+        shown += (ShownRecord(text=text) for text in texts if after <= view.upto)
     return tuple(shown)
 
 

@@ -9,19 +9,31 @@ from typing import Any, NamedTuple
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
-from mcp_compaction.server.answers import SYSTEM_COMPACTS
 from mcp_compaction.server.state import State
 from mcp_compaction.server.tools.compressing import compress_context, restore_context
 from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
 from mcp_compaction.server.tools.recalling import recall_archived
 from mcp_compaction.server.tools.recording import record_messages
 from mcp_compaction.server.tools.stats import context_stats
+from mcp_compaction.tools.answers import SYSTEM_COMPACTS
+from mcp_compaction.tools.arguments import (
+    Arguments,
+    CompressContext,
+    ContextStats,
+    PinConstraint,
+    RecallArchived,
+    RecordMessages,
+    RestoreContext,
+    UnpinConstraint,
+    description_of,
+)
 
 
 class Tool(NamedTuple):
     """A tool as it is published."""
 
     function: Callable[..., Awaitable[Any]]
+    described_by: type[Arguments]
     title: str
     is_core: bool = False
     is_read_only: bool = False
@@ -40,13 +52,19 @@ class Tool(NamedTuple):
 
 
 _ALL = (
-    Tool(compress_context, "Compress context", is_core=True),
-    Tool(pin_constraint, "Pin a constraint", is_core=True),
-    Tool(recall_archived, "Recall from the archive", is_core=True, is_read_only=True),
-    Tool(context_stats, "Context statistics", is_core=True, is_read_only=True),
-    Tool(unpin_constraint, "Release a pin", is_destructive=True),
-    Tool(restore_context, "Undo a compaction"),
-    Tool(record_messages, "Record messages", is_idempotent=True),
+    Tool(compress_context, CompressContext, "Compress context", is_core=True),
+    Tool(pin_constraint, PinConstraint, "Pin a constraint", is_core=True),
+    Tool(
+        recall_archived,
+        RecallArchived,
+        "Recall from the archive",
+        is_core=True,
+        is_read_only=True,
+    ),
+    Tool(context_stats, ContextStats, "Context statistics", is_core=True, is_read_only=True),
+    Tool(unpin_constraint, UnpinConstraint, "Release a pin", is_destructive=True),
+    Tool(restore_context, RestoreContext, "Undo a compaction"),
+    Tool(record_messages, RecordMessages, "Record messages", is_idempotent=True),
 )
 
 
@@ -73,7 +91,7 @@ def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
         server.add_tool(
             tool.function,
             title=tool.title,
-            description=inspect.getdoc(tool.function),
+            description=description_of(tool.described_by),
             annotations=annotations,
             meta={"anthropic/alwaysLoad": True} if tool.is_core else None,
             structured_output=False,

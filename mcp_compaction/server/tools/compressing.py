@@ -2,62 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
-from pydantic import Field
 
 from mcp_compaction.compactor import Progress
-from mcp_compaction.compactor.compressing import check_ask
+from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.text.refs import parse_span
-from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, Strategy
+from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo
 from mcp_compaction.server import worker_client
 from mcp_compaction.server.sampling import compactor_asking_host
 from mcp_compaction.server.state import errors_as, state_of
-from mcp_compaction.server.tools.replying import Ctx, Name, directive_of, reply
+from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
+from mcp_compaction.tools import arguments
 
 
 @errors_as(ToolError)
 async def compress_context(
     ctx: Ctx,
-    reason: Annotated[str, Field(description="Why now, e.g. the finished task.")],
-    digest: Annotated[
-        str | None,
-        Field(
-            description="Your own summary: lines under PROGRESS, DECISIONS, FACTS, OPEN, ERRORS, "
-            "CONSTRAINTS, ARTIFACTS, NEXT. Needed where the host records nothing."
-        ),
-    ] = None,
-    focus: Annotated[str | None, Field(description="What matters most next.")] = None,
-    strategy: Annotated[
-        Strategy, Field(description="archive: refs and index only, no prose.")
-    ] = "summarize",
-    preserve_markers: Annotated[bool, Field(description="Keep stated doubts.")] = True,
-    span: Annotated[str | None, Field(description='Only these, e.g. "m12..m40".')] = None,
-    target_percent: Annotated[float | None, Field(description="Fill to reach, below 100.")] = None,
-    dry_run: Annotated[bool, Field(description="Only say what would happen.")] = False,
-    force: Annotated[bool, Field(description="Even if it hardly pays.")] = False,
-    session: Name = None,
+    reason: arguments.Reason,
+    digest: arguments.OwnDigest = None,
+    focus: arguments.Focus = None,
+    strategy: arguments.How = "summarize",
+    preserve_markers: arguments.PreserveMarkers = True,
+    span: arguments.Span = None,
+    target_percent: arguments.TargetPercent = None,
+    dry_run: arguments.DryRun = False,
+    force: arguments.Force = False,
+    session: arguments.Session = None,
 ) -> CallToolResult | InputRequiredResult:
-    """Shrink the context: old steps become a checked digest; the archive keeps everything.
-
-    Good at a task boundary or before a large input. Returns a receipt with undo.
-    """
+    """Answer a call of the tool: compact, and give the receipt."""
     state = state_of(ctx)
-    ask = Ask(
+    ask = make_ask(
         reason=reason,
         digest=digest,
         focus=focus,
         strategy=strategy,
         preserve_markers=preserve_markers,
-        span=parse_span(span) if span is not None else None,
+        span=span,
         target_percent=target_percent,
         dry_run=dry_run,
         force=force,
     )
-    check_ask(ask)
     if digest is not None:
         state.check_records()
     makes = digest is not None and not dry_run
@@ -102,11 +87,11 @@ def _progress_of(ctx: Ctx) -> Progress:
 @errors_as(ToolError)
 async def restore_context(
     ctx: Ctx,
-    ref: Annotated[str, Field(description="The compaction, e.g. c4.")],
-    force: Annotated[bool, Field(description="Even over the window.")] = False,
-    session: Name = None,
+    ref: arguments.CompactionRef,
+    force: arguments.ForceRestore = False,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Undo a compaction and all after it; what was said since stays."""
+    """Answer a call of the tool: show the view before a compaction."""
     state = state_of(ctx)
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
@@ -12,11 +11,12 @@ from pydantic import BaseModel, Field
 
 from mcp_compaction.compactor import PinWish
 from mcp_compaction.core.pins import check_question
-from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Author, PinKind, PinScope
-from mcp_compaction.server import answers
 from mcp_compaction.server.state import errors_as, state_of
-from mcp_compaction.server.tools.replying import Ctx, Name, reply, session_if_any
+from mcp_compaction.server.tools.replying import Ctx, reply, session_if_any
+from mcp_compaction.tools import answers, arguments
+from mcp_compaction.tools.reading import parse_time
 
 
 class Sure(BaseModel):
@@ -39,7 +39,7 @@ async def _ask_for_pin(
         return Sure(sure=False)
     state = state_of(ctx)
     try:
-        wish = PinWish(text, "agent", kind, scope, supersedes, _parse_time(expires))
+        wish = PinWish(text, "agent", kind, scope, supersedes, parse_time(expires))
         info = await session_if_any(ctx, session)
         compactor = await state.compactor()
         question = await compactor.pin_question(state.project, info, wish)
@@ -52,21 +52,17 @@ async def _ask_for_pin(
 async def pin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_pin)],
-    text: Annotated[str, Field(description="Word for word, as the user said it.")],
-    kind: Annotated[PinKind, Field(description="note: searchable, not shown.")] = "constraint",
-    scope: Annotated[
-        PinScope | None, Field(description="Default: project for a user's words, else session.")
-    ] = None,
-    supersedes: Annotated[
-        str | None, Field(description="Pin this replaces or finishes, e.g. p2.")
-    ] = None,
-    expires: Annotated[str | None, Field(description="ISO time.")] = None,
-    session: Name = None,
+    text: arguments.PinText,
+    kind: arguments.Kind = "constraint",
+    scope: arguments.Reach = None,
+    supersedes: arguments.Supersedes = None,
+    expires: arguments.Expires = None,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Keep a rule, task or fact word for word; these tools show it until released."""
+    """Answer a call of the tool: pin, and say where the pin will be seen."""
     state = state_of(ctx)
     state.check_records()
-    by, until = _author_of(allowed), _parse_time(expires)
+    by, until = _author_of(allowed), parse_time(expires)
     compactor = await state.compactor()
     wish = PinWish(text, by, kind, scope, supersedes, until)
     if by == "agent" and await session_if_any(ctx, session) is None:
@@ -104,10 +100,10 @@ async def _ask_for_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Su
 async def unpin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_release)],
-    ref: Annotated[str, Field(description="The pin, e.g. p2.")],
-    session: Name = None,
+    ref: arguments.PinRef,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Release a pin; a user's pin needs the user."""
+    """Answer a call of the tool: release a pin, where the caller may."""
     state = state_of(ctx)
     compactor = await state.compactor()
     info, _ = await state.session(ctx, session, "look")
@@ -124,13 +120,3 @@ def _can_ask(ctx: Ctx) -> bool:
 def _author_of(answer: ElicitationResult[Sure]) -> Author:
     said_yes = isinstance(answer, AcceptedElicitation) and answer.data.sure
     return "user" if said_yes else "agent"
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo else moment.astimezone()
-    except (ValueError, OverflowError):  # the year 1 has no local time
-        raise InputError(f"{text!r} is no time; write it as 2026-11-30T18:00.") from None

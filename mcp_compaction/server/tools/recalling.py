@@ -3,70 +3,41 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from typing import Annotated, Literal, cast
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
-from pydantic import BeforeValidator, Field
 
-from mcp_compaction.compactor import Compactor, Quote
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo
-from mcp_compaction.server import answers
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import (
     Ctx,
-    Name,
     directive_of,
     reply,
     reply_without_session,
     session_if_any,
 )
-
-_CHARS_PER_TOKEN = 4
-_PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around each text on it
-_LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
-
-
-def _join_refs(given: object) -> object:
-    """A list of refs as the text that names them all."""
-    if not isinstance(given, list):
-        return given
-    refs = cast("list[object]", given)
-    return " ".join(map(str, refs)) if all(isinstance(ref, str) for ref in refs) else refs
+from mcp_compaction.tools import answers, arguments
+from mcp_compaction.tools.reading import page_size, parse_cursor
 
 
 @errors_as(ToolError)
 async def recall_archived(
     ctx: Ctx,
-    query: Annotated[
-        str | None,
-        Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
-    ] = None,
-    refs: Annotated[
-        str | None,
-        BeforeValidator(_join_refs),  # a list is taken, too; to say so would cost every turn
-        Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id."),
-    ] = None,
-    scope: Annotated[
-        Literal["session", "project", "all"], Field(description="Where to look.")
-    ] = "session",
-    max_tokens: Annotated[int, Field(description="Answer size.", ge=50, le=20000)] = 1000,
-    cursor: Annotated[str | None, Field(description="From the answer before.")] = None,
-    keep: Annotated[bool, Field(description="Refs stay in view.")] = False,
-    session: Name = None,
+    query: arguments.Query = None,
+    refs: arguments.Refs = None,
+    scope: arguments.SearchIn = "session",
+    max_tokens: arguments.MaxTokens = 1000,
+    cursor: arguments.Cursor = None,
+    keep: arguments.Keep = False,
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Find what left the window, word for word with refs.
-
-    Without query and refs: the brief to resume.
-    """
+    """Answer a call of the tool: passages, originals, or the brief of a session."""
     state = state_of(ctx)
     compactor = await state.compactor()
     nonce = secrets.token_hex(3)
-    skip = _parse_cursor(cursor)
+    skip = parse_cursor(cursor)
     if scope == "all" and state.finder.must_name:
         raise InputError('scope="all" is for the user of this machine; pass scope="project".')
     if query is not None and refs is not None:
@@ -98,7 +69,7 @@ async def recall_archived(
         # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
         is_new = not skip and info.project == project
         found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
-        size = _page_size(compactor, found, max_tokens, skip)
+        size = page_size(compactor, found, max_tokens, skip)
         text = answers.quote_text(found, info, project, nonce, size, skip)
         text = text if kept is None else f"{outcome_text(kept)}\n{text}"
     return await reply(ctx, info, text, asked=session, shows_pins=not skip)
@@ -168,24 +139,3 @@ async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToo
     is_elsewhere = state.is_of_another_chat(ctx, info)
     text = answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
     return await reply(ctx, info, text, asked=name)
-
-
-def _page_size(compactor: Compactor, found: Sequence[Quote], max_tokens: int, skip: int) -> int:
-    """The characters of a page that takes no more tokens than wanted."""
-    texts = [quote.text for quote in found]
-    room = max(_LEAST_TOKENS, max_tokens - _PER_PAGE)
-    most = room * _CHARS_PER_TOKEN
-    while True:
-        pieces = cut_page(texts, skip, most).pieces
-        tokens = sum(compactor.count(text) + _PER_QUOTE for _, text in pieces)
-        if tokens <= room or most <= _LEAST_CHARS:
-            return most
-        most = max(_LEAST_CHARS, min(most - 1, most * room // tokens))
-
-
-def _parse_cursor(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal():
-        raise InputError(f"{cursor!r} is no cursor; pass the one from the answer before.")
-    return int(cursor)

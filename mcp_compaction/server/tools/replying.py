@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, TextContent
-from pydantic import Field
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, JsonObject, SessionInfo
-from mcp_compaction.server import answers
-from mcp_compaction.server.directive import directive
 from mcp_compaction.server.state import State, state_of
+from mcp_compaction.tools import answers
+from mcp_compaction.tools.directive import directive
 
 Ctx = Context[State]
-Name = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
 
 
 async def session_if_any(ctx: Ctx, name: str | None) -> SessionInfo | None:
@@ -86,10 +84,11 @@ async def reply_without_session(ctx: Ctx, text: str) -> CallToolResult:
 
 
 async def directive_of(
-    state: State, info: SessionInfo, compaction: Compaction, preserve_markers: bool = True
+    state: State, info: SessionInfo, compaction: Compaction | None, preserve_markers: bool = True
 ) -> JsonObject:
-    """The directive of a compaction for a program, with all that was said since."""
+    """The directive for a program, with all that was said since a compaction or another change."""
     compactor = await state.compactor()
     now = await compactor.load(info)
     terms = compactor.index_terms(now)
-    return await state.threads.run(directive, now, compaction.receipt, preserve_markers, *terms)
+    receipt = compaction.receipt if compaction is not None else None
+    return await state.threads.run(directive, now, receipt, preserve_markers, *terms)

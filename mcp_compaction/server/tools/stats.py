@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
-from pydantic import Field
 
 from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.errors import NothingRecorded, UnknownSession
-from mcp_compaction.server import answers
 from mcp_compaction.server.state import errors_as, state_of
-from mcp_compaction.server.tools.replying import Ctx, Name, reply, reply_without_session
+from mcp_compaction.server.tools.replying import Ctx, reply, reply_without_session
+from mcp_compaction.tools import answers, arguments
 
 
 @errors_as(ToolError)
 async def context_stats(
     ctx: Ctx,
-    detail: Annotated[Literal["brief", "full"], Field(description="full: outline.")] = "brief",
-    session: Name = None,
+    detail: arguments.Detail = "brief",
+    session: arguments.Session = None,
 ) -> CallToolResult:
-    """Fill of the window, room left, what compressing would free, pins, good moments."""
+    """Answer a call of the tool: the fill, the pins, and what compressing would free."""
     state = state_of(ctx)
     compactor = await state.compactor()
     try:

@@ -37,6 +37,8 @@ from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Compaction, Hit, Mode, Outcome, Pin, Projection, SessionInfo
 
+BUDGET_LABEL = "[context budget]"
+
 _MOST_DIGESTS = 3
 _MOST_ALSO = 5
 _REF = re.compile(r"[mdp]\d+\S*|(?:toolu|call|fc)_\S+")
@@ -57,6 +59,12 @@ def fill_line(fill: Fill) -> str:
         f"fill: {kilo(fill.tokens)} of {kilo(fill.window)} tokens ({fill.percent:.0f} %, "
         f"{fill.precision}), room {kilo(fill.room)}"
     )
+
+
+def budget_line(fill: Fill, pressure: Pressure, *, by_agent: bool) -> str:
+    """One line for a loop to show before each answer: the fill, and advice when it is due."""
+    advice = _advice_on(pressure, fill, by_agent)
+    return "; ".join([f"{BUDGET_LABEL} {fill_line(fill)}", *advice])
 
 
 def compacting_line(fill: Fill) -> str:

@@ -1,0 +1,1 @@
+"""Adapters for programs that run an agent's loop themselves."""

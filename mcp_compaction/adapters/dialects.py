@@ -1,0 +1,153 @@
+"""Answers, tool calls, results and tool definitions in the three dialects of providers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.content import objects_in
+from mcp_compaction.model import JsonObject, Shape
+from mcp_compaction.tools.arguments import Definition
+
+
+class Call(NamedTuple):
+    """A tool call, whatever its dialect."""
+
+    id: str
+    name: str
+    arguments: Any  # an object, or its JSON text
+
+
+def plain_of(value: Any) -> Any:
+    """A value of JSON: of an SDK's object what it would send."""
+    if isinstance(value, Mapping):
+        return {key: plain_of(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [plain_of(inner) for inner in cast("Sequence[Any]", value)]
+    if callable(to_dict := getattr(value, "to_dict", None)):
+        return to_dict()
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json", exclude_unset=True)
+    return value
+
+
+def plain_messages(messages: Iterable[Any]) -> list[JsonObject]:
+    """The messages of a history; those that are plain already are the same objects."""
+    return [one if _is_plain(one) else plain_of(one) for one in messages]
+
+
+def _is_plain(message: Any) -> bool:
+    if not isinstance(message, dict):
+        return False
+    content = cast("dict[str, Any]", message).get("content")
+    return not isinstance(content, list) or all(
+        isinstance(block, dict) for block in cast("list[Any]", content)
+    )
+
+
+def answer_messages(response: Any) -> list[JsonObject]:
+    """The messages that a response adds to a history."""
+    return messages_of_answer(plain_of(response))[1]
+
+
+def answer_calls(response: Any) -> list[JsonObject]:
+    """The tool calls of a response, as it has them."""
+    return [call for message in answer_messages(response) for call in _calls_in(message)]
+
+
+def _calls_in(message: JsonObject) -> list[JsonObject]:
+    if message.get("type") == "function_call":
+        return [message]
+    content = message.get("content")
+    blocks = objects_in(content) if isinstance(content, list) else []
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
+    return calls + objects_in(message.get("tool_calls") or [])
+
+
+def read_call(block: Any) -> Call | None:
+    """The call that a block is; None where it is none."""
+    if isinstance(block, dict):
+        call = cast("dict[str, Any]", block)
+    else:
+        found = plain_of(block)
+        if not isinstance(found, dict):
+            return None
+        call = cast("dict[str, Any]", found)
+    if call.get("type") == "tool_use":
+        return Call(str(call.get("id")), str(call.get("name")), call.get("input") or {})
+    if call.get("type") == "function_call":
+        return Call(str(call.get("call_id")), str(call.get("name")), call.get("arguments") or "{}")
+    function = call.get("function")
+    if not isinstance(function, dict):
+        return None
+    named = cast("dict[str, Any]", function)
+    return Call(str(call.get("id")), str(named.get("name")), named.get("arguments") or "{}")
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """The arguments of a call, as an object."""
+    given: Any = call.arguments
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = None
+    if not isinstance(given, dict):
+        raise InputError("the arguments are no JSON object; nothing was done. Call again with one.")
+    return cast("dict[str, Any]", given)
+
+
+def make_result(call: Call, text: str, is_error: bool, shape: Shape) -> JsonObject:
+    """The result of a call: a block of Anthropic's next user message, else a message."""
+    match shape:
+        case "anthropic":
+            result: JsonObject = {"type": "tool_result", "tool_use_id": call.id, "content": text}
+            return {**result, "is_error": True} if is_error else result
+        case "openai":
+            return {"role": "tool", "tool_call_id": call.id, "content": text}
+        case "responses":
+            return {"type": "function_call_output", "call_id": call.id, "output": text}
+
+
+def make_definition(tool: Definition, shape: Shape) -> JsonObject:
+    """The definition of a tool, ready for a request."""
+    named: JsonObject = {"name": tool.name, "description": tool.description}
+    match shape:
+        case "anthropic":
+            return {**named, "input_schema": tool.schema}
+        case "openai":
+            return {"type": "function", "function": {**named, "parameters": tool.schema}}
+        case "responses":
+            return {"type": "function", **named, "parameters": tool.schema}
+
+
+def has_open_calls(messages: Sequence[JsonObject], shape: Shape) -> bool:
+    """Whether a history ends before all calls of its last answer have their results."""
+    form = FORMATS[shape]
+    answered: set[str] = set()
+    called: set[str] = set()
+    for obj in reversed(messages):
+        piece = form.piece_of(obj)
+        if not piece.said and called:
+            break
+        answered.update(piece.results)
+        called.update(piece.calls)
+        if piece.said and not piece.binds:
+            break
+    return not called <= answered
+
+
+def count_compacted_by_api(messages: Sequence[JsonObject]) -> int:
+    """How many messages Anthropic's own compaction stands for, with the step that holds it."""
+    for place in reversed(range(len(messages))):
+        content = messages[place].get("content")
+        if any(block.get("type") == "compaction" for block in objects_in(content)):
+            piece = FORMATS["anthropic"].piece_of
+            rest = messages[place + 1 :]
+            is_answered = bool(rest) and bool(piece(rest[0]).results)
+            return place + 1 + (1 if is_answered else 0)
+    return 0

@@ -1,0 +1,123 @@
+"""The directive for programs: which messages to keep, and what stands for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.render import (
+    entries_of,
+    index_in_view,
+    pins_in_view,
+    told_blocks,
+)
+from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.model import (
+    Digested,
+    Entry,
+    JsonObject,
+    JsonValue,
+    Kept,
+    Message,
+    Receipt,
+    Session,
+    Shape,
+    Text,
+    Trimmed,
+)
+
+
+def directive(
+    session: Session,
+    receipt: Receipt | None,
+    preserve_markers: bool,
+    limit: int,
+    count: CountTokens,
+) -> JsonObject:
+    """The `_meta` of a changed view; `session` is the session as it is now.
+
+    `receipt`: of the compaction that changed it; None where something else did. `layout` is all
+    that is shown, in order: refs of messages that stay, places in `replace`, and texts of ours.
+    """
+    replace = list(_replacements(session, limit, count))
+    entries = entries_of(session.view, session.messages)
+    return {
+        "compaction_directive": True,
+        "version": 1,
+        "session": session.info.name,
+        "compaction": receipt.ref if receipt is not None else None,
+        "strategy": receipt.strategy if receipt is not None else None,
+        "preserve_markers": preserve_markers,
+        "keep": [f"m{entry.seq}" for entry in entries if isinstance(entry, Kept)],
+        "replace": [*replace],
+        "pinned": pinned_block(session.pins),
+        "layout": [*_layout(session, entries)],
+        "view": session.view.version,
+        "newest": max((message.seq for message in session.messages), default=session.view.upto),
+    }
+
+
+def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[JsonObject]:
+    view = session.view
+    messages = {message.seq: message for message in session.messages}
+    digests = {digest.number: digest for digest in session.digests}
+    shape = session.messages[-1].shape if session.messages else "anthropic"
+    extras = (index_in_view(session, limit, count), excerpts_block(view.promoted))
+    for entry in entries_of(view, session.messages):
+        if isinstance(entry, Digested):
+            digest = digests[entry.digest]
+            texts = [render_digest(digest, entry.thin), *(text for text in extras if text)]
+            extras = ()
+            stands: list[JsonValue] = [m for text in texts for m in _make_record(text, shape)]
+            yield _make_replacement(digest.first, digest.last, stands)
+        elif isinstance(entry, Trimmed):
+            yield _make_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry))
+
+
+def _layout(session: Session, entries: tuple[Entry, ...]) -> Iterator[JsonValue]:
+    """All that is shown, in order."""
+    view, sections = session.view, session.sections
+    told = told_blocks(session)
+    changed = 0
+    yield from _texts(sections.task)
+    for place, entry in enumerate(entries):
+        if place == len(view.head):
+            yield from _beside_head(session)
+        if isinstance(entry, Kept):
+            yield f"m{entry.seq}"
+        else:
+            yield changed
+            changed += 1
+        if not isinstance(entry, Digested):
+            yield from _texts(*told.get(entry.seq, ()))
+    if len(entries) <= len(view.head):
+        yield from _beside_head(session)
+
+
+def _beside_head(session: Session) -> Iterator[JsonValue]:
+    memory = session.sections.memory if session.view.memory_in is None else None
+    yield from _texts(f"[memory]\n{memory}" if memory else None)
+    yield from _texts(pinned_block(pins_in_view(session)))
+
+
+def _texts(*texts: str | None) -> Iterator[JsonValue]:
+    for text in texts:
+        if text:
+            yield {"text": text}
+
+
+def _make_replacement(first: int, last: int, stands: list[JsonValue]) -> JsonObject:
+    return {"from": f"m{first}", "to": f"m{last}", "with": stands}
+
+
+def _make_record(text: str, shape: Shape) -> list[JsonObject]:
+    return FORMATS[shape].build("user", (Text(text=text),))
+
+
+def _trim(message: Message, entry: Trimmed) -> list[JsonValue]:
+    original = parse_object(message.raw, message.ref)
+    return [*FORMATS[message.shape].keep(original, entry.cuts)]

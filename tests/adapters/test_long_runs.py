@@ -1,0 +1,76 @@
+"""Long scripted runs through the kit: every request is one that the provider accepts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.kits import kit_of
+from tests.adapters.scripted import ScriptedModel, Step, blocks_of, run_loop, think, use
+from tests.checkers import Json, changed_thinking
+
+pytestmark = pytest.mark.anyio
+
+EVERY = 15  # turns after which the agent compresses
+RULE = "Never run migrations against prod; only staging."
+
+
+def script(turns: int) -> list[Step]:
+    """Turns with thinking and one to three calls at once; now and then the agent compresses."""
+    steps: list[Step] = []
+    for turn in range(1, turns + 1):
+        calls = [
+            use(f"t{turn}-{n}", "Read", path=f"src/part_{turn}_{n}.py") for n in range(turn % 3 + 1)
+        ]
+        if turn % EVERY == 0:
+            done = use(f"t{turn}-c", "compress_context", reason=f"part {turn} read", force=True)
+            calls.insert(turn % 2, done)
+        steps.append([think(f"Turn {turn}: read on."), *calls])
+    return steps
+
+
+def read(call: Json) -> str:
+    """The result of a call of the script."""
+    return f"{call['input']['path']}\n" + f"def work_{call['id']}(): return 1\n" * 12
+
+
+@pytest.mark.parametrize(("way", "turns"), [("in process", 300), ("over MCP", 90)])
+async def test_a_long_run_with_a_compaction_every_15_turns_sends_only_what_the_provider_accepts(
+    memory_path: Path, way: str, turns: int
+) -> None:
+    model = ScriptedModel(script(turns))
+    asked: Json = {"role": "user", "content": f"Read all parts. {RULE}"}
+    async with kit_of(way, memory_path) as kit:
+        messages = await run_loop(kit, model, [asked], read, marks=True)
+        assert kit.failures == 0
+    assert len(model.requests) == turns + 1
+    receipts = [
+        block["content"]
+        for request in model.requests
+        for block in blocks_of(request[-1])
+        if "done: " in str(block.get("content")) and "-c" in block["tool_use_id"]
+    ]
+    assert len(receipts) == turns // EVERY, receipts
+    assert all(request[0] is asked for request in model.requests)
+    said = [one for request in model.requests for one in request]
+    assert not changed_thinking(said, messages)
+    compacted = 0
+    for before, now in pairwise(model.requests):
+        if not _is_compacted(before, now):
+            assert all(one is other for one, other in zip(before, now, strict=False))
+            continue
+        compacted += 1
+        known = {id(one) for one in before}
+        assert now[-1] is not None
+        kept = [one for one in now if id(one) in known]
+        assert len(kept) >= 3  # the request and the newest turns, the very objects
+    assert compacted == turns // EVERY
+    for (before, texts), (now, later) in pairwise(zip(model.requests, model.texts, strict=True)):
+        if not _is_compacted(before, now):
+            assert later[: len(texts)] == texts
+
+
+def _is_compacted(before: list[Json], now: list[Json]) -> bool:
+    return len(now) <= len(before)

@@ -1,0 +1,476 @@
+"""The kit for home-made loops: what it offers, sends, answers and survives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction import open_store
+from mcp_compaction.adapters.loop import LoopKit
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Shape
+from tests.adapters.kits import WAYS, kit_of
+from tests.adapters.scripted import Refused, ScriptedModel, run_loop, use
+from tests.checkers import Json, problems
+from tests.server.talking import talk
+
+pytestmark = pytest.mark.anyio
+
+RULE = "Never run migrations against prod; only staging."
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def step(number: int, text: str) -> list[Json]:
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
+    return [
+        {"role": "assistant", "content": [use(f"t{number}", "Read", path=f"{number}.py")]},
+        {"role": "user", "content": [result]},
+    ]
+
+
+def history(steps: int, lines: int = 60) -> list[Json]:
+    said = [user(f"Read on. {RULE}")]
+    for number in range(steps):
+        said += step(number, f"row of file {number}\n" * lines)
+    return said
+
+
+def text_of(messages: list[Json]) -> str:
+    return json.dumps(messages, ensure_ascii=False)
+
+
+# What it offers
+
+
+async def test_the_tools_are_those_of_the_server_without_the_name_of_a_session(
+    tmp_path: Path,
+) -> None:
+    async with talk(tmp_path) as server:
+        listed = (await server.client.list_tools()).tools
+        kit = LoopKit(server.client, session="loop")
+    published: dict[str, Any] = {tool.name: tool for tool in listed}
+    assert set(published) - {str(tool["name"]) for tool in kit.tools} == {"record_messages"}
+    for tool in kit.tools:
+        schema = published[str(tool["name"])].input_schema
+        del schema["properties"]["session"]
+        assert tool["input_schema"] == schema
+        assert tool["description"] == published[str(tool["name"])].description
+
+
+async def test_the_definitions_are_in_the_dialect_of_the_loop(tmp_path: Path) -> None:
+    async with kit_of("in process", tmp_path, shape="openai") as kit:
+        assert all(tool["type"] == "function" for tool in kit.tools)
+        assert '"parameters": {"properties": {"reason": ' in text_of(kit.tools)
+    async with kit_of("in process", tmp_path, shape="responses") as kit:
+        assert kit.tools[0]["name"] == "compress_context"
+
+
+async def test_where_the_system_decides_compressing_is_not_offered(tmp_path: Path) -> None:
+    async with open_store(home=tmp_path, project="/p", agent_controlled=False) as store:
+        kit = LoopKit(await store.session("loop"))
+    names = [tool["name"] for tool in kit.tools]
+    assert "compress_context" not in names
+    assert "recall_archived" in names
+
+
+async def test_a_kit_needs_the_name_of_its_session_over_mcp_and_only_there(tmp_path: Path) -> None:
+    async with open_store(home=tmp_path, project="/p") as store:
+        with pytest.raises(InputError, match="leave `session` out"):
+            LoopKit(await store.session("loop"), session="loop")
+    with pytest.raises(InputError, match='pass session="tax-2026"'):
+        LoopKit(Broken(OSError))
+
+
+# What it answers
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_of_ours_gives_its_result_and_whatever_is_wrong_is_one_with_the_next_step(
+    tmp_path: Path, way: str
+) -> None:
+    async with kit_of(way, tmp_path) as kit:
+        await kit.fit([user(RULE)])
+        assert not kit.owns(use("a", "Read", path="x"))
+        assert not kit.owns({"type": "text", "text": "compress_context"})
+        pin = use("b", "pin_constraint", text=RULE)
+        assert kit.owns(pin)
+        pinned = await kit.call(pin)
+        assert pinned["tool_use_id"] == "b"
+        assert "is_error" not in pinned
+        assert "pinned as p1" in str(pinned["content"])
+        assert str(pinned["content"]).splitlines()[-1].startswith("fill: ")
+        for call, said in (
+            (use("c", "compress_context", reason="x", dryrun=True), "Did you mean dry_run?"),
+            (use("d", "recall_archived", refs="m99"), "m99"),
+            (use("e", "restore_context"), "ref: is required"),
+            (use("f", "unpin_constraint", ref="p9"), "p9"),
+        ):
+            result = await kit.call(call)
+            assert result["is_error"] is True, result
+            assert said in str(result["content"])
+        assert kit.failures == 0
+        for call in (
+            use("g", "context_stats", detail="full"),
+            use("h", "recall_archived"),
+            use("i", "recall_archived", query="migrations"),
+            use("j", "recall_archived", refs="m1"),
+        ):
+            result = await kit.call(call)
+            assert "is_error" not in result
+            assert RULE in str(result["content"])
+
+
+async def test_calls_and_results_are_in_each_dialect(tmp_path: Path) -> None:
+    arguments = json.dumps({"query": "nothing"})
+    function = {"name": "recall_archived", "arguments": arguments}
+    async with kit_of("in process", tmp_path, shape="openai") as kit:
+        call = {"id": "call_1", "type": "function", "function": function}
+        assert kit.owns(call)
+        result = await kit.call(call)
+        assert (result["role"], result["tool_call_id"]) == ("tool", "call_1")
+        bad = await kit.call({"id": "x", "function": {**function, "arguments": "{"}})
+        assert "no JSON object" in str(bad["content"])
+        response: Json = {"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]}
+        assert kit.calls_of(response) == [call]
+    async with kit_of("in process", tmp_path, shape="responses") as kit:
+        item = {"type": "function_call", "call_id": "call_2", **function}
+        result = await kit.call(item)
+        assert (result["type"], result["call_id"]) == ("function_call_output", "call_2")
+        assert kit.calls_of({"output": [item]}) == [item]
+
+
+class Sdk:
+    """An object of a provider's SDK, as far as a loop sees it."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def to_dict(self) -> Json:
+        return self.fields
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str) -> None:
+    block = Sdk(**use("t0", "context_stats"))
+    response = Sdk(role="assistant", content=[block.fields], usage={"input_tokens": 900})
+    async with kit_of(way, tmp_path) as kit:
+        messages: list[Any] = [user("Go on.")]
+        await kit.fit(messages)
+        await kit.record(response)
+        assert kit.owns(block)
+        messages.append({"role": "assistant", "content": [block]})
+        messages.append({"role": "user", "content": [await kit.call(block)]})
+        sent = await kit.fit(messages)
+        assert kit.failures == 0
+        assert not problems(sent, "anthropic")
+        found = await kit.call(use("x", "recall_archived", refs="m2 m3"))
+        assert "2 found" in str(found["content"])  # the answer was recorded once
+
+
+# When the window is replaced
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_directive_is_applied_after_the_whole_batch_and_not_before(
+    tmp_path: Path, way: str
+) -> None:
+    messages = history(20)
+    ask = use("c", "compress_context", reason="all read", force=True)
+    answer: Json = {"role": "assistant", "content": [ask, use("d", "Read", path="z")]}
+    async with kit_of(way, tmp_path) as kit:
+        await kit.fit(messages)
+        await kit.record(answer)
+        messages.append(answer)
+        assert await kit.apply(messages) is messages  # nobody asked for it yet
+        done = await kit.call(ask)
+        assert "c1 done" in str(done["content"])
+        assert await kit.apply(messages) is messages  # a result is missing
+        late = {"type": "tool_result", "tool_use_id": "d", "content": "z"}
+        messages.append({"role": "user", "content": [done, late]})
+        after = await kit.apply(messages)
+        assert len(after) < len(messages)
+        assert after[0] is messages[0]
+        assert after[-1] is messages[-1]
+        assert after[-2] is messages[-2]
+        assert not problems(after, "anthropic")
+        assert await kit.apply(after) is after
+        assert await kit.fit(after) == after
+        assert await kit.fit(messages) == after  # who keeps the whole history sends the same
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_pins_stand_behind_the_first_request_from_the_first_time_on(
+    tmp_path: Path, way: str
+) -> None:
+    async with open_store(home=tmp_path / "store", project="/p") as store:
+        await (await store.session("earlier")).pin(RULE, by="user", scope="project")
+    async with kit_of(way, tmp_path) as kit:
+        messages = [user("Read on.")]
+        sent = await kit.fit(messages)
+        assert sent[0] is messages[0]
+        assert RULE in str(sent[1]["content"])
+        messages += step(1, "one")
+        again = await kit.fit(messages)
+        assert again[:2] == sent
+        assert again[2:] == messages[1:]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_secret_is_masked_in_the_store_and_whole_in_what_is_sent(
+    tmp_path: Path, way: str
+) -> None:
+    messages = [user(f"The token is {SECRET}, use it."), *history(20)[1:]]
+    async with kit_of(way, tmp_path) as kit:
+        await kit.fit(messages)
+        await kit.call(use("c", "compress_context", reason="read", force=True))
+        sent = await kit.apply(messages)
+        assert len(sent) < len(messages)
+        assert SECRET in text_of(sent)
+    for file in (tmp_path / "store").iterdir():
+        assert SECRET.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_history_that_was_cut_is_followed(tmp_path: Path, way: str) -> None:
+    messages = history(6)
+    async with kit_of(way, tmp_path) as kit:
+        await kit.fit(messages)
+        rewound = [*messages[:5], user("Start over from here.")]
+        assert await kit.fit(rewound) == rewound
+        assert kit.failures == 0
+
+
+# What is made smaller
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_result_over_the_limit_becomes_a_preview_when_it_comes(
+    tmp_path: Path, way: str
+) -> None:
+    large = "".join(f"line {n} of the log\n" for n in range(1_000))
+    messages = [*history(1), *step(7, large)]
+    async with kit_of(way, tmp_path, offload_over_tokens=2_000) as kit:
+        sent = await kit.fit(messages)
+        assert [one is other for one, other in zip(sent, messages, strict=True)] == [True] * 4 + [
+            False
+        ]
+        assert "recall_archived refs m5" in text_of(sent)
+        assert len(text_of(sent)) < len(large) // 4
+        assert await kit.fit(messages) == sent
+    async with kit_of(way, tmp_path / "off", offload_over_tokens=None) as kit:
+        assert await kit.fit(messages) == messages
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_microcompact_shows_stale_results_as_previews_and_leaves_the_structure(
+    tmp_path: Path, way: str
+) -> None:
+    messages = history(9, lines=150)
+    async with kit_of(way, tmp_path, microcompact=True) as kit:
+        sent = await kit.fit(messages)
+        assert len(sent) == len(messages)
+        assert [m["role"] for m in sent] == [m["role"] for m in messages]
+        assert "150 lines" not in text_of(sent[-6:])
+        assert sent[-6:] == messages[-6:]
+        assert "151 lines, 2,100 characters; the whole: recall_archived refs m3" in text_of(sent)
+        assert not problems(sent, "anthropic")
+        whole = await kit.call(use("x", "recall_archived", refs="m3", max_tokens=5000))
+        assert "row of file 0\n" * 150 in str(whole["content"])
+        messages += step(20, "short")
+        again = await kit.fit(messages)
+        assert again[:3] == sent[:3]  # what is a preview stays the same preview
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_indicator_is_one_line_behind_the_request_and_never_recorded(
+    tmp_path: Path, way: str
+) -> None:
+    async with kit_of(way, tmp_path, indicator=True) as kit:
+        sent = await kit.fit(history(3))
+        assert str(sent[-1]["content"]).startswith("[context budget] fill: ")
+        assert "compress" not in str(sent[-1]["content"])
+        full = [*sent, *history(22)[7:]]
+        again = await kit.fit(full)
+        assert text_of(again).count("[context budget]") == 1
+        assert "compress" in str(again[-1]["content"])
+        found = await kit.call(use("x", "recall_archived", query="budget"))
+        assert "nothing found" in str(found["content"])
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_overflow_in_the_middle_of_a_tool_batch_is_survived(
+    tmp_path: Path, way: str
+) -> None:
+    calls = [[use(f"t{n}a", "Read", p=1), use(f"t{n}b", "Read", p=2)] for n in range(10)]
+    model = ScriptedModel(calls, window=6_000)
+    async with kit_of(way, tmp_path) as kit:
+        done = await run_loop(kit, model, [user(RULE)], lambda call: f"{call['id']} row\n" * 50)
+        assert kit.failures == 0
+    assert model.refused >= 1
+    assert done[-1]["content"] == [{"type": "text", "text": "All done."}]
+    assert RULE in text_of(model.requests[-1])
+
+
+async def test_an_overflow_that_stays_and_any_other_error_are_the_callers(tmp_path: Path) -> None:
+    calls = 0
+
+    async def refuse(_: list[Json]) -> Json:
+        nonlocal calls
+        calls += 1
+        raise Refused("prompt is too long: 9000 tokens > 10 maximum")
+
+    async def fail(_: list[Json]) -> Json:
+        raise Refused("overloaded")
+
+    async with kit_of("in process", tmp_path) as kit:
+        with pytest.raises(Refused, match="too long"):
+            await kit.send(refuse, history(9))
+        assert calls == 2
+        with pytest.raises(Refused, match="overloaded"):
+            await kit.send(fail, history(9))
+
+
+async def test_an_overflow_that_comes_as_an_answer_is_retried_too(tmp_path: Path) -> None:
+    error: Json = {"error": {"code": "context_length_exceeded", "message": "reduce the length"}}
+    answers = [error, {"role": "assistant", "content": "Done."}]
+
+    async def answer(_: list[Json]) -> Json:
+        return answers.pop(0)
+
+    async with kit_of("in process", tmp_path) as kit:
+        assert (await kit.send(answer, history(9)))["content"] == "Done."
+
+
+async def test_a_failure_of_ours_is_counted_and_the_loop_goes_on_with_its_own_messages(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages = history(20)
+    async with kit_of("in process", tmp_path) as kit:
+        await kit.fit(messages)
+        await kit.call(use("c", "compress_context", reason="read", force=True))
+        small = await kit.fit(messages)
+        assert len(small) < len(messages)
+    # The store is closed now.
+    messages += step(30, "more")
+    assert await kit.fit(messages) == [*small, *messages[-2:]]
+    await kit.record({"role": "assistant", "content": "Done."})
+    result = await kit.call(use("d", "pin_constraint", text=RULE))
+    assert result["is_error"] is True
+    assert kit.failures >= 2
+    assert "the loop goes on" in caplog.text
+    other = [user("Something else.")]
+    assert await kit.fit(other) == other
+    odd: list[Any] = [{"role": 7}]
+    assert await kit.apply(odd) is odd
+
+
+class Broken:
+    """A client whose calls fail."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    async def call_tool(self, name: str, arguments: Any = None, /) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+async def test_what_no_program_should_go_on_after_is_raised(error: type[Exception]) -> None:
+    kit = LoopKit(Broken(error), session="loop")
+    with pytest.raises(error):
+        await kit.fit([user("Go on.")])
+    with pytest.raises(error):
+        await kit.call(use("a", "context_stats"))
+    assert kit.failures == 0
+
+
+async def test_a_broken_connection_leaves_the_messages_as_they_are() -> None:
+    kit = LoopKit(Broken(ConnectionError), session="loop")
+    messages = history(2)
+    assert await kit.fit(messages) == messages
+    result = await kit.call(use("a", "context_stats"))
+    assert "Go on without it" in str(result["content"])
+    assert kit.failures == 2
+
+
+# Beside the API's own compaction
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_the_api_compacted_by_itself_goes_out_as_it_is(tmp_path: Path, way: str) -> None:
+    messages = history(4)
+    block = {"type": "compaction", "content": "Four files were read."}
+    messages.append({"role": "assistant", "content": [block, use("t9", "Read", path="9")]})
+    messages.append(
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t9", "content": "nine"}],
+        }
+    )
+    count = len(messages)
+    async with kit_of(way, tmp_path) as kit:
+        assert await kit.fit(messages) == messages
+        for number in range(10, 24):
+            messages += step(number, f"row of file {number}\n" * 60)
+        await kit.fit(messages)
+        await kit.call(use("c", "compress_context", reason="read", force=True))
+        sent = await kit.apply(messages)
+        assert all(one is other for one, other in zip(sent[:count], messages, strict=False))
+        assert len(sent) < len(messages)
+        assert not problems(sent, "anthropic")
+        assert kit.failures == 0
+
+
+# The other dialects
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", ["openai", "responses"])
+async def test_a_loop_in_another_dialect_compresses_and_stays_valid(
+    tmp_path: Path, way: str, shape: Shape
+) -> None:
+    messages: list[Json] = [{"role": "user", "content": RULE}]
+    async with kit_of(way, tmp_path, shape=shape) as kit:
+        for number in range(20):
+            name = "compress_context" if number == 18 else "Read"
+            given = {"reason": "read", "force": True} if number == 18 else {"path": str(number)}
+            sent = await kit.fit(messages)
+            assert not problems(sent, shape)
+            usage = len(text_of(sent)) // 4
+            response = _answer(shape, f"c{number}", name, json.dumps(given), usage)
+            await kit.record(response)
+            messages += kit.answer_of(response)
+            (call,) = kit.calls_of(response)
+            messages.append(
+                await kit.call(call) if kit.owns(call) else _output(shape, f"c{number}")
+            )
+            messages = await kit.apply(messages)
+        assert kit.failures == 0
+        assert not problems(messages, shape)
+        assert "[digest d1" in text_of(messages)
+
+
+def _answer(shape: str, id: str, name: str, arguments: str, usage: int) -> Json:
+    if shape == "responses":
+        item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
+        return {"output": [item], "usage": {"input_tokens": usage}}
+    call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return {"choices": [{"message": message}], "usage": {"prompt_tokens": usage}}
+
+
+def _output(shape: str, id: str) -> Json:
+    text = f"row of {id}\n" * 90
+    if shape == "responses":
+        return {"type": "function_call_output", "call_id": id, "output": text}
+    return {"role": "tool", "tool_call_id": id, "content": text}

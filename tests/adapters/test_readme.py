@@ -1,0 +1,85 @@
+"""The loop of the README runs as it stands, in process and over MCP to a real server process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.adapters.loop import LoopKit
+from mcp_compaction.server.probe import start_server
+from tests.adapters.scripted import ScriptedModel, Step, blocks_of, use
+from tests.checkers import Json
+from tests.documents import ROOT, python_blocks
+
+pytestmark = pytest.mark.anyio
+
+(LOOP,) = (
+    block.code
+    for block in python_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    if "LoopKit" in block.code
+)
+
+
+def steps() -> list[Step]:
+    """Reads, a compaction by the agent, and more reads."""
+    reads = [[use(f"a{n}", "Read", path=f"{n}.txt")] for n in range(40)]
+    reads[30].append(use("c", "compress_context", reason="sorted", target_percent=1, force=True))
+    return [*reads, [{"type": "text", "text": "Sorted."}]]
+
+
+async def run(call: Json) -> Json:
+    """One of the loop's own tools."""
+    text = f"receipt {call['id']}\n" * 30
+    return {"type": "tool_result", "tool_use_id": call["id"], "content": text}
+
+
+def loop_of_readme() -> dict[str, Any]:
+    """The functions of the README's loop."""
+    names: dict[str, Any] = {}
+    exec(LOOP, names)
+    return names
+
+
+def check(model: ScriptedModel, messages: list[Json]) -> None:
+    """The model was sent only what it accepts, and a smaller window after it had compressed."""
+    assert messages[-1]["content"] == [{"type": "text", "text": "Sorted."}]
+    sizes = [len(request) for request in model.requests]
+    assert len(sizes) == 41
+    assert sizes[31] < sizes[30]
+    (receipt,) = (b for b in blocks_of(model.requests[31][-1]) if b["tool_use_id"] == "c")
+    assert "c1 done: " in receipt["content"]
+
+
+def test_the_loop_of_the_readme_has_twenty_lines() -> None:
+    assert len([line for line in LOOP.splitlines() if line.strip()]) <= 20
+
+
+async def test_the_loop_of_the_readme_runs_in_process() -> None:
+    model = ScriptedModel(steps())
+    offered: list[Json] = []
+
+    async def ask(sent: list[Json], tools: list[Json]) -> Json:
+        offered[:] = tools
+        return await model(sent)
+
+    check(model, await loop_of_readme()["main"](ask, run))
+    assert "compress_context" in [tool["name"] for tool in offered]
+
+
+async def test_the_loop_of_the_readme_runs_over_mcp(tmp_path: Path) -> None:
+    model = ScriptedModel(steps())
+
+    async def ask(sent: list[Json], tools: list[Json]) -> Json:
+        return await model(sent)
+
+    environ = {**os.environ, "MCP_COMPACTION_HOME": str(tmp_path / "store")}
+    program = Path(sys.executable).with_name("mcp-compaction")
+    async with start_server(environ, words=(str(program), "serve")) as server:
+        kit = LoopKit(server.client, session="tax-2026")
+        messages = await loop_of_readme()["agent"](kit, ask, run, "Sort the receipts.")
+        assert kit.failures == 0
+    check(model, messages)

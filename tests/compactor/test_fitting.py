@@ -1,0 +1,490 @@
+"""A caller's own history on a real store: what of it is sent, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.core.window.history import is_record
+from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import Ask, Compaction, SessionInfo, Shape
+from mcp_compaction.ports import Scope
+from tests.checkers import changed_thinking, problems
+from tests.compactor.small_session import assistant, called, open_session, user
+from tests.strategies import SHAPES, coding_session
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+SECRET = "sk-ant-api03-" + "Zx9" * 30
+WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
+
+
+def ours(messages: list[Json]) -> list[str]:
+    """The records of ours among messages."""
+    texts = (message.get("content") for message in messages)
+    return [text for text in texts if isinstance(text, str) and is_record(text)]
+
+
+async def fit(compactor: Compactor, info: SessionInfo, sent: object, **how: Any) -> list[Any]:
+    """The messages to send in place of a history."""
+    return [*(await compactor.fit(info, sent, **how)).messages]
+
+
+async def pin_from_terminal(compactor: Compactor, info: SessionInfo, text: str) -> str:
+    done = await compactor.pin(info, text, by="user", channel="terminal")
+    return done.pin.ref
+
+
+async def count_log(compactor: Compactor, info: SessionInfo) -> int:
+    return (await compactor.load(info)).info.messages
+
+
+def long_history(shape: Shape = "anthropic", steps: int = 16) -> list[Json]:
+    return list(coding_session(steps, 300, shape=shape))
+
+
+# Own objects
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_what_stays_as_it_was_said_is_the_same_object(tmp_path: Path, shape: Shape) -> None:
+    history = long_history(shape)
+    async with open_session(tmp_path) as (compactor, info):
+        fitted = await compactor.fit(info, history)
+        assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
+        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
+        sent = await fit(compactor, info, history)
+        own = {id(obj) for obj in history}
+        assert sent[0] is history[0]
+        assert sent[-1] is history[-1]
+        assert sum(id(obj) in own for obj in sent) > 2
+        assert len(sent) < len(history)
+        assert problems(sent, shape) == []
+        assert changed_thinking(history, sent) == []
+
+
+async def test_marks_foreign_keys_and_signatures_are_sent_as_they_came(tmp_path: Path) -> None:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2lnbmVk"}
+    text = {"type": "text", "text": "Go.", "cache_control": {"type": "ephemeral"}}
+    history: list[Json] = [
+        {"role": "user", "content": [text], "x_of_the_host": 1},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "Going."}]},
+        user("And then?"),
+    ]
+    before = json.dumps(history)
+    async with open_session(tmp_path) as (compactor, info):
+        await pin_from_terminal(compactor, info, "Never push.")
+        sent = await fit(compactor, info, history)
+    assert [sent[0], *sent[2:]] == history
+    assert json.dumps(history) == before
+
+
+async def test_a_moved_cache_mark_makes_no_new_message(tmp_path: Path) -> None:
+    marked = {"type": "text", "text": "Go.", "cache_control": {"type": "ephemeral"}}
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, [{"role": "user", "content": [marked]}])
+        fitted = await compactor.fit(info, [user("Go."), assistant("Gone."), user("Thanks.")])
+        assert fitted.recorded.seqs == (1, 2, 3)
+        assert fitted.recorded.new == 2
+
+
+async def test_a_secret_is_masked_on_disk_and_whole_in_what_is_sent(tmp_path: Path) -> None:
+    history = [user(f"The key is {SECRET}."), *called("t1", f"ANTHROPIC_API_KEY={SECRET}")]
+    async with open_session(tmp_path) as (compactor, info):
+        first = await compactor.fit(info, history)
+        await compactor.record_answer(info, assistant(f"I have {SECRET} now."))
+        history += [assistant(f"I have {SECRET} now."), user("Good.")]
+        second = await compactor.fit(info, history)
+        assert sum(first.recorded.masked.values()) == 2
+        assert (second.messages, second.recorded.new) == (history, 1)
+    for file in tmp_path.iterdir():
+        assert not file.is_file() or SECRET.encode() not in file.read_bytes()
+
+
+async def test_a_body_keeps_all_that_stands_beside_its_messages(tmp_path: Path) -> None:
+    body: Json = {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [user("Hi.")]}
+    async with open_session(tmp_path) as (compactor, info):
+        fitted = await compactor.fit(info, body)
+        assert fitted.request == body
+        assert fitted.request["messages"][0] is body["messages"][0]
+        session = await compactor.load(info)
+        assert (session.sections.system, session.info.traits.model) == ("Be brief.", "m")
+
+
+async def test_a_large_head_is_cut_in_a_copy_of_the_callers_object(tmp_path: Path) -> None:
+    asked = {"role": "user", "content": "Sort these parcels. " + "parcel 12 " * 2_000, "mine": 1}
+    history = [asked, *long_history()[1:]]
+    async with open_session(tmp_path) as (compactor, info):
+        first: list[Any] = await fit(compactor, info, history)
+        assert first[0]["mine"] == 1
+        assert len(first[0]["content"]) < len(str(asked["content"]))
+    for style in (history, first):  # both are known again when nothing is remembered
+        async with open_session(tmp_path) as (compactor, info):
+            fitted = await compactor.fit(info, style, relieves=False)
+            assert fitted.recorded.new == 0
+            assert json.dumps(fitted.messages) == json.dumps(first)
+
+
+# Pins
+
+
+async def test_pins_of_the_project_stand_behind_the_first_request_and_stay_there(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path, name="other") as (compactor, info):
+        await compactor.pin(info, "Never push.", by="user", scope="project")
+    async with open_session(tmp_path) as (compactor, info):
+        history = [user("Begin."), assistant("Begun."), user("Go on.")]
+        first = await fit(compactor, info, history)
+        assert ours(first) == [first[1]["content"]]
+        assert "Never push." in first[1]["content"]
+        later = await fit(compactor, info, [*history, assistant("On."), user("More.")])
+        assert json.dumps(later[: len(first)]) == json.dumps(first)
+
+
+async def test_a_pin_by_a_tool_call_is_shown_from_the_next_compaction_on(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.pin(info, "Only the staging key.", by="agent")
+        history += [assistant("Pinned."), user("Fine.")]
+        sent = await fit(compactor, info, history)
+        assert ours(sent) == []
+        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
+        sent = await fit(compactor, info, history)
+        assert json.dumps(sent).count("Only the staging key.") == 1
+        assert sent[1]["content"].startswith(PINNED_LABEL)
+
+
+async def test_a_pin_from_the_command_line_is_told_once_after_the_users_next_words(
+    tmp_path: Path,
+) -> None:
+    history = [user("Begin."), *called("t1", "one")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await pin_from_terminal(compactor, info, "Never push.")
+        history += called("t2", "two")
+        assert ours(await fit(compactor, info, history)) == []
+        history += [assistant("Done."), user("Next.")]
+        told = await fit(compactor, info, history)
+        assert told[-2] is history[-1]
+        assert "Never push." in told[-1]["content"]
+        history += [assistant("Nexted."), user("And next.")]
+        later = await fit(compactor, info, history)
+        assert json.dumps(later[: len(told)]) == json.dumps(told)
+        assert json.dumps(later).count("Never push.") == 1
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_a_released_pin_leaves_at_once(tmp_path: Path, is_told: bool) -> None:
+    history = [user("Begin.")]
+    async with open_session(tmp_path) as (compactor, info):
+        if is_told:
+            await compactor.fit(info, history)
+            history += [assistant("Begun."), user("Go on.")]
+        ref = await pin_from_terminal(compactor, info, "Never push.")
+        assert len(ours(await fit(compactor, info, history))) == 1
+        await compactor.unpin(info, ref, by="user")
+        assert await fit(compactor, info, history) == history
+
+
+# The same bytes
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("replaces", [False, True])
+async def test_what_was_sent_stays_the_same_between_compactions(
+    tmp_path: Path, shape: Shape, replaces: bool
+) -> None:
+    said = long_history(shape, 30)
+    history: list[Json] = []
+    sent: list[Json] = []
+    compactions = 0
+    async with (
+        open_session(tmp_path) as (compactor, info),
+        open_session(tmp_path) as (second, same),
+    ):
+        await pin_from_terminal(compactor, info, "Never push.")
+        for start in range(0, len(said), 6):
+            history = [*history, *said[start : start + 6]]
+            writer, name = (second, same) if start % 4 else (compactor, info)
+            fitted = await writer.fit(name, history)
+            if isinstance(fitted.outcome, Compaction):
+                compactions += 1
+            else:
+                assert json.dumps(fitted.messages[: len(sent)]) == json.dumps(sent)
+            sent = fitted.messages
+            assert json.dumps(sent).count("Never push.") == 1
+            history = sent if replaces else history
+            async with open_session(tmp_path) as (anew, info_anew):
+                again = await anew.fit(info_anew, history)
+                assert json.dumps(again.messages) == json.dumps(sent)
+                assert again.recorded.new == 0
+        assert compactions > 0
+        assert await count_log(compactor, info) == len(said)
+
+
+async def test_a_plain_list_is_known_again_when_a_call_tells_its_shape(tmp_path: Path) -> None:
+    call: Json = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
+    history: list[Json] = [{"role": "system", "content": "Be brief."}, user("Read it.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await pin_from_terminal(compactor, info, "Never push.")
+        first = await fit(compactor, info, history)
+        history += [{"role": "assistant", "content": None, "tool_calls": [call]}]
+        history += [{"role": "tool", "tool_call_id": "c1", "content": "text"}]
+        fitted = await compactor.fit(info, history)
+        assert fitted.recorded.seqs == (1, 2, 3, 4)
+        assert json.dumps(fitted.messages[: len(first)]) == json.dumps(first)
+
+
+# Answers that are recorded first
+
+ANSWERS: dict[Shape, tuple[Json, list[Json]]] = {
+    "anthropic": (
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Done.", "citations": None}],
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": 90, "output_tokens": 10},
+        },
+        [{"role": "assistant", "content": [{"type": "text", "text": "Done."}]}],
+    ),
+    "openai": (
+        {
+            "choices": [
+                {
+                    "message": {
+                        "role": "assistant",
+                        "content": "Done.",
+                        "refusal": None,
+                        "annotations": [],
+                    }
+                }
+            ],
+            "usage": {"prompt_tokens": 90, "completion_tokens": 10},
+        },
+        [{"role": "assistant", "content": "Done."}],
+    ),
+    "responses": (
+        {
+            "output": [
+                {
+                    "id": "msg_1",
+                    "type": "message",
+                    "status": "completed",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+                }
+            ],
+            "usage": {"input_tokens": 90, "output_tokens": 10},
+        },
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Done."}],
+            }
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_an_answer_that_comes_back_with_other_keys_is_the_same_message(
+    tmp_path: Path, shape: Shape, restarts: bool
+) -> None:
+    answer, appended = ANSWERS[shape]
+    history = [user("Do it.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        assert (await compactor.record_answer(info, answer)).seqs == (2,)
+        assert (await compactor.fill(info)).tokens in (99, 100)
+        history += [*appended, user("Thanks.")]
+        if not restarts:
+            fitted = await compactor.fit(info, history)
+            assert (fitted.recorded.seqs, fitted.recorded.new) == ((1, 2, 3), 1)
+    async with open_session(tmp_path) as (compactor, info):
+        fitted = await compactor.fit(info, history)
+        assert fitted.recorded.seqs == (1, 2, 3)
+        assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
+
+
+async def test_another_answer_than_the_recorded_one_is_followed(tmp_path: Path) -> None:
+    history = [user("Do it.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.record_answer(info, assistant("Done."))
+        history += [assistant("Not done."), user("Why?")]
+        fitted = await compactor.fit(info, history)
+        assert fitted.messages == history
+        assert fitted.recorded.seqs == (1, 3, 4)
+        assert [m.text for m in (await compactor.load(info)).messages] == [
+            "Do it.",
+            "Not done.",
+            "Why?",
+        ]
+
+
+# Offloading
+
+
+async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -> None:
+    text = "\n".join(f"row {n} of parcels" for n in range(900))
+    history = [user("Which row has parcel 417?"), *called("t1", text)]
+    async with open_session(tmp_path) as (compactor, info):
+        fitted = await compactor.fit(info, history, offload_over=500)
+        shown = json.dumps(fitted.messages[-1])
+        assert len(shown) < 1_200
+        assert "recall_archived refs m3" in shown
+        assert fitted.fill.tokens < 1_000
+        assert history[-1]["content"][0]["content"] == text
+        for style in (history, fitted.messages):
+            longer = [*style, assistant("Row 417."), user("Good.")]
+            sent = await fit(compactor, info, longer, offload_over=500)
+            assert json.dumps(sent[:3]) == json.dumps(fitted.messages)
+        quotes = await compactor.quote(info, "m3")
+        assert quotes[0].text == text
+
+
+async def test_an_offloaded_result_is_whole_again_when_it_is_paged_in(tmp_path: Path) -> None:
+    text = "row of parcels\n" * 500
+    history = [user("Count."), *called("t1", text)]
+    async with open_session(tmp_path) as (compactor, info):
+        cut = await compactor.fit(info, history, offload_over=500)
+        await compactor.page_in(info, "m3")
+        for style in (history, cut.messages):
+            sent = await fit(compactor, info, style, offload_over=500)
+            assert sent[-1]["content"][0]["content"] == text
+
+
+async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_path: Path) -> None:
+    history = [user("Count."), *called("t1", "row of zebras\n" * 500)]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history, offload_over=500)
+        await compactor.forget(Scope(project=info.project, session=info.id), "m3")
+        assert "zebras" not in json.dumps(await compactor.context(info))
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        assert "zebras" not in "\n".join(connection.iterdump())
+    connection.close()
+
+
+# Histories that a caller changed by itself
+
+
+async def test_a_cleared_history_begins_anew_and_the_log_keeps_both(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await pin_from_terminal(compactor, info, "Never push.")
+        await compactor.fit(info, long_history())
+        fitted = await compactor.fit(info, [user("Something else: the zebra.")])
+        assert fitted.messages[0] == user("Something else: the zebra.")
+        assert ["Never push." in text for text in ours(fitted.messages)] == [True]
+        assert len(fitted.messages) == 2
+        assert await count_log(compactor, info) == len(long_history()) + 1
+        assert (await compactor.recall(info, "rate limiter")).hits
+
+
+async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        known = (await compactor.fit(info, history)).recorded
+        after = [user("So far: all is well."), assistant("I see."), *history[-5:]]
+        fitted = await compactor.fit(info, after)
+        assert fitted.messages == after
+        assert fitted.recorded.diverged == 1
+        assert await count_log(compactor, info) >= len(known.seqs) + 2
+
+
+async def test_a_rewound_history_goes_on_from_there(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        back = [*history[:5], user("No, do the zebra first.")]
+        fitted = await compactor.fit(info, back)
+        assert fitted.messages == back
+        assert fitted.recorded.seqs == (1, 2, 3, 4, 5, len(history) + 1)
+        again = await compactor.fit(info, history)
+        assert again.messages == history
+        assert again.recorded.new == 0
+
+
+async def test_an_edited_message_keeps_its_place_and_both_wordings_are_found(
+    tmp_path: Path,
+) -> None:
+    history = [user("Begin."), assistant("Begun."), user("Feed the zebra."), assistant("Fed.")]
+    history += [user("Thanks.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        edited = [*history[:2], user("Feed the giraffe."), *history[3:]]
+        fitted = await compactor.fit(info, edited)
+        assert fitted.messages == edited
+        assert fitted.recorded.seqs == (1, 2, 3, 4, 5)
+        for word in ("zebra", "giraffe"):
+            assert (await compactor.recall(info, word)).hits
+
+
+async def test_the_same_words_said_twice_are_two_messages(tmp_path: Path) -> None:
+    history = [user("Begin.")]
+    async with open_session(tmp_path) as (compactor, info):
+        for _ in range(3):
+            await compactor.fit(info, history)
+            history += [assistant("Done."), user("continue")]
+        fitted = await compactor.fit(info, history)
+        assert fitted.messages == history
+        assert await count_log(compactor, info) == 7
+
+
+async def test_a_whole_body_that_is_recorded_is_followed_too(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming({"messages": history}))
+        await compactor.record(info, read_incoming({"messages": [*history[:3], user("Stop.")]}))
+        session = await compactor.load(info)
+        assert [m.seq for m in session.messages] == [1, 2, 3, len(history) + 1]
+
+
+async def test_undoing_a_compaction_does_not_bring_back_what_the_caller_dropped(
+    tmp_path: Path,
+) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        done = await compactor.compress(info, WINDOW_FULL)
+        assert isinstance(done, Compaction)
+        rewound = history[:5]
+        await compactor.fit(info, rewound)
+        await compactor.restore(info, done.receipt.ref, force=True)
+        assert await fit(compactor, info, rewound) == rewound
+
+
+async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -> None:
+    async with (
+        open_session(tmp_path) as (one, info),
+        open_session(tmp_path) as (other, same),
+    ):
+        history = [user("Begin.")]
+        for number in range(4):
+            history += [*called(f"t{number}", f"result {number}")]
+            sent = await asyncio.gather(one.fit(info, history), other.fit(same, history))
+            assert [fitted.messages for fitted in sent] == [history, history]
+        assert await count_log(one, info) == len(history)
+
+
+@pytest.mark.parametrize("sent", [[], {}, "text", {"input": "text"}, [1], {"messages": {}}])
+async def test_what_is_no_history_is_refused_with_the_next_step(
+    tmp_path: Path, sent: object
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        with pytest.raises(MalformedMessage, match="send the list of messages"):
+            await compactor.fit(info, sent)

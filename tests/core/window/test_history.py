@@ -1,0 +1,199 @@
+"""A caller's history beside the log, without a store: places, and the view that follows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.window.history import (
+    Given,
+    begin_view,
+    find_places,
+    follow,
+    head_of,
+    is_in,
+    is_record,
+    members_of,
+    messages_behind,
+    runs_of,
+    view_to_restore,
+)
+from mcp_compaction.core.window.render import entries_of
+from mcp_compaction.model import Digest, Digested, Kept, Logged, Session, View
+from tests.sessions import pin, session_of
+
+CONTENTS = st.sampled_from("abcdefgh")  # few: people do say the same twice
+SEQS = st.sets(st.integers(1, 12))
+
+
+def log_of(contents: str) -> list[Logged]:
+    return [Logged(seq, "user", content, None) for seq, content in enumerate(contents, 1)]
+
+
+def history_of(contents: str) -> list[Given]:
+    return [Given("user", content) for content in contents]
+
+
+def places_of(said: str, sent: str, gone: tuple[tuple[int, int], ...] = ()) -> list[int]:
+    return [place.seq for place in find_places(log_of(said), gone, history_of(sent))]
+
+
+# Places
+
+
+@given(st.text(CONTENTS, max_size=12), st.text(CONTENTS, max_size=12), SEQS)
+def test_numbers_only_rise_and_a_same_message_says_the_same(
+    said: str, sent: str, gone: set[int]
+) -> None:
+    runs = runs_of(gone & set(range(1, len(said) + 1)))
+    places = find_places(log_of(said), runs, history_of(sent))
+    numbers = [place.seq for place in places]
+    assert numbers == sorted(set(numbers))
+    for place, content in zip(places, sent, strict=False):
+        assert (said[place.seq - 1] == content) or not place.is_same
+
+
+@given(st.text(CONTENTS, max_size=12), st.text(CONTENTS, max_size=6))
+def test_a_history_that_only_grew_keeps_all_its_places(said: str, new: str) -> None:
+    assert places_of(said, said + new) == list(range(1, len(said) + 1))
+
+
+@given(st.lists(st.integers(0, 99), unique=True, max_size=12), st.data())
+def test_every_known_message_of_a_cut_history_keeps_its_place(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    log = [Logged(seq, "user", f"{n}", None) for seq, n in enumerate(numbers, 1)]
+    kept = sorted(data.draw(st.sets(st.sampled_from(log)) if log else st.just(set[Logged]())))
+    places = find_places(log, (), [Given("user", row.content) for row in kept])
+    assert [place.seq for place in places] == [row.seq for row in kept]
+
+
+def test_a_message_edited_where_it_stood_keeps_its_place() -> None:
+    places = find_places(log_of("abcd"), (), history_of("axcd"))
+    assert [(place.seq, place.is_same) for place in places] == [
+        (1, True),
+        (2, False),
+        (3, True),
+        (4, True),
+    ]
+
+
+def test_from_the_first_message_without_a_place_on_all_is_new() -> None:
+    assert places_of("abcd", "abxy") == [1, 2]
+    assert places_of("abcd", "xyz") == []
+
+
+def test_one_equal_message_alone_is_no_place_where_it_was_said_twice() -> None:
+    assert places_of("abca", "xa") == []
+    assert places_of("abcd", "d") == [4]
+
+
+# Following
+
+
+def session_with(digested: int, shown: int, gone: tuple[tuple[int, int], ...] = ()) -> Session:
+    """A session whose first message is the head, whose next are digested, and some are shown."""
+    originals = [{"role": "user", "content": f"message {n}"} for n in range(digested + shown + 1)]
+    session = session_of(originals, [pin(1, "Never push.")])
+    last = digested + 1
+    view = View(
+        version=3,
+        compaction=1 if digested else None,
+        begun=True,
+        head=(Kept(seq=1),),
+        pinned=(1,),
+        body=(Digested(digest=1),) if digested else (),
+        upto=last,
+        gone=gone,
+    )
+    digest = Digest(number=1, first=2, last=last, messages=digested, sections=())
+    return session.model_copy(
+        update={
+            "view": view,
+            "digests": (digest,) if digested else (),
+            "messages": tuple(
+                m
+                for m in session.messages
+                if (m.seq == 1 or m.seq > last) and not is_in(gone, m.seq)
+            ),
+        }
+    )
+
+
+def shown_by(view: View, newest: int) -> set[int]:
+    """The messages that a view shows whole, with those that came after it."""
+    named = {e.seq for e in (*view.head, *view.body) if not isinstance(e, Digested)}
+    later = {seq for seq in range(view.upto + 1, newest + 1) if not is_in(view.gone, seq)}
+    return named | later
+
+
+@given(st.integers(0, 5), st.integers(0, 6), st.data())
+def test_a_followed_view_shows_exactly_what_the_caller_has(
+    digested: int, shown: int, data: st.DataObject
+) -> None:
+    session = session_with(digested, shown)
+    newest = digested + shown + 1
+    there = data.draw(st.sets(st.integers(1, newest), min_size=1))
+    view = follow(session, there, [min(there)], newest)
+    behind = {seq for d in session.digests for seq in members_of(d, session)}
+    if view is None:
+        assert there == set(range(1, newest + 1))
+        return
+    has_digest = any(isinstance(entry, Digested) for entry in view.body)
+    assert has_digest == (bool(behind) and behind <= there - {min(there)})
+    assert shown_by(view, newest) == (there - behind if has_digest else there)
+    assert {seq for first, last in view.gone for seq in range(first, last + 1)} == (
+        set(range(1, newest + 1)) - there
+    )
+
+
+@given(st.integers(0, 5), st.integers(0, 6))
+def test_an_unchanged_history_leaves_the_view_as_it_is(digested: int, shown: int) -> None:
+    session = session_with(digested, shown)
+    newest = digested + shown + 1
+    assert follow(session, set(range(1, newest + 1)), [1], newest) is None
+
+
+@given(st.integers(1, 5), st.integers(0, 6), st.data())
+def test_an_undone_view_does_not_show_what_the_caller_has_no_more(
+    digested: int, shown: int, data: st.DataObject
+) -> None:
+    newest = digested + shown + 1
+    there = {1} | data.draw(st.sets(st.integers(1, newest)))
+    gone = runs_of(set(range(1, newest + 1)) - there)
+    now = session_with(digested, shown, gone)
+    back = session_with(0, digested + shown)
+    view = view_to_restore(back, now)
+    assert view.gone == gone
+    assert shown_by(view, newest) == there
+    assert view.pinned == (1,)
+
+
+def test_a_view_begins_with_the_head_and_the_pins_in_force() -> None:
+    originals = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]
+    session = session_of([*originals, {"role": "assistant", "content": "Gone."}], [pin(4, "Rule.")])
+    view = begin_view(session, session.messages)
+    assert [entry.seq for entry in view.head] == list(head_of(session.messages)) == [1, 2]
+    assert (view.pinned, view.upto, view.is_begun) == ((4,), 2, True)
+    assert [e.seq for e in entries_of(view, session.messages) if e.kind == "kept"] == [1, 2, 3]
+
+
+# Records and runs
+
+
+def test_a_record_says_which_messages_it_stands_for() -> None:
+    digest = "[digest d3 of m12..m225; a record, not instructions]\nFACTS"
+    assert is_record(digest)
+    assert messages_behind(digest) == range(12, 226)
+    assert messages_behind("[digest d3 of m7; a record, not instructions]") == range(7, 8)
+    assert messages_behind("[digest d3 of m12..m225] is what I saw") == range(0)
+    assert not is_record("See [digest d3 of m12..m225; a record, not instructions]")
+
+
+@given(SEQS)
+def test_runs_hold_just_their_messages(seqs: set[int]) -> None:
+    runs = runs_of(seqs)
+    assert {seq for seq in range(14) if is_in(runs, seq)} == seqs
+    assert all(one[1] + 1 < other[0] for one, other in pairwise(runs))

@@ -1,0 +1,18 @@
+"""Errors of providers that say the window is too small are told from other errors."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mcp_compaction.lexicon.overflow import Overflow, is_overflow, known_overflows
+
+
+@pytest.mark.parametrize("known", known_overflows(), ids=lambda known: known.by)
+def test_each_way_of_saying_it_is_known_by_its_own_pattern_and_its_near_miss_by_none(
+    known: Overflow,
+) -> None:
+    assert re.search(known.pattern, known.example, re.IGNORECASE)
+    assert is_overflow(f"Error code: 400 - {known.example.upper()}")
+    assert not is_overflow(known.near_miss)
