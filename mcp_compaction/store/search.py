@@ -99,25 +99,31 @@ def list_passages(
     check_session(connection, scope)
     condition = _condition_of(scope, query)
     rows = connection.execute(
-        f"SELECT {_HIT_COLUMNS} FROM passage LEFT JOIN session ON session.id = passage.session"
+        f"SELECT {_IS_UNDATED}, {_HIT_COLUMNS}"
+        " FROM passage LEFT JOIN session ON session.id = passage.session"
         f" WHERE passage.kind = 'm' AND {condition.sql} ORDER BY passage.id LIMIT ?",
         (*condition.parameters, limit),
     )
-    return tuple(_hit_of(columns) for columns in rows)
+    return tuple(
+        _hit_of(columns).model_copy(update={"is_undated": bool(is_undated)})
+        for is_undated, *columns in rows
+    )
 
 
+_IS_UNDATED = (  # asked only where a day is: it reads a row of the log for each passage
+    "NOT EXISTS (SELECT 1 FROM message WHERE message.session = passage.session"
+    " AND message.seq = passage.number AND message.at IS NOT NULL)"
+)
 _HIT_COLUMNS = (
     "session.name, passage.project, passage.kind || passage.number, passage.role, passage.at,"
     " passage.text, passage.ordinal, passage.tools <> '',"
-    " passage.kind = 'm' AND NOT EXISTS (SELECT 1 FROM message WHERE message.session ="
-    " passage.session AND message.seq = passage.number AND message.at IS NOT NULL),"
     " passage.role = 'user' AND passage.kind = 'm' AND EXISTS (SELECT 1 FROM message WHERE"
     " message.session = passage.session AND message.seq = passage.number AND via = 'tool')"
 )
 
 
 def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
-    name, project, ref, role, at, text, ordinal, has_tool, is_undated, is_told = columns
+    name, project, ref, role, at, text, ordinal, has_tool, is_told = columns
     return Hit(
         session=name or "",
         project=project or "",
@@ -129,7 +135,6 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
         is_beside=worth is not None and worth.row is None,
         ordinal=ordinal,
         has_tool=bool(has_tool),
-        is_undated=bool(is_undated),
         is_told=bool(is_told),
     )
 

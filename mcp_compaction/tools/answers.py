@@ -194,7 +194,8 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         lines += [f"{nonce} [{_label_of(hit, here)}]", hit.text]
     lines.append(f"</archived {nonce}>")
     if found.in_window:
-        lines.append(_describe_in_window(found.in_window))
+        are = "more is" if len(found.in_window) == 1 else "more are"
+        lines.append(f"{len(found.in_window)} {are} {_describe_in_window(found.in_window)}")
     if found.more:
         least = "at least " if found.is_full else ""
         lines.append(
@@ -210,13 +211,9 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
 
 
 def _describe_in_window(refs: Sequence[str]) -> str:
-    are = "more is" if len(refs) == 1 else "more are"
-    return f"{len(refs)} {are} in your window: {_name_refs(refs)}"
-
-
-def _name_refs(refs: Sequence[str]) -> str:
-    further = f" and {len(refs) - _MOST_ALSO} more" if len(refs) > _MOST_ALSO else ""
-    return ", ".join(refs[:_MOST_ALSO]) + further
+    named = ", ".join(refs[:_MOST_ALSO])
+    further = f" and {len(refs) - _MOST_ALSO} others" if len(refs) > _MOST_ALSO else ""
+    return f"in your window: {named}{further}"
 
 
 def _quote_words(words: Sequence[str]) -> str:
@@ -234,7 +231,7 @@ def _explain_nothing_found(found: Recalled, scope: str, query: str, skip: int) -
     """The scope that was searched, and a query that would find something."""
     asked = repr(shorten_query(query))
     if found.in_window:
-        return f"in your window already: {_name_refs(found.in_window)}; nothing else for {asked}"
+        return f"{asked} is {_describe_in_window(found.in_window)}; nothing else was found"
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."

@@ -107,7 +107,7 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
             project=project,
             max_tokens=asked.max_tokens,
             skip=skip,
-            has_view=True,
+            has_view=info.traits.mode == "own",
         )
         place = answers.Place(project, info.name, info.updated.year)
         return Answer(answers.recall_text(hits, place, asked.query, nonce, skip))

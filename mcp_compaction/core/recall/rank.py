@@ -51,13 +51,13 @@ def rank(found: Matches) -> tuple[Worth, ...]:
     terms = _weigh_terms(found)
     passages = _score_passages(found, terms)
     messages = {place[:3]: scored.match for place, scored in passages.items()}
-    lent = {place: _lent_scores(one.scores, terms) for place, one in passages.items()}
     ranked: list[tuple[float, int, Worth]] = []
     for place in _places_to_judge(passages, messages, terms):
         scores = dict(passages[place].scores) if place in passages else {}
         for near, share in _places_beside(place, messages):
-            for term, score in lent.get(near, {}).items():
-                scores[term] = scores.get(term, 0.0) + share * score
+            for term, score in passages[near].scores.items() if near in passages else ():
+                if terms.spread[term]:
+                    scores[term] = scores.get(term, 0.0) + share * score
         session, kind, number, ordinal = place
         score = terms.worth_of(scores) * _share_of_long_talk(messages.get((session, kind, number)))
         if place in passages:
@@ -124,11 +124,6 @@ def _score_passages(found: Matches, terms: _Terms) -> dict[_Place, _Scored]:
     return passages
 
 
-def _lent_scores(scores: _Scores, terms: _Terms) -> _Scores:
-    """The scores that a passage lends to those beside it: those of words, not of names."""
-    return {term: score for term, score in scores.items() if terms.spread[term]}
-
-
 def _places_to_judge(
     passages: Mapping[_Place, _Scored], messages: Mapping[_Message, Match], terms: _Terms
 ) -> set[_Place]:
@@ -159,43 +154,33 @@ def _places_beside(
         return
     own = messages.get((session, kind, number))
     size = own.size if own else 1
-    for distance, share in enumerate(_NEAR, 1):
-        for near, at in (
-            _step_back(messages, place, distance),
-            _step_forward(messages, place, distance),
-        ):
-            if near == number and own and own.has_tool:
+    for step in (-1, 1):
+        for (near, at, near_size), share in zip(_walk(place, step, messages), _NEAR, strict=False):
+            if near != number:
+                sizes = size * near_size
+                yield (session, kind, near, at), share if sizes == 1 else share * sizes**-_LENT
+            elif own and own.has_tool:
                 yield (session, kind, near, at), share
-            elif near != number and near > 0:
-                other = messages.get((session, kind, near))
-                sizes = size * (other.size if other else 1)
-                yield (session, kind, near, at), share * sizes**-_LENT
 
 
-def _step_back(messages: Mapping[_Message, Match], place: _Place, distance: int) -> tuple[int, int]:
-    """The message and passage so many passages before; one without a match counts as one."""
+def _walk(
+    place: _Place, step: int, messages: Mapping[_Message, Match]
+) -> Iterator[tuple[int, int, int]]:
+    """The passages before or after one: message, passage and how many that message has; a message
+    without a match counts as one passage."""
     session, kind, number, ordinal = place
-    ordinal -= distance
-    while ordinal < 0:
-        number -= 1
-        match = messages.get((session, kind, number))
-        ordinal += match.size if match else 1
-    return number, ordinal
-
-
-def _step_forward(
-    messages: Mapping[_Message, Match], place: _Place, distance: int
-) -> tuple[int, int]:
-    """The message and passage so many passages after; one without a match counts as one."""
-    session, kind, number, ordinal = place
-    ordinal += distance
+    match = messages.get((session, kind, number))
+    size = match.size if match else 1
     while True:
-        match = messages.get((session, kind, number))
-        size = match.size if match else 1
-        if ordinal < size:
-            return number, ordinal
-        number += 1
-        ordinal -= size
+        ordinal += step
+        if not 0 <= ordinal < size:
+            number += step
+            if number < 1:
+                return
+            match = messages.get((session, kind, number))
+            size = match.size if match else 1
+            ordinal = 0 if step > 0 else size - 1
+        yield number, ordinal, size
 
 
 def _share_of_long_talk(match: Match | None) -> float:
