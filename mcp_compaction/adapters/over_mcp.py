@@ -15,7 +15,7 @@ from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
-from mcp_compaction.formats.show import arrange
+from mcp_compaction.formats.show import arrange, without_repeats
 from mcp_compaction.model import JsonObject, Shape, Text
 from mcp_compaction.tools.running import Answer
 
@@ -155,13 +155,13 @@ class OverMcp:
         laid = self._objects_of_view()
         if laid is None:
             return messages, line
-        used: set[int] = set()
-        for n, (obj, seq) in enumerate(laid):  # one object may stand at several places
-            laid[n] = ({**obj}, seq) if id(obj) in used else (obj, seq)
-            used.add(id(obj))
-        number = {id(obj): seq for obj, seq in laid if seq is not None}
-        cut = {id(obj) for obj, seq in laid if seq is not None and obj is not self._own.get(seq)}
-        sent = arrange([obj for obj, _ in laid], self._shape)
+        objects = without_repeats(obj for obj, _ in laid)
+        placed = [
+            (obj, seq) for obj, (_, seq) in zip(objects, laid, strict=True) if seq is not None
+        ]
+        number = {id(obj): seq for obj, seq in placed}
+        cut = {id(obj) for obj, seq in placed if obj is not self._own.get(seq)}
+        sent = arrange(objects, self._shape)
         seen = [Seen(number.get(id(obj)), id(obj) not in cut) for obj in sent]
         prints = fingerprints_of(sent)
         newest = int(self._view["newest"])

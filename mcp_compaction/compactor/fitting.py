@@ -7,37 +7,32 @@ request of which one message is new costs little more than hashing the others.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
-from mcp_compaction.compactor.events import OFFLOADED
 from mcp_compaction.compactor.following import follow_history, is_ours
-from mcp_compaction.compactor.lines import Answer, Frame, Line, Seen, pins_in_force
+from mcp_compaction.compactor.framing import lay_out_around, make_frame, own_objects
+from mcp_compaction.compactor.lines import Answer, Line, Seen
 from mcp_compaction.compactor.recording import (
     append,
     note_report,
     prepare_batch,
     prepare_messages,
 )
-from mcp_compaction.compactor.shortening import shorten_stale
+from mcp_compaction.compactor.shortening import offload_since, shorten_stale
 from mcp_compaction.compactor.viewing import begin
-from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
-from mcp_compaction.core.log.conversation import has_request
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.core.window.offload import offload
-from mcp_compaction.core.window.render import lay_out_frame, told_blocks
 from mcp_compaction.errors import LogMoved, MalformedMessage
-from mcp_compaction.formats import FORMATS, Incoming, read_incoming, render
+from mcp_compaction.formats import FORMATS, Incoming, read_incoming
 from mcp_compaction.formats.answer import messages_of_answer, read_answer
 from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, sure_shape_of
 from mcp_compaction.formats.detection import detect
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of, strip_marks
+from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
 from mcp_compaction.formats.identity import normal_of_essence
-from mcp_compaction.formats.show import objects_of
+from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.model import (
-    Event,
     JsonObject,
     Message,
     NewMessage,
@@ -46,9 +41,6 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
     Shape,
-    Shown,
-    ShownMessage,
-    ShownRecord,
     Told,
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
@@ -93,7 +85,9 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
         followed, line = await _follow(work, info, given, wish)
         recorded = recorded.model_copy(update={"seqs": followed.seqs})
         reading = await work.read_window(info)
-    if await begin(work, reading.session) | await _tell(work, reading.session, given, line):
+    has_begun = await begin(work, reading.session)
+    has_told = await _tell(work, reading.session, given, line)
+    if has_begun or has_told:
         reading = await work.read_window(info)
     if wish.shortens_stale:
         await shorten_stale(work, info)
@@ -101,12 +95,12 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     outcome = await relieve(work, info, reading) if wish.relieves else None
     if outcome is not None:
         reading = await work.read_window(info)
-    own = _own_objects(given, line)
+    own = own_objects(line, given.messages)
     frame = line.frame
     if frame is None or not frame.serves(reading.session, own.whole):
         session = await work.load(info)
-        frame = await work.threads.run(_make_frame, work, session, given.shape, own)
-    laid = _lay_out(frame, given, line, own.whole)
+        frame = await work.threads.run(make_frame, work, session, given.shape, own)
+    laid = lay_out_around(frame, line, given.messages, own.whole)
     work.lines.keep(info.id, line._replace(frame=frame), laid.line)
     request: object = laid.messages
     if given.key is not None:
@@ -156,8 +150,7 @@ async def _append(work: Workspace, info: SessionInfo, known: Line, batch: Batch)
     follows = (last, *range(known.newest + 1, known.newest + len(batch.messages)))
     placed = Placed(newest=known.newest, follows=follows[: len(batch.messages)], base_version=0)
     done = await work.store.append(info.id, batch.model_copy(update={"placed": placed}), work.now())
-    masked = sum((Counter(message.masked) for message in batch.messages), Counter[str]())
-    return done.model_copy(update={"masked": masked})
+    return done.model_copy(update={"masked": count_masked_in_new(batch.messages, done)})
 
 
 def _read(sent: Any) -> _Given:
@@ -200,8 +193,7 @@ async def _follow(
     followed = await follow_history(work, info, ready, await prepare_batch(work, came))
     recorded, newest = followed.recorded, followed.newest
     await note_report(work, info, came, recorded)
-    fresh = [(s.seq, m) for s, m in zip(followed.seen, ready, strict=True) if (s.seq or 0) > newest]
-    await _offload(work, info, given, fresh, wish)
+    await _offload(work, info, newest, ready, wish)
     line = Line(
         shape=given.shape,
         is_sure=given.is_sure,
@@ -249,7 +241,7 @@ async def _record_news(
     done = await _append(work, info, known, batch)
     recorded = done.model_copy(update={"seqs": (*seqs, *done.seqs)})
     await note_report(work, info, came, recorded)
-    await _offload(work, info, given, list(zip(done.seqs, ready, strict=True)), wish)
+    await _offload(work, info, known.newest, ready, wish)
     line = known._replace(
         shape=given.shape,
         is_sure=given.is_sure,
@@ -262,47 +254,12 @@ async def _record_news(
 
 
 async def _offload(
-    work: Workspace,
-    info: SessionInfo,
-    given: _Given,
-    fresh: Sequence[tuple[int | None, NewMessage]],
-    wish: Wish,
+    work: Workspace, info: SessionInfo, newest: int, new: Sequence[NewMessage], wish: Wish
 ) -> None:
-    """Show previews of the results that came now and are too large."""
+    """Show previews of the results that came after a message and are too large."""
     over = wish.offload_over
-    if over is None or all(message.tokens <= over for _, message in fresh):
-        return
-    asked = _newest_request(given)
-    cut = [
-        entry
-        for seq, message in fresh
-        if seq is not None
-        and message.tokens > over
-        and (entry := offload(_numbered(message, seq), over, asked, work.counter.count))
-    ]
-    for _ in range(MOST_TRIES if cut else 0):
-        view = (await work.load(info)).view
-        changed = view.model_copy(update={"since": (*view.since, *cut)})
-        named = ", ".join(f"m{entry.seq}" for entry in cut)
-        event = Event(name=OFFLOADED, at=work.now(), detail=named)
-        if await work.store.save_view(info.id, changed, view.version, event):
-            return
-
-
-def _newest_request(given: _Given) -> str:
-    form = FORMATS[given.shape]
-    for obj in reversed(given.messages):
-        role, parts = form.read(obj, "the message")
-        message = Message(seq=0, role=role, parts=parts, shape=given.shape, raw="")
-        if has_request(message):
-            return message.text
-    return ""
-
-
-def _numbered(message: NewMessage, seq: int) -> Message:
-    return Message(
-        seq=seq, role=message.role, parts=message.parts, shape=message.shape, raw=message.raw
-    )
+    if over is not None and any(message.tokens > over for message in new):
+        await offload_since(work, info, newest, over)
 
 
 async def _tell(work: Workspace, window: Session, given: _Given, line: Line) -> bool:
@@ -347,110 +304,3 @@ def _is_said_by_user(given: _Given, newest: JsonObject) -> bool:
     role, parts = FORMATS[given.shape].read(newest, "the message")
     message = Message(seq=0, role=role, parts=parts, shape=given.shape, raw="")
     return message.is_request
-
-
-class _Own(NamedTuple):
-    """The caller's objects by the numbers of their messages."""
-
-    whole: dict[int, JsonObject]
-    cut: dict[int, JsonObject]  # that we gave it, or an earlier view did
-
-
-def _own_objects(given: _Given, line: Line) -> _Own:
-    own = _Own({}, {})
-    for seen, obj in zip(line.seen, given.messages, strict=True):
-        if seen.seq is not None:
-            (own.whole if seen.is_whole else own.cut)[seen.seq] = obj
-    return own
-
-
-def _objects_around(entry: ShownMessage, shape: Shape, own: _Own) -> list[JsonObject]:
-    """What is shown of a message: the caller's own cut where it shows the same, else a new one."""
-    cut = own.cut.get(entry.message.seq)
-    if cut is not None and entry.cuts and FORMATS[shape].cut(cut, entry.cuts) == cut:
-        return [cut]
-    objects = objects_of(entry, shape, own.whole)
-    if not entry.cuts:
-        return objects
-    # A caller moves its marks: one in an object of ours would stay, and a provider takes but four.
-    return [cast("JsonObject", strip_marks(obj)) for obj in objects]
-
-
-def _distinct(own: Mapping[int, JsonObject]) -> dict[int, JsonObject]:
-    """The objects, with a copy where a caller has one of them at several places."""
-    objects: dict[int, JsonObject] = {}
-    known: set[int] = set()
-    for seq, obj in own.items():
-        objects[seq] = {**obj} if id(obj) in known else obj
-        known.add(id(obj))
-    return objects
-
-
-def _make_frame(work: Workspace, session: Session, shape: Shape, own: _Own) -> Frame:
-    """The view of a session around a caller's own objects."""
-    view = session.view
-    shown: list[Shown] = []
-    objects = _distinct(own.whole)
-    cut: set[int] = set()
-    for entry in lay_out_frame(session, *work.index_terms(session)):
-        shown.append(entry)
-        if isinstance(entry, ShownMessage) and (entry.cuts or entry.message.seq not in own.whole):
-            seq = entry.message.seq
-            objects[seq] = _objects_around(entry, shape, own)[0]
-            cut |= {seq} if entry.cuts else set()
-            shown[-1] = ShownMessage(message=entry.message)
-    number = {id(obj): seq for seq, obj in objects.items()}
-    laid = render(shown, shape, objects)
-    seen = [Seen(number.get(id(obj)), number.get(id(obj)) not in cut) for obj in laid]
-    cuts = {entry.seq: entry.cuts for entry in view.since}
-    later = {
-        message.seq: _objects_around(
-            ShownMessage(message=message, cuts=cuts.get(message.seq, ())), shape, own
-        )
-        for message in session.messages
-        if message.seq > view.upto and (message.seq in cuts or message.seq not in own.whole)
-    }
-    return Frame(
-        version=view.version,
-        pins=pins_in_force(session),
-        upto=view.upto,
-        objects=tuple(
-            None if one.seq in own.whole and one.is_whole else obj
-            for one, obj in zip(seen, laid, strict=True)
-        ),
-        prints=tuple(fingerprints_of(laid)),
-        seen=tuple(seen),
-        later=later,
-        told={
-            after: [obj for text in texts for obj in objects_of(ShownRecord(text=text), shape)]
-            for after, texts in told_blocks(session).items()
-        },
-    )
-
-
-class _Laid(NamedTuple):
-    """The messages to send, and what is remembered of them."""
-
-    messages: list[JsonObject]
-    line: Line
-
-
-def _lay_out(frame: Frame, given: _Given, line: Line, own: Mapping[int, JsonObject]) -> _Laid:
-    """The messages to send: the frame, then what came after it."""
-    messages = [
-        own[seen.seq] if obj is None and seen.seq is not None else obj or {}
-        for obj, seen in zip(frame.objects, frame.seen, strict=True)
-    ]
-    prints, known = list(frame.prints), list(frame.seen)
-    for seen, obj, one in zip(line.seen, given.messages, given.prints, strict=True):
-        if seen.seq is None or seen.seq <= frame.upto:
-            continue
-        for new in frame.later.get(seen.seq, (obj,)):
-            messages.append(new)
-            prints.append(one if new is obj else fingerprint_of(new))
-            known.append(seen if new is obj else Seen(seen.seq, is_whole=False))
-        for new in frame.told.get(seen.seq, ()):
-            messages.append(new)
-            prints.append(fingerprint_of(new))
-            known.append(Seen(None))
-    return _Laid(messages, line._replace(prints=prints, seen=known, frame=frame))

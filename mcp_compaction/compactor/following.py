@@ -7,7 +7,6 @@ what it still has; the log keeps both.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats import FORMATS, normalize
 from mcp_compaction.formats.identity import content_hash, hash_of, normal_of_essence
 from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.model import (
     Logged,
     Message,
@@ -94,7 +94,7 @@ async def follow_history(
             if attempt == MOST_TRIES:
                 raise
             continue
-        masked = sum((Counter(message.masked) for message in plan.new), Counter[str]())
+        masked = count_masked_in_new(plan.new, done)
         seqs = tuple(one.seq for one in plan.seen if one.seq is not None)
         recorded = Recorded(seqs=seqs, new=done.new, diverged=plan.diverged, masked=masked)
         return Followed(recorded, plan.seen, placed.newest, (plan.view or session.view).gone)

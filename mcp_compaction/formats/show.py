@@ -50,6 +50,16 @@ def arrange(
     return form.finish(laid)
 
 
+def without_repeats(objects: Iterable[JsonObject]) -> list[JsonObject]:
+    """The objects, with a copy where one stands at several places: each is then told by its id."""
+    known: set[int] = set()
+    found: list[JsonObject] = []
+    for obj in objects:
+        found.append({**obj} if id(obj) in known else obj)
+        known.add(id(obj))
+    return found
+
+
 def objects_of(entry: Shown, shape: Shape, own: Own = _NONE) -> list[JsonObject]:
     """One entry of a view in a provider's shape, before its place among the others is settled."""
     form = FORMATS[shape]
