@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Literal
 
 from mcp_compaction.core.digest.text import render_digest
@@ -250,10 +251,18 @@ def _split_head(
     """The head, found once at the first compaction, and the entries after it."""
     view = session.view
     if view.upto:
-        return view.head, entries_of(view, session.messages)[len(view.head) :]
+        # A view that was begun has the first request in its head, whatever the policy wants.
+        number = len(view.head) if policy.keep_first_request else _count_system(session)
+        return view.head[:number], entries_of(view, session.messages)[number:]
     number = count_head(session.messages, policy.keep_first_request)
     said = [e for e in entries_of(view, session.messages) if not isinstance(e, Digested)]
     return tuple(said[:number]), (*view.body, *said[number:])
+
+
+def _count_system(session: Session) -> int:
+    """How many leading messages of a view's head are the system's."""
+    roles = {message.seq: message.role for message in session.messages}
+    return sum(1 for _ in takewhile(lambda entry: roles[entry.seq] == "system", session.view.head))
 
 
 def find_unread(session: Session) -> frozenset[int]:

@@ -92,7 +92,7 @@ def make_plan(
         return Plan(window=window, before=fill.counted, goal=None)
     is_thorough = ask.force and target is None
     if policy.compaction_ratio is not None and target is None:
-        window = summarize_all(window, policy, _oldest_share(window, session))
+        window = _digest_oldest_share(window, session, goal, policy)
         return Plan(window=window, before=fill.counted, goal=goal)
     if is_thorough or policy.preserve_recent_messages or ask.digest is not None:
         window = summarize_all(window, policy, _steps_outside_tail(window, policy))
@@ -177,6 +177,23 @@ def _climb(
             break
         window = rung.run(window, goal, policy, count)
     return window
+
+
+def _digest_oldest_share(
+    window: WindowPlan, session: Session, goal: int, policy: Policy
+) -> WindowPlan:
+    """The window with its oldest share digested; what is not of that share stays as it is.
+
+    An index with which hardly anything is freed is left out. Digests become one where there is no
+    share to take and the goal is not reached: a window that lives long would fill with them.
+    """
+    share = _oldest_share(window, session)
+    if not share:
+        return merge_all(window, policy) if window.tokens > goal else window
+    planned = summarize_all(window, policy, share)
+    if window.tokens - planned.tokens >= policy.min_gain_tokens:
+        return planned
+    return summarize_all(window.model_copy(update={"index_most": 0}), policy, share)
 
 
 def _oldest_share(window: WindowPlan, session: Session) -> list[int]:

@@ -1,0 +1,117 @@
+"""LangChain's messages as plain ones of OpenAI's chat shape, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+
+from mcp_compaction.model import JsonObject
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+_CALL_BLOCKS = ("tool_use", "tool_call", "function_call")  # which stand in `tool_calls`, too
+_ID = "langchain id "  # begins a key: a message made of several keeps all their ids
+
+
+def plain_of(message: AnyMessage, *, with_usage: bool = False) -> JsonObject:
+    """A message as a plain one, which bears its id.
+
+    `with_usage`: with what the provider counted, so that the fill follows it.
+    """
+    plain: JsonObject = {
+        "role": _ROLES.get(message.type, "user"),
+        "content": _content_of(message),
+        "refusal": None,  # a key of this shape alone: nobody has to guess it
+    }
+    if message.id is not None:
+        plain[_ID + message.id] = True
+    if isinstance(message, ToolMessage):
+        plain["tool_call_id"] = message.tool_call_id
+    if isinstance(message, AIMessage):
+        if message.tool_calls:
+            plain["tool_calls"] = [_plain_call(dict(call)) for call in message.tool_calls]
+        usage = message.usage_metadata
+        if with_usage and usage is not None:
+            plain["usage"] = {
+                "input_tokens": usage["input_tokens"],
+                "output_tokens": usage["output_tokens"],
+            }
+    return plain
+
+
+def _plain_call(call: Mapping[str, Any]) -> JsonObject:
+    arguments = json.dumps(call["args"], ensure_ascii=False, default=str)
+    function: JsonObject = {"name": call["name"], "arguments": arguments}
+    return {"id": call["id"] or call["name"], "type": "function", "function": function}
+
+
+def _content_of(message: AnyMessage) -> Any:
+    content = cast("str | list[Any]", message.content)  # pyright: ignore[reportUnknownMemberType]
+    if isinstance(content, str):
+        return content
+    blocks = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
+    kept = [one for one in blocks if one.get("type") not in _CALL_BLOCKS]
+    return json.loads(json.dumps(kept, default=str))
+
+
+def messages_of(
+    laid: Sequence[JsonObject], plain: Sequence[JsonObject], own: Sequence[AnyMessage]
+) -> list[AnyMessage]:
+    """The messages that a laid-out window is; what stays whole is the very message it was.
+
+    `plain`: what the messages `own` were turned into.
+    """
+    by_object = {id(obj): message for obj, message in zip(plain, own, strict=True)}
+    by_id = {message.id: message for message in own}
+    found: list[AnyMessage] = []
+    for obj in laid:
+        if id(obj) in by_object:
+            found.append(by_object[id(obj)])
+            continue
+        known = [by_id[key] for key in _ids_in(obj) if key in by_id]
+        if len(known) == 1:
+            found.append(_show_shorter(known[0], obj))
+        else:
+            found += known or _build(obj)
+    return found
+
+
+def _ids_in(obj: JsonObject) -> list[str]:
+    return [key.removeprefix(_ID) for key in obj if key.startswith(_ID)]
+
+
+def _show_shorter(message: AnyMessage, obj: JsonObject) -> AnyMessage:
+    update: dict[str, Any] = {"content": obj.get("content") or ""}
+    if isinstance(message, AIMessage) and message.tool_calls:
+        (shown,) = convert_to_messages([_without_ids(obj)])
+        if isinstance(shown, AIMessage):
+            update["tool_calls"] = shown.tool_calls
+    return message.model_copy(update=update)
+
+
+def _build(obj: JsonObject) -> list[AnyMessage]:
+    """A message that LangChain does not have: a record of ours, or one from the archive."""
+    if obj.get("role") == "user":
+        return [HumanMessage(content=cast("Any", obj.get("content")))]
+    return cast("list[AnyMessage]", convert_to_messages([_without_ids(obj)]))
+
+
+def _without_ids(obj: JsonObject) -> dict[str, Any]:
+    plain = {k: v for k, v in obj.items() if not k.startswith(_ID) and k != "refusal"}
+    return {**plain, "content": plain.get("content") or ""}
+
+
+def is_same(one: Sequence[AnyMessage], other: Sequence[AnyMessage]) -> bool:
+    """Whether two windows show the same."""
+    return len(one) == len(other) and all(
+        a is b or (a.type == b.type and a.content == b.content)  # pyright: ignore[reportUnknownMemberType]
+        for a, b in zip(one, other, strict=True)
+    )

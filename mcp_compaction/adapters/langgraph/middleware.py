@@ -1,0 +1,168 @@
+"""A middleware for `create_agent`: the agent looks after its own window."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, cast
+
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langgraph.config import get_config
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, plain_of
+from mcp_compaction.adapters.langgraph.sessions import Sessions
+from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.errors import InputError
+from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.model import JsonObject
+from mcp_compaction.tools.arguments import Definition, definition_of
+from mcp_compaction.tools.running import list_tools, run_tool
+
+
+class CompactionMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+    """The context tools for an agent, and the window that they ask for before each model call.
+
+        with CompactionMiddleware(window_tokens=200_000) as compaction:
+            agent = create_agent(model, tools, middleware=[compaction], checkpointer=saver)
+
+    The history in the agent's state is replaced, so that a checkpointer keeps what the model saw.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: str | None = None,
+        agent_controlled: bool = True,
+        offload_over_tokens: int | None = 20_000,
+        **settings: Any,
+    ) -> None:
+        """A middleware to be used inside `with` or `async with`.
+
+        `session`: the name of the session; without one it is the thread's id.
+        `agent_controlled`: whether compress_context is offered. A tool result of more tokens than
+        `offload_over_tokens` becomes a preview with its ref; None: never. `settings`: as for
+        `open_store`.
+        """
+        super().__init__()
+        self._session = session
+        self._offload_over = offload_over_tokens
+        self._sessions = Sessions({"agent_controlled": agent_controlled, **settings})
+        self.tools = [
+            self._make_tool(definition_of(tool)) for tool in list_tools(by_agent=agent_controlled)
+        ]
+
+    def __enter__(self) -> Self:
+        self._sessions.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._sessions.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Self:
+        await self._sessions.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._sessions.__aexit__(kind, error, trace)
+
+    @property
+    def failures(self) -> int:
+        """How often something failed here; each is logged, and the agent went on."""
+        return self._sessions.failures
+
+    def before_model(self, state: AgentState[Any], runtime: Any) -> dict[str, Any] | None:
+        """Record what is new, and replace the history where the view asks for it."""
+        return self._fit(state["messages"])
+
+    async def abefore_model(self, state: AgentState[Any], runtime: Any) -> dict[str, Any] | None:
+        """Record what is new, and replace the history where the view asks for it."""
+        return await asyncio.to_thread(self._fit, state["messages"])
+
+    def after_model(self, state: AgentState[Any], runtime: Any) -> None:
+        """Record an answer that calls one of the context tools, so that they know of it."""
+        self._record_call(state["messages"])
+
+    async def aafter_model(self, state: AgentState[Any], runtime: Any) -> None:
+        """Record an answer that calls one of the context tools, so that they know of it."""
+        await asyncio.to_thread(self._record_call, state["messages"])
+
+    def _fit(self, messages: list[AnyMessage]) -> dict[str, Any] | None:
+        with self._sessions.isolate("fitting the window"):
+            work = partial(_fit, messages=messages, offload_over=self._offload_over)
+            shown = self._sessions.run(self._session_name(), work)
+            if not is_same(shown, messages):
+                return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *shown]}
+        return None
+
+    def _record_call(self, messages: list[AnyMessage]) -> None:
+        newest = messages[-1]
+        if isinstance(newest, AIMessage) and any(
+            call["name"] in own_tools() for call in newest.tool_calls
+        ):
+            with self._sessions.isolate("recording a call"):
+                self._sessions.run(self._session_name(), partial(_record, messages=messages))
+
+    def _session_name(self) -> str:
+        configurable = cast("Mapping[str, Any]", get_config().get("configurable") or {})
+        name = self._session or configurable.get("thread_id")
+        if name is None:
+            raise InputError(
+                "the agent has no thread; pass a thread_id in its config, or "
+                'CompactionMiddleware(session="tax-2026").'
+            )
+        return str(name)
+
+    def _make_tool(self, tool: Definition) -> BaseTool:
+        def run(**arguments: Any) -> str:
+            work = partial(_run_tool, tool=tool.name, arguments=arguments)
+            return self._sessions.run(self._session_name(), work)
+
+        async def run_async(**arguments: Any) -> str:
+            return await asyncio.to_thread(partial(run, **arguments))
+
+        return StructuredTool(
+            name=tool.name,
+            description=tool.description,
+            args_schema=cast("dict[str, Any]", tool.schema),
+            func=run,
+            coroutine=run_async,
+            handle_tool_error=True,
+        )
+
+
+async def _fit(
+    session: OpenSession, *, messages: list[AnyMessage], offload_over: int | None
+) -> list[AnyMessage]:
+    plain = _plain(messages)
+    fitted = await session.fit(plain, offload_over_tokens=offload_over)
+    return messages_of(fitted.messages, plain, messages)
+
+
+async def _record(session: OpenSession, *, messages: list[AnyMessage]) -> None:
+    await session.fit(_plain(messages), relieve=False)
+
+
+async def _run_tool(session: OpenSession, *, tool: str, arguments: Mapping[str, Any]) -> str:
+    answer = await run_tool(session, tool, arguments)
+    if answer.is_error:
+        raise ToolException(answer.text)
+    return answer.text
+
+
+def _plain(messages: list[AnyMessage]) -> list[JsonObject]:
+    return [plain_of(message, with_usage=True) for message in messages]

@@ -1,0 +1,120 @@
+"""An agent of `create_agent` looks after its own window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from mcp_compaction.adapters.langgraph import CompactionMiddleware
+from tests.adapters.langgraph.graphs import ScriptedModel, texts, thread
+
+RULE = "Never run migrations against prod; only staging."
+EVERY = 10  # calls after which the agent compresses
+
+
+@tool
+def read(path: str) -> str:
+    """Read a file."""
+    return f"-- {path}\n" + f"ALTER TABLE {path.removesuffix('.sql')} ADD COLUMN note;\n" * 40
+
+
+def call(name: str, id: str, **args: Any) -> Any:
+    return {"name": name, "args": args, "id": id, "type": "tool_call"}
+
+
+class Reader:
+    """A script that reads files, and compresses now and then."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+        self.step = 0
+
+    def __call__(self, messages: list[AnyMessage]) -> AIMessage:
+        self.step += 1
+        id = f"c{self.step}"
+        if self.step > self.turns:
+            return AIMessage("All read.")
+        if self.step == 1:
+            return AIMessage("", tool_calls=[call("pin_constraint", id, text=RULE)])
+        calls = [call("read", id, path=f"orders_{self.step}.sql")]
+        if self.step % EVERY == 0:
+            calls.append(call("compress_context", f"{id}-c", reason="a part is read", force=True))
+        return AIMessage("", tool_calls=calls)
+
+
+def run_agent(home: Path, turns: int, **options: Any) -> tuple[ScriptedModel, Any]:
+    model = ScriptedModel(answer=Reader(turns), seen=[])
+    with CompactionMiddleware(home=home, project="/shop", **options) as compaction:
+        agent = create_agent(model, [read], middleware=[compaction], checkpointer=InMemorySaver())
+        task = {"messages": [("user", f"Read all migrations. {RULE}")]}
+        agent.invoke(task, {**thread(), "recursion_limit": 10 * turns})
+        assert compaction.failures == 0
+        return model, agent
+
+
+def test_the_agent_compresses_its_window_before_the_next_model_call(tmp_path: Path) -> None:
+    model, agent = run_agent(tmp_path, 22, window_tokens=8_000)
+    receipts = [
+        message.text
+        for message in agent.get_state(thread()).values["messages"]
+        if isinstance(message, ToolMessage) and " done: " in message.text
+    ]
+    assert receipts
+    sizes = [len(seen) for seen in model.seen]
+    for place in (EVERY, 2 * EVERY):
+        assert sizes[place] < sizes[place - 1]
+    assert all(any(RULE in m.text for m in seen) for seen in model.seen)
+    assert any(text.startswith("[digest d") for text in texts(agent, thread()))
+
+
+def test_the_safety_net_acts_where_the_agent_does_not(tmp_path: Path) -> None:
+    model, agent = run_agent(tmp_path, 9, window_tokens=2_000, agent_controlled=False)
+    assert sum(len(text) for text in texts(agent, thread())) < 8_000  # of 14,000 characters
+    assert len(model.seen) == 10
+
+
+def test_the_four_tools_are_offered_and_wrong_arguments_are_answered(tmp_path: Path) -> None:
+    compaction = CompactionMiddleware(home=tmp_path)
+    names = {one.name for one in compaction.tools}
+    assert names >= {"compress_context", "pin_constraint", "recall_archived", "context_stats"}
+    passive = CompactionMiddleware(home=tmp_path, agent_controlled=False)
+    assert "compress_context" not in {one.name for one in passive.tools}
+
+    def wrong(messages: list[AnyMessage]) -> AIMessage:
+        if isinstance(messages[-1], HumanMessage):
+            return AIMessage("", tool_calls=[call("compress_context", "1", dryrun=True)])
+        return AIMessage("I see.")
+
+    with compaction:
+        agent = create_agent(ScriptedModel(answer=wrong), [], middleware=[compaction])
+        done = agent.invoke({"messages": [("user", "go")]}, thread())
+    result = done["messages"][-2]
+    assert isinstance(result, ToolMessage)
+    assert result.status == "error"
+    assert "dry_run" in result.text
+
+
+@pytest.mark.anyio
+async def test_it_works_the_same_with_an_event_loop(tmp_path: Path) -> None:
+    model = ScriptedModel(answer=Reader(12), seen=[])
+    async with CompactionMiddleware(
+        home=tmp_path, session="shop", window_tokens=4_000
+    ) as compaction:
+        agent = create_agent(model, [read], middleware=[compaction])
+        done = await agent.ainvoke({"messages": [("user", f"Read. {RULE}")]})
+        assert compaction.failures == 0
+    assert any(message.text.startswith("[digest d") for message in done["messages"])
+
+
+@pytest.mark.slow
+def test_a_run_of_100_turns_stays_under_its_window_and_keeps_its_pin(tmp_path: Path) -> None:
+    model, _ = run_agent(tmp_path, 100, window_tokens=8_000)
+    assert len(model.seen) == 101
+    assert all(any(RULE in m.text for m in seen) for seen in model.seen)
+    assert max(sum(len(m.text) for m in seen) / 4 for seen in model.seen) < 8_000

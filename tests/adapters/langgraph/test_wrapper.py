@@ -1,0 +1,287 @@
+"""A wrapped graph works as before, and its threads live long."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
+
+from mcp_compaction import errors
+from mcp_compaction.adapters.langgraph import CompactedGraph
+from tests.adapters.langgraph.graphs import ask, clerk_graph, texts, thread
+
+RULE = "Never tell a salary to a colleague."
+
+
+def wrapped(graph: Any, home: Path, **options: Any) -> CompactedGraph:
+    return CompactedGraph(graph, home=home, project="/hr", **options)
+
+
+def test_a_thread_is_compacted_in_its_own_checkpointer_and_goes_on(tmp_path: Path) -> None:
+    graph = clerk_graph(InMemorySaver())
+    with wrapped(graph, tmp_path) as agent:
+        agent.pin("t1", RULE)
+        sizes = []
+        for number in range(24):
+            answer = agent.invoke(ask(number), thread())
+            assert answer["messages"][-1].text.startswith("Answer ")
+            state = graph.get_state(thread())
+            assert state.next == ()
+            sizes.append(len(state.values["messages"]))
+            assert any(RULE in text for text in texts(graph, thread()))
+        assert max(sizes) < 20
+        assert any("[digest d" in text for text in texts(graph, thread()))
+        assert agent.session("t1").recall("Request 3").hits
+        assert agent.failures == 0
+
+
+def test_an_answer_is_the_graphs_own_and_chunks_come_unchanged(tmp_path: Path) -> None:
+    plain = clerk_graph(InMemorySaver())
+    graph = clerk_graph(InMemorySaver())
+    with wrapped(graph, tmp_path, token_limit=100_000) as agent:
+        for number in range(2):
+            mine = list(agent.stream(ask(number), thread(), stream_mode=["updates", "values"]))
+            theirs = list(plain.stream(ask(number), thread(), stream_mode=["updates", "values"]))
+            assert [_plain(chunk) for chunk in mine] == [_plain(chunk) for chunk in theirs]
+        assert agent.get_state(thread()).values == graph.get_state(thread()).values
+
+
+def _plain(chunk: Any) -> str:
+    mode, values = chunk
+    messages = [part.get("messages") or part["clerk"]["messages"] for part in [values]]
+    return json.dumps([mode, sorted(values), [[m.text for m in one] for one in messages]])
+
+
+def test_compaction_comes_after_the_last_chunk(tmp_path: Path) -> None:
+    graph = clerk_graph(InMemorySaver())
+    with wrapped(graph, tmp_path, token_limit=100) as agent:
+        for number in range(3):
+            agent.invoke(ask(number), thread())
+        chunks = agent.stream(ask(9), thread(), stream_mode="values")
+        for chunk in chunks:
+            assert texts(graph, thread())[-1] == chunk["messages"][-1].text
+            before = len(chunk["messages"])
+        assert len(texts(graph, thread())) < before
+
+
+@pytest.mark.anyio
+async def test_the_asynchronous_pair_does_the_same(tmp_path: Path) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "a.sqlite")) as saver:
+        graph = clerk_graph(saver)
+        async with wrapped(graph, tmp_path, token_limit=300) as agent:
+            await agent.apin("t1", RULE)
+            for number in range(6):
+                await agent.ainvoke(ask(number), thread())
+            async for _ in agent.astream(ask(6), thread()):
+                pass
+            state = await graph.aget_state(thread())
+            shown = [message.text for message in state.values["messages"]]
+            assert len(shown) < 12
+            assert any("[digest d" in text for text in shown)
+            assert any(RULE in text for text in shown)
+            assert agent.failures == 0
+
+
+def test_the_compacted_history_is_what_another_process_finds(tmp_path: Path) -> None:
+    path = tmp_path / "threads.sqlite"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        graph = clerk_graph(saver)
+        with wrapped(graph, tmp_path, token_limit=300) as agent:
+            agent.pin("t1", RULE)
+            for number in range(8):
+                agent.invoke(ask(number), thread())
+        shown = texts(graph, thread())
+    script = (
+        "import sys, json\n"
+        "from langgraph.checkpoint.sqlite import SqliteSaver\n"
+        "from tests.adapters.langgraph.graphs import clerk_graph, texts, thread\n"
+        "with SqliteSaver.from_conn_string(sys.argv[1]) as saver:\n"
+        "    print(json.dumps(texts(clerk_graph(saver), thread())))\n"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+    )
+    assert json.loads(done.stdout) == shown
+    assert any("[digest d" in text for text in shown)
+
+
+def test_the_next_turn_runs_on_the_compacted_history(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+
+    def clerk(state: MessagesState) -> dict[str, Any]:
+        seen.append([message.text for message in state["messages"]])
+        return {"messages": [AIMessage(f"Answer {len(seen)}. " + "It is in the file. " * 6)]}
+
+    with wrapped(clerk_graph(InMemorySaver(), clerk), tmp_path, token_limit=200) as agent:
+        for number in range(9):
+            agent.invoke(ask(number), thread())
+    assert max(map(len, seen)) < 12
+    assert any(text.startswith("[digest d") for text in seen[-1])
+
+
+@pytest.mark.parametrize(("ratio", "last"), [(0.5, 5), (0.8, 8), (0.2, 2)])
+def test_of_ten_messages_the_oldest_share_is_summarized(
+    tmp_path: Path, ratio: float, last: int
+) -> None:
+    graph = clerk_graph(InMemorySaver(), lambda state: {"messages": [AIMessage("word " * 55)]})
+    with wrapped(graph, tmp_path, compaction_ratio=ratio) as agent:
+        for _ in range(5):
+            agent.invoke({"messages": [("user", "word " * 55)]}, thread())
+        shown = texts(graph, thread())
+    assert [text for text in shown if text.startswith("[digest")] == [shown[0]]
+    assert shown[0].startswith(f"[digest d1 of m1..m{last};")
+    assert len([text for text in shown if text == "word " * 55]) == 10 - last
+
+
+def test_a_graph_that_waits_for_a_person_is_left_alone_and_resumes(tmp_path: Path) -> None:
+    def clerk(state: MessagesState) -> dict[str, Any]:
+        said = interrupt("approve?") if "approve" in state["messages"][-1].text else "noted"
+        return {"messages": [AIMessage(f"It is {said}. " + "And it was filed. " * 8)]}
+
+    graph = clerk_graph(InMemorySaver(), clerk)
+    with wrapped(graph, tmp_path, token_limit=200) as agent:
+        for number in range(4):
+            agent.invoke(ask(number), thread())
+        agent.invoke({"messages": [("user", "Please approve. " + "Urgent. " * 99)]}, thread())
+        waiting = graph.get_state(thread())
+        assert waiting.next == ("clerk",)
+        assert waiting.values["messages"][-1].text.startswith("Please approve.")
+        agent.pin("t1", RULE)
+        assert graph.get_state(thread()) == waiting
+        agent.invoke(Command(resume="granted"), thread())
+        assert graph.get_state(thread()).next == ()
+        assert texts(graph, thread())[-1].startswith("It is granted.")
+        assert any(RULE in text for text in texts(graph, thread()))
+        assert any(text.startswith("[digest d") for text in texts(graph, thread()))
+
+
+def test_the_next_node_stays_the_same_where_an_edge_would_go_on(tmp_path: Path) -> None:
+    runs: list[str] = []
+
+    def work(name: str) -> Any:
+        def node(state: MessagesState) -> dict[str, Any]:
+            runs.append(name)
+            return {"messages": [AIMessage(f"{name}: " + "done and filed. " * 9)]}
+
+        return node
+
+    builder: Any = StateGraph(MessagesState)
+    for name in ("first", "second"):
+        builder.add_node(name, work(name))
+    builder.add_edge(START, "first")
+    builder.add_conditional_edges("first", lambda state: "second", {"second": "second"})
+    builder.add_conditional_edges(
+        "second", lambda s: END if "done" in s["messages"][-1].text else "first", ["first", END]
+    )
+    graph = builder.compile(checkpointer=InMemorySaver())
+    with wrapped(graph, tmp_path, token_limit=150, compaction_ratio=0.8) as agent:
+        for number in range(4):
+            agent.invoke(ask(number), thread())
+            assert graph.get_state(thread()).next == ()
+    assert runs == ["first", "second"] * 4
+    assert any(text.startswith("[digest d") for text in texts(graph, thread()))
+
+
+def test_calls_and_results_stay_together(tmp_path: Path) -> None:
+    def clerk(state: MessagesState) -> dict[str, Any]:
+        call = f"c{len(state['messages'])}"
+        args = {"employee": 37}
+        calls = [{"name": "days", "args": args, "id": call, "type": "tool_call"}]
+        result = "37 has 12 days. " * 12
+        return {
+            "messages": [
+                AIMessage("", tool_calls=calls),
+                ToolMessage(result, tool_call_id=call),
+                AIMessage("It has 12 days."),
+            ]
+        }
+
+    graph = clerk_graph(InMemorySaver(), clerk)
+    with wrapped(graph, tmp_path, token_limit=400) as agent:
+        for number in range(9):
+            agent.invoke(ask(number), thread())
+            open_calls: set[str] = set()
+            for message in graph.get_state(thread()).values["messages"]:
+                if isinstance(message, ToolMessage):
+                    open_calls.remove(message.tool_call_id)
+                else:
+                    assert not open_calls
+                if isinstance(message, AIMessage):
+                    open_calls = {str(call["id"]) for call in message.tool_calls}
+        assert any(text.startswith("[digest d") for text in texts(graph, thread()))
+
+
+def test_a_state_without_the_reducer_is_refused_with_the_reason(tmp_path: Path) -> None:
+    class State(TypedDict):
+        messages: Annotated[list[Any], lambda old, new: old + new]
+
+    builder: Any = StateGraph(State)
+    builder.add_node("clerk", lambda state: {"messages": [AIMessage("yes")]})
+    builder.add_edge(START, "clerk")
+    with pytest.raises(errors.InputError, match="no add_messages reducer"):
+        CompactedGraph(builder.compile(checkpointer=InMemorySaver()))
+    with pytest.raises(errors.InputError, match="no checkpointer"):
+        CompactedGraph(clerk_graph(None))
+
+
+def test_what_is_forgotten_is_named_with_what_the_checkpointer_keeps(tmp_path: Path) -> None:
+    graph = clerk_graph(InMemorySaver())
+    with wrapped(graph, tmp_path, token_limit=200) as agent:
+        for number in range(5):
+            agent.invoke(ask(number), thread())
+        oldest = [
+            text
+            for state in graph.get_state_history(thread())
+            for text in [m.text for m in state.values.get("messages", [])]
+        ]
+        assert any(text.startswith("Request 0") for text in oldest)
+        told = agent.forget("t1")
+        assert told.startswith("forgotten: 10 messages of LangGraph t1.")
+        assert "graph.checkpointer.delete_thread('t1')" in told
+        assert not agent.session("t1").recall("Request 0").hits
+
+
+def test_a_failure_inside_leaves_the_thread_as_it_was(tmp_path: Path) -> None:
+    graph = clerk_graph(InMemorySaver())
+    agent = wrapped(graph, tmp_path)
+    assert agent.invoke(ask(1), thread())["messages"][-1].text  # outside `with`: nothing is open
+    assert agent.failures == 1
+    assert len(texts(graph, thread())) == 2
+
+
+def test_a_run_without_a_thread_or_inside_another_graph_is_only_passed_on(tmp_path: Path) -> None:
+    inner = clerk_graph(True, name="inner")
+    with wrapped(inner, tmp_path, token_limit=50) as agent:
+        outer = clerk_graph(
+            InMemorySaver(), lambda state: agent.invoke({"messages": state["messages"]})
+        )
+        for number in range(3):
+            outer.invoke(ask(number), thread())
+        assert not any("[digest" in text for text in texts(outer, thread()))
+        assert agent.failures == 0
+
+
+def test_a_message_of_an_image_stays_as_it_is(tmp_path: Path) -> None:
+    graph = clerk_graph(InMemorySaver())
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    with wrapped(graph, tmp_path) as agent:
+        said = HumanMessage(content=[{"type": "text", "text": "See this"}, image])
+        agent.invoke({"messages": [said]}, thread())
+        assert graph.get_state(thread()).values["messages"][0].content[1] == image
+        assert agent.failures == 0
