@@ -5,16 +5,21 @@ sub-agent said, the answer that it handed back is the supervisor's to read; the 
 not.
 """
 
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.constants import START
 from langgraph.graph.state import CompiledStateGraph
 
-AnyGraph = CompiledStateGraph[object, object, object, object]
+AnyGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def names_of_supervisor(graph: AnyGraph) -> frozenset[str]:

@@ -1,5 +1,9 @@
 """A compiled graph whose threads live long: after each run, what is too much is compacted."""
 
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import asyncio
@@ -12,7 +16,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import END, START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
 from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, plain_of
@@ -46,7 +49,7 @@ class CompactedGraph:
 
     def __init__(
         self,
-        graph: CompiledStateGraph[Any, Any, Any, Any],
+        graph: AnyGraph,
         *,
         token_limit: int = 500,
         compaction_ratio: float = 0.5,
@@ -61,11 +64,11 @@ class CompactedGraph:
         names that its own answers bear beside that; answers of other names are sub-agents'.
         `messages_key`: where the state has its messages. `settings`: as for `open_store`.
         """
-        self.graph = cast("AnyGraph", graph)
-        _check(self.graph, messages_key)
+        self.graph = graph
+        _check(graph, messages_key)
         self.name = name or graph.name
         self._key = messages_key
-        self._own_names = names_of_supervisor(self.graph) | {self.name, *own_names}
+        self._own_names = names_of_supervisor(graph) | {self.name, *own_names}
         chosen = {"window_tokens": token_limit, "compaction_ratio": compaction_ratio}
         self._sessions = Sessions({"preset": "supervisor", **chosen, **settings})
 

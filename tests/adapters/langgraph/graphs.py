@@ -1,5 +1,10 @@
 """Real graphs with scripted models: a clerk that answers, and a supervisor with sub-agents."""
 
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,10 @@
 """An agent of `create_agent` looks after its own window."""
 
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -51,7 +56,9 @@ class Reader:
 def run_agent(home: Path, turns: int, **options: Any) -> tuple[ScriptedModel, Any]:
     model = ScriptedModel(answer=Reader(turns), seen=[])
     with CompactionMiddleware(home=home, project="/shop", **options) as compaction:
-        agent = create_agent(model, [read], middleware=[compaction], checkpointer=InMemorySaver())
+        agent: Any = create_agent(
+            model, [read], middleware=[compaction], checkpointer=InMemorySaver()
+        )
         task = {"messages": [("user", f"Read all migrations. {RULE}")]}
         agent.invoke(task, {**thread(), "recursion_limit": 10 * turns})
         assert compaction.failures == 0
@@ -92,7 +99,7 @@ def test_the_four_tools_are_offered_and_wrong_arguments_are_answered(tmp_path: P
         return AIMessage("I see.")
 
     with compaction:
-        agent = create_agent(ScriptedModel(answer=wrong), [], middleware=[compaction])
+        agent: Any = create_agent(ScriptedModel(answer=wrong), [], middleware=[compaction])
         done = agent.invoke({"messages": [("user", "go")]}, thread())
     result = done["messages"][-2]
     assert isinstance(result, ToolMessage)
@@ -106,7 +113,7 @@ async def test_it_works_the_same_with_an_event_loop(tmp_path: Path) -> None:
     async with CompactionMiddleware(
         home=tmp_path, session="shop", window_tokens=4_000
     ) as compaction:
-        agent = create_agent(model, [read], middleware=[compaction])
+        agent: Any = create_agent(model, [read], middleware=[compaction])
         done = await agent.ainvoke({"messages": [("user", f"Read. {RULE}")]})
         assert compaction.failures == 0
     assert any(message.text.startswith("[digest d") for message in done["messages"])

@@ -1,5 +1,10 @@
 """A supervisor's digest holds what it was told, and nothing of its sub-agents' own work."""
 
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from pathlib import Path

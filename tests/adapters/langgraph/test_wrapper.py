@@ -1,5 +1,10 @@
 """A wrapped graph works as before, and its threads live long."""
 
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import json
@@ -68,6 +73,7 @@ def test_compaction_comes_after_the_last_chunk(tmp_path: Path) -> None:
     with wrapped(graph, tmp_path, token_limit=100) as agent:
         for number in range(3):
             agent.invoke(ask(number), thread())
+        before = 0
         chunks = agent.stream(ask(9), thread(), stream_mode="values")
         for chunk in chunks:
             assert texts(graph, thread())[-1] == chunk["messages"][-1].text
