@@ -1,0 +1,230 @@
+"""Pydantic AI: a capability that fits each request into the window and offers the context tools.
+
+    async with open_store(window_tokens=200_000) as store:
+        compaction = Compaction(await store.session("tax-2026"))
+        agent = Agent("anthropic:…", capabilities=[compaction])
+        await agent.run("Sort the receipts.")
+
+Only the request that goes out is made smaller: `all_messages()` and `new_messages()` of a run stay
+whole. `ProcessHistory(compaction.process)` replaces the run's own history instead; its digests are
+recognized when they come back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, NamedTuple, cast
+
+if not find_spec("pydantic_ai"):
+    raise ImportError(
+        "Pydantic AI is not installed; install it with: pip install 'mcp-compaction[pydantic-ai]'"
+    )
+
+from pydantic_ai import FunctionToolset, RunContext, Tool
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import (
+    BinaryContent,
+    FileUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    RetryFeedbackPart,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestContext
+
+from mcp_compaction.adapters.loop import LoopKit
+from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.model import JsonObject
+
+__all__ = ["Compaction"]
+
+logger = logging.getLogger(__name__)
+
+_STAMP = "pydantic ai "  # begins a key: by it a message that is shown shorter is known again
+
+
+class Compaction(AbstractCapability[Any]):
+    """A session of a store as a capability of an agent."""
+
+    def __init__(self, session: OpenSession, *, offload_over_tokens: int | None = 20_000) -> None:
+        """A capability on an open session.
+
+        A tool result of more tokens than `offload_over_tokens` becomes a preview with its ref
+        when it comes; None: never.
+        """
+        self.failures = 0
+        self._session = session
+        self._offload_over = offload_over_tokens
+        self._kit = LoopKit(session, shape="openai")
+        self._toolset = FunctionToolset[Any]([self._make_tool(one) for one in self._kit.tools])
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """None: an open store cannot be written down."""
+        return None
+
+    def get_toolset(self) -> FunctionToolset[Any]:
+        """The context tools."""
+        return self._toolset
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Fit a request into the window; the history of the run stays as it is."""
+        request_context.messages = await self.process(request_context.messages)
+        return request_context
+
+    async def process(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+        """The messages to send in place of a history.
+
+        A failure is logged and counted, and the messages are given back as they were.
+        """
+        pieces = [piece for message in messages for piece in _pieces_of(message)]
+        plain = [piece.plain for piece in pieces]
+        try:
+            fitted = await self._session.fit(plain, offload_over_tokens=self._offload_over)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception:  # the run goes on, whatever fails here
+            logger.exception("fitting the window failed; the run goes on without it")
+            self.failures += 1
+            return messages
+        return _messages_of(fitted.messages, pieces)
+
+    def _make_tool(self, definition: JsonObject) -> Tool[Any]:
+        described = cast("dict[str, Any]", definition["function"])
+
+        async def run(ctx: RunContext[Any], **arguments: Any) -> str:
+            function = {"name": described["name"], "arguments": json.dumps(arguments)}
+            call = {"id": ctx.tool_call_id, "type": "function", "function": function}
+            return str((await self._kit.call(call))["content"])
+
+        return Tool[Any].from_schema(
+            run,
+            name=described["name"],
+            description=described["description"],
+            json_schema=described["parameters"],
+            takes_ctx=True,
+        )
+
+
+class _Piece(NamedTuple):
+    """A message, or one part of a request, with what it is as a plain message."""
+
+    plain: JsonObject
+    message: ModelMessage
+    part: ModelRequestPart | None  # None: the whole message
+
+
+def _pieces_of(message: ModelMessage) -> list[_Piece]:
+    if isinstance(message, ModelResponse):
+        return [_Piece(_plain_response(message), message, None)]
+    return [_Piece(_plain_part(part), message, part) for part in message.parts]
+
+
+def _plain_response(message: ModelResponse) -> JsonObject:
+    said = [part.content for part in message.parts if isinstance(part, TextPart)]
+    thought = [part.content for part in message.parts if isinstance(part, ThinkingPart)]
+    calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+    plain = _make_plain("assistant", "\n".join(said), f"{message.timestamp.isoformat()} answer")
+    if thought:
+        plain["reasoning_content"] = "\n".join(thought)
+    if calls:
+        plain["tool_calls"] = [
+            {
+                "id": call.tool_call_id,
+                "type": "function",
+                "function": {"name": call.tool_name, "arguments": call.args_as_json_str()},
+            }
+            for call in calls
+        ]
+    return plain
+
+
+def _plain_part(part: ModelRequestPart) -> JsonObject:
+    stamp = f"{getattr(part, 'timestamp', '')} {part.part_kind}"
+    match part:
+        case SystemPromptPart():
+            return _make_plain("system", part.content, stamp)
+        case UserPromptPart():
+            return _make_plain("user", _content_of(part), stamp)
+        case ToolReturnPart():
+            plain = _make_plain("tool", part.model_response_str(), f"{stamp} {part.tool_call_id}")
+            return {**plain, "tool_call_id": part.tool_call_id}
+        case RetryFeedbackPart():
+            return _make_plain("user", part.model_response(), stamp)
+        case _:
+            return _make_plain("system", f"[{part.part_kind}]", stamp)
+
+
+def _make_plain(role: str, content: Any, stamp: str) -> JsonObject:
+    # `refusal` is a key of this shape alone: nobody has to guess it.
+    return {"role": role, "content": content, "refusal": None, _STAMP + stamp: True}
+
+
+def _content_of(part: UserPromptPart) -> Any:
+    if isinstance(part.content, str):
+        return part.content
+    blocks: list[JsonObject] = []
+    for one in part.content:
+        if isinstance(one, str):
+            blocks.append({"type": "text", "text": one})
+        elif isinstance(one, FileUrl):
+            blocks.append({"type": "image_url", "image_url": {"url": one.url}})
+        elif isinstance(one, BinaryContent):
+            blocks.append({"type": "image_url", "image_url": {"url": f"data:{one.media_type}"}})
+        else:
+            blocks.append({"type": "text", "text": str(getattr(one, "content", ""))})
+    return blocks
+
+
+def _messages_of(laid: Sequence[JsonObject], pieces: Sequence[_Piece]) -> list[ModelMessage]:
+    """The messages that a laid-out window is; one that stays whole is the very message it was."""
+    by_object = {id(piece.plain): piece for piece in pieces}
+    by_stamp = {_stamp_of(piece.plain): piece for piece in pieces}
+    groups: list[tuple[ModelMessage | None, list[Any]]] = []
+    for obj in laid:
+        whole = by_object.get(id(obj))
+        piece = whole or by_stamp.get(_stamp_of(obj))
+        if piece is None:
+            groups.append((None, [UserPromptPart(_text_of(obj))]))
+            continue
+        part = piece.part
+        if part is not None and whole is None:
+            part = replace(cast("Any", part), content=_text_of(obj))
+        if groups and groups[-1][0] is piece.message:
+            groups[-1][1].append(part)
+        else:
+            groups.append((piece.message, [part]))
+    return [_join(message, parts) for message, parts in groups]
+
+
+def _join(message: ModelMessage | None, parts: list[Any]) -> ModelMessage:
+    if message is None:
+        return ModelRequest(parts=parts)
+    is_whole = isinstance(message, ModelResponse) or (
+        len(parts) == len(message.parts)
+        and all(one is other for one, other in zip(parts, message.parts, strict=True))
+    )
+    return message if is_whole else replace(message, parts=parts)
+
+
+def _stamp_of(obj: JsonObject) -> str | None:
+    return next((key for key in obj if key.startswith(_STAMP)), None)
+
+
+def _text_of(obj: JsonObject) -> str:
+    """The text of a message that is shown shorter, or of a record; another is told in words."""
+    content = obj.get("content")
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
