@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from mcp_compaction.core.compaction.blocks import (
     StepBlock,
     WindowPlan,
@@ -14,14 +12,12 @@ from mcp_compaction.core.compaction.blocks import (
     trim,
 )
 from mcp_compaction.core.compaction.outcomes import restoration
-from mcp_compaction.core.policy import PRESETS, Policy, under_pressure
+from mcp_compaction.core.policy import Policy, under_pressure
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
-from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.model import (
     Compaction,
     Cut,
-    Digested,
     Kept,
     Session,
     ToolResult,
@@ -138,83 +134,6 @@ def test_every_call_of_an_open_batch_stays_however_it_was_logged() -> None:
 def test_so_many_newest_messages_stay_when_that_is_set() -> None:
     policy = EXACT.model_copy(update={"preserve_recent_messages": 3})
     assert guards([user("go"), *chatter(9)], policy) == [None] * 6 + ["tail", "tail", "request"]
-
-
-@pytest.mark.parametrize("words", [300, 40], ids=["long", "short"])
-@pytest.mark.parametrize(("ratio", "last"), [(0.5, 5), (0.8, 8), (0.2, 2)])
-def test_of_ten_messages_the_oldest_share_is_summarized_and_the_rest_untouched(
-    ratio: float, last: int, words: int
-) -> None:
-    originals = [(user if n % 2 else assistant)(f"{n} " + "word " * words) for n in range(1, 11)]
-    session = session_of(originals)
-    policy = PRESETS["supervisor"].model_copy(update={"compaction_ratio": ratio})
-    outcome = compress(session, policy)
-    assert isinstance(outcome, Compaction)
-    assert [(span.first, span.last) for span in outcome.receipt.replaced] == [(1, last)]
-    assert outcome.view.head == ()
-    assert outcome.view.body[1:] == tuple(Kept(seq=n) for n in range(last + 1, 11))
-
-
-def test_a_small_share_costs_no_index_that_is_larger_than_what_it_frees() -> None:
-    told = [f"File src/mod{n}.py line {n}: https://shop.example/{n} " * 3 for n in range(1, 11)]
-    session = session_of([(user if n % 2 else assistant)(text) for n, text in enumerate(told)])
-    policy = PRESETS["supervisor"].model_copy(update={"compaction_ratio": 0.2})
-    seen = after(session, compress(session, policy))
-    assert seen.view.index_most == 0
-    assert measure(seen, policy, estimate).tokens < measure(session, policy, estimate).tokens
-
-
-def test_a_first_request_that_was_shown_in_the_head_is_part_of_the_oldest_share() -> None:
-    session = session_of([(user if n % 2 else assistant)("word " * 300) for n in range(1, 11)])
-    begun = session.model_copy(update={"view": begin_view(session, session.messages)})
-    assert begun.view.head == (Kept(seq=1),)
-    outcome = compress(begun, PRESETS["supervisor"])
-    assert isinstance(outcome, Compaction)
-    assert outcome.view.head == ()
-    assert [(span.first, span.last) for span in outcome.receipt.replaced] == [(1, 5)]
-
-
-def test_the_digests_of_many_shares_become_one() -> None:
-    policy = PRESETS["supervisor"]
-    session = session_of([(user if n % 2 else assistant)("word " * 60) for n in range(1, 11)])
-    for _ in range(4):
-        session = after(session, compress(session, policy))
-        said = session.messages
-        newest = said[-1].seq
-        more = [(user if n % 2 else assistant)("word " * 60) for n in range(1, 7)]
-        new = [
-            m.model_copy(update={"seq": newest + n})
-            for n, m in enumerate(session_of(more).messages, 1)
-        ]
-        session = session.model_copy(update={"messages": (*said, *new)})
-    shown = [entry for entry in session.view.body if isinstance(entry, Digested)]
-    assert len(shown) == 1
-
-
-def test_a_share_is_taken_again_only_when_more_was_said() -> None:
-    policy = PRESETS["supervisor"]
-    session = session_of([(user if n % 2 else assistant)("word " * 300) for n in range(1, 11)])
-    once = after(session, compress(session, policy))
-    assert compress(once, policy).kind == "nothing"
-    assert compress(once, policy, force=True).kind == "nothing"
-
-
-def test_a_subagent_keeps_its_task_and_the_newest_three() -> None:
-    session = session_of([user("task"), *chatter(60)])
-    assert spans(session, PRESETS["subagent"]) == [(2, 58)]
-
-
-def test_a_subagents_digest_has_at_most_300_tokens() -> None:
-    told = [assistant(f"The limit in src/mod{n}.py is {n}00 requests a second.") for n in range(90)]
-    outcome = compress(session_of([user("task"), *told, *chatter(30)]), PRESETS["subagent"])
-    assert isinstance(outcome, Compaction)
-    assert 250 < outcome.digests[0].tokens <= 300
-
-
-def test_the_lab_keeps_the_first_request_and_the_last_six() -> None:
-    session = session_of([user("task"), *chatter(60)])
-    policy = PRESETS["lab"].model_copy(update={"window_tokens": 3_000})
-    assert spans(session, policy) == [(2, 55)]
 
 
 def test_under_budget_pressure_one_turn_less_stays() -> None:

@@ -1,0 +1,182 @@
+"""The presets do what the systems that they are named after do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.compaction.microcompact import microcompact
+from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.fill import measure, pressure
+from mcp_compaction.core.window.history import begin_view
+from mcp_compaction.model import Compaction, Digested, Kept, Sections, Session, Trimmed
+from tests.core.saying import assistant, chatter, read, user
+from tests.sessions import Outside, after, compress, session_of
+
+
+def spans(session: Session, policy: Policy, **ask: Any) -> list[tuple[int, int]]:
+    outcome = compress(session, policy, **ask)
+    assert isinstance(outcome, Compaction), outcome
+    return [(span.first, span.last) for span in outcome.receipt.replaced]
+
+
+def at_percent(preset: str, session: Session, percent: float) -> Policy:
+    """The preset with a window that a session fills to so many percent."""
+    window = int(measure(session, PRESETS[preset], estimate).tokens * 100 / percent)
+    return PRESETS[preset].model_copy(update={"window_tokens": window})
+
+
+# The ladder
+
+
+@pytest.mark.parametrize(("percent", "level"), [(84, False), (86, True)])
+def test_the_ladder_acts_at_85_percent(percent: float, level: bool) -> None:
+    session = session_of([user("go"), *chatter(60)])
+    policy = at_percent("ladder", session, percent).model_copy(update={"reserve_tokens": 0})
+    fill = measure(session, policy, estimate)
+    assert (pressure(fill, policy).level == "act") is level
+
+
+def test_the_ladder_goes_down_to_60_percent_and_no_further() -> None:
+    session = session_of([user("go"), *chatter(200)])
+    policy = at_percent("ladder", session, 90)
+    seen = after(session, compress(session, policy))
+    assert 45 < measure(seen, policy, estimate).percent <= 60
+
+
+def test_the_ladder_shortens_old_results_before_it_writes_a_digest() -> None:
+    reads = [one for n in range(12) for one in read(f"r{n}", f"a{n}.py", f"line {n}\n" * 400)]
+    session = session_of([user("go"), *reads, *chatter(8)])
+    policy = at_percent("ladder", session, 86)
+    outcome = compress(session, policy)
+    assert isinstance(outcome, Compaction)
+    assert any(isinstance(entry, Trimmed) for entry in outcome.view.body)
+    assert outcome.digests == ()
+
+
+# The researcher
+
+
+def test_a_subagent_asks_no_summarizer_where_there_is_nothing_to_compact() -> None:
+    session = session_of([user("task"), *chatter(3)])
+    outside = Outside(session.messages)
+    assert compress(session, PRESETS["subagent"], outside).kind in ("refusal", "nothing")
+    assert compress(session, PRESETS["subagent"], outside, force=True).kind == "nothing"
+    assert outside.summaries == []
+
+
+def test_a_subagents_summarizer_sees_the_old_entries_and_none_that_stay() -> None:
+    session = session_of([user("task"), *chatter(60)])
+    outside = Outside(session.messages)
+    outcome = compress(session, PRESETS["subagent"], outside)
+    assert isinstance(outcome, Compaction)
+    (request,) = outside.summaries
+    assert [message.seq for message in request.messages] == list(range(2, 59))
+    assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [59, 60, 61]
+
+
+def test_a_subagents_memory_is_folded_into_its_digest_and_not_shown_twice() -> None:
+    session = session_of(
+        [user("task"), *chatter(60)],
+        sections=Sections(memory="The staging host is db-7."),
+        memory_tokens=9,
+    )
+    seen = after(session, compress(session, PRESETS["subagent"]))
+    assert seen.view.memory_in == 1
+    shown = str([digest.sections for digest in seen.digests])
+    assert shown.count("db-7") == 1
+
+
+def test_a_subagent_keeps_its_task_and_the_newest_three() -> None:
+    session = session_of([user("task"), *chatter(60)])
+    assert spans(session, PRESETS["subagent"]) == [(2, 58)]
+
+
+def test_a_subagents_digest_has_at_most_300_tokens() -> None:
+    told = [assistant(f"The limit in src/mod{n}.py is {n}00 requests a second.") for n in range(90)]
+    outcome = compress(session_of([user("task"), *told, *chatter(30)]), PRESETS["subagent"])
+    assert isinstance(outcome, Compaction)
+    assert 250 < outcome.digests[0].tokens <= 300
+
+
+# The supervisor
+
+
+@pytest.mark.parametrize("words", [300, 40], ids=["long", "short"])
+@pytest.mark.parametrize(("ratio", "last"), [(0.5, 5), (0.8, 8), (0.2, 2)])
+def test_of_ten_messages_the_oldest_share_is_summarized_and_the_rest_untouched(
+    ratio: float, last: int, words: int
+) -> None:
+    originals = [(user if n % 2 else assistant)(f"{n} " + "word " * words) for n in range(1, 11)]
+    session = session_of(originals)
+    policy = PRESETS["supervisor"].model_copy(update={"compaction_ratio": ratio})
+    outcome = compress(session, policy)
+    assert isinstance(outcome, Compaction)
+    assert [(span.first, span.last) for span in outcome.receipt.replaced] == [(1, last)]
+    assert outcome.view.head == ()
+    assert outcome.view.body[1:] == tuple(Kept(seq=n) for n in range(last + 1, 11))
+
+
+def test_a_small_share_costs_no_index_that_is_larger_than_what_it_frees() -> None:
+    told = [f"File src/mod{n}.py line {n}: https://shop.example/{n} " * 3 for n in range(1, 11)]
+    session = session_of([(user if n % 2 else assistant)(text) for n, text in enumerate(told)])
+    policy = PRESETS["supervisor"].model_copy(update={"compaction_ratio": 0.2})
+    seen = after(session, compress(session, policy))
+    assert seen.view.index_most == 0
+    assert measure(seen, policy, estimate).tokens < measure(session, policy, estimate).tokens
+
+
+def test_a_first_request_that_was_shown_in_the_head_is_part_of_the_oldest_share() -> None:
+    session = session_of([(user if n % 2 else assistant)("word " * 300) for n in range(1, 11)])
+    begun = session.model_copy(update={"view": begin_view(session, session.messages)})
+    assert begun.view.head == (Kept(seq=1),)
+    outcome = compress(begun, PRESETS["supervisor"])
+    assert isinstance(outcome, Compaction)
+    assert outcome.view.head == ()
+    assert [(span.first, span.last) for span in outcome.receipt.replaced] == [(1, 5)]
+
+
+def test_the_digests_of_many_shares_become_one() -> None:
+    policy = PRESETS["supervisor"]
+    session = session_of([(user if n % 2 else assistant)("word " * 60) for n in range(1, 11)])
+    for _ in range(4):
+        session = after(session, compress(session, policy))
+        said = session.messages
+        newest = said[-1].seq
+        more = [(user if n % 2 else assistant)("word " * 60) for n in range(1, 7)]
+        new = [
+            m.model_copy(update={"seq": newest + n})
+            for n, m in enumerate(session_of(more).messages, 1)
+        ]
+        session = session.model_copy(update={"messages": (*said, *new)})
+    shown = [entry for entry in session.view.body if isinstance(entry, Digested)]
+    assert len(shown) == 1
+
+
+def test_a_share_is_taken_again_only_when_more_was_said() -> None:
+    policy = PRESETS["supervisor"]
+    session = session_of([(user if n % 2 else assistant)("word " * 300) for n in range(1, 11)])
+    once = after(session, compress(session, policy))
+    assert compress(once, policy).kind == "nothing"
+    assert compress(once, policy, force=True).kind == "nothing"
+
+
+# The lab
+
+
+def test_the_lab_keeps_the_first_request_and_the_last_six() -> None:
+    session = session_of([user("task"), *chatter(60)])
+    policy = PRESETS["lab"].model_copy(update={"window_tokens": 3_000})
+    assert spans(session, policy) == [(2, 55)]
+
+
+def test_the_lab_shrinks_stale_results_over_500_characters_and_says_how_large_they_were() -> None:
+    long, short = read("a", "a.py", "a long line\n" * 400), read("b", "b.py", "short\n" * 80)
+    session = session_of([user("task"), *long, *short, *chatter(8)])
+    view = microcompact(session, PRESETS["lab"], estimate)
+    assert view is not None
+    (cut,) = [entry for entry in (*view.body, *view.since) if isinstance(entry, Trimmed)]
+    assert cut.seq == 3
+    assert "4,800 characters; the whole: recall_archived refs m3" in str(cut.cuts)
