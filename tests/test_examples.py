@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -34,6 +38,48 @@ def test_the_agent_of_a_loop_compresses_its_own_window() -> None:
     assert "compress_context: c2 done: " in done.stdout
     assert "46 requests" in done.stdout
     assert "the rule is in the window: True" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "langgraph_supervisor/supervisor.py",
+        "local_loop/local_loop.py",
+        "personal_assistant/assistant.py",
+        "researcher/researcher.py",
+    ],
+)
+def test_an_example_prints_what_its_readme_shows(program: str) -> None:
+    script = EXAMPLES / program
+    shown = (script.parent / "README.md").read_text(encoding="utf-8")
+    done = _run_without_keys(script)
+    expected = shown.partition("```text\n")[2].partition("```")[0]
+    assert [*map(_form_of, done.splitlines())] == [*map(_form_of, expected.splitlines())]
+    if "researcher" in program:
+        assert "findings in the window: 30 of 30" in done
+
+
+def _run_without_keys(script: Path) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _form_of(line: str) -> str:
+    """A line without what may differ between versions: its numbers, and which spans gave way."""
+    return re.sub(r"\d[\d,.]*k?", "#", re.sub(r" m\d+\.\.m.*", "", line))
+
+
+def test_the_options_for_the_claude_agent_sdk_start_what_the_package_installs() -> None:
+    options = json.loads(_run_without_keys(EXAMPLES / "claude_agent_sdk" / "agent.py"))
+    command = options["mcp_servers"]["compaction"]["command"]
+    (start,) = json.loads(options["settings"])["hooks"]["SessionStart"]
+    assert start["hooks"][0]["command"] == f'"{command}" pins'
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("mcp-compaction ")
 
 
 def test_the_desktop_entry_starts_what_the_package_installs() -> None:

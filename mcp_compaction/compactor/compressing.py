@@ -114,6 +114,8 @@ async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
 
 async def _is_due(work: Workspace, window: Reading) -> bool:
     """Whether a window is compressed now without being asked: past the trigger at a boundary."""
+    if not window.session.info.messages:  # fixed sections alone: there is nothing to compress
+        return False
     level = pressure(window.fill, window.policy).level
     if level != "wait":
         return level in ("act", "safety net")

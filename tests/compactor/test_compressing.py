@@ -321,6 +321,14 @@ async def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agen
             assert dict((await compactor.stats(info)).events)[COMPLETED] == 1
 
 
+async def test_sections_that_fill_the_window_alone_are_no_failure(tmp_path: Path) -> None:
+    async with open_session(tmp_path, policy=PRESETS["subagent"]) as (compactor, info):
+        system = {"system": "Be careful. " * 3_000, "messages": []}
+        await compactor.record(info, read_incoming(system))
+        assert (await compactor.fill(info)).percent > 100
+        assert await compactor.relieve(info) is None
+
+
 async def test_a_window_that_is_not_ours_is_never_shrunk_unasked(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
         await compactor.set_traits(info, Traits(owns_window=False))

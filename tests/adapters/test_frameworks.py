@@ -1,0 +1,40 @@
+"""The page about frameworks is true, and an adapter without its framework says what to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.documents import ROOT, Block, python_blocks
+
+PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", python_blocks(PAGE))
+def test_the_python_of_the_page_imports_what_is_there(block: Block) -> None:
+    exec(block.code, {})
+
+
+@pytest.mark.parametrize(
+    ("adapter", "package", "extra"),
+    [
+        ("langgraph", "langgraph", "langgraph"),
+        ("openai_agents", "agents", "openai-agents"),
+        ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
+    ],
+)
+def test_an_adapter_without_its_framework_says_what_to_install(
+    adapter: str, package: str, extra: str
+) -> None:
+    code = (
+        "import importlib.util as util\n"
+        "found = util.find_spec\n"
+        f"util.find_spec = lambda name, *a: None if name == '{package}' else found(name, *a)\n"
+        f"import mcp_compaction.adapters.{adapter}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"pip install 'mcp-compaction[{extra}]'" in done.stderr.splitlines()[-1]
+    assert f"mcp-compaction[{extra}]" in PAGE
