@@ -112,6 +112,10 @@ def _without_ids(obj: JsonObject) -> dict[str, Any]:
 def is_same(one: Sequence[AnyMessage], other: Sequence[AnyMessage]) -> bool:
     """Whether two windows show the same."""
     return len(one) == len(other) and all(
-        a is b or (a.type == b.type and a.content == b.content)  # pyright: ignore[reportUnknownMemberType]
-        for a, b in zip(one, other, strict=True)
+        a is b or _shown(a) == _shown(b) for a, b in zip(one, other, strict=True)
     )
+
+
+def _shown(message: AnyMessage) -> list[Any]:
+    plain = plain_of(message)
+    return [plain.get(key) for key in ("role", "content", "tool_calls", "tool_call_id")]

@@ -28,7 +28,7 @@ from mcp_compaction.adapters.langgraph.speakers import (
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor import Pinned
-from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
+from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block, pinned_block
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Author
 from mcp_compaction.ports import Scope, SessionKey
@@ -244,15 +244,19 @@ async def _replace(
     """The history that a thread should have: what is compacted goes with the work it started."""
     others = find_sub_agents(messages, own_names)
     await _keep_work(session, messages, others)
-    own = [message for place, message in enumerate(messages) if place not in others]
-    if not own:
-        body = await session.request("openai")
-        return messages_of(body["messages"], [], [])
-    plain = [plain_of(message) for message in own]
-    fitted = await session.fit(plain, relieve=relieve)
-    shown = messages_of(fitted.messages, plain, own)
-    block = pinned_block(pin for pin in await session.pins() if pin.kind != "note")
-    return _with_others(_with_pins(shown, block), messages, others)
+    pins = [pin for pin in await session.pins() if pin.kind != "note"]
+    # A block that came before the first message would be taken for one.
+    own = [
+        message
+        for place, message in enumerate(messages)
+        if place not in others and not (message.text and is_pinned_block(message.text, pins))
+    ]
+    shown: list[AnyMessage] = []
+    if own:
+        plain = [plain_of(message) for message in own]
+        fitted = await session.fit(plain, relieve=relieve)
+        shown = messages_of(fitted.messages, plain, own)
+    return _with_others(_with_pins(shown, pinned_block(pins)), messages, others)
 
 
 async def _keep_work(

@@ -24,9 +24,10 @@ from typing_extensions import TypedDict
 
 from mcp_compaction import errors
 from mcp_compaction.adapters.langgraph import CompactedGraph
-from tests.adapters.langgraph.graphs import ask, clerk_graph, texts, thread
+from tests.adapters.langgraph.graphs import ask, check_pairs, clerk_graph, texts, thread
 
 RULE = "Never tell a salary to a colleague."
+LATER = "Only the office in room 4 approves leave."
 
 
 def wrapped(graph: Any, home: Path, **options: Any) -> CompactedGraph:
@@ -290,4 +291,24 @@ def test_a_message_of_an_image_stays_as_it_is(tmp_path: Path) -> None:
         said = HumanMessage(content=[{"type": "text", "text": "See this"}, image])
         agent.invoke({"messages": [said]}, thread())
         assert graph.get_state(thread()).values["messages"][0].content[1] == image
+        assert agent.failures == 0
+
+
+@pytest.mark.slow
+def test_100_turns_with_tools_stay_near_the_limit_and_keep_every_pin(tmp_path: Path) -> None:
+    def clerk(state: MessagesState) -> dict[str, Any]:
+        check_pairs(state["messages"])
+        assert all(any(rule in m.text for m in state["messages"]) for rule in (RULE, LATER))
+        call = f"c{state['messages'][-1].id}"
+        calls = [{"name": "days", "args": {"of": "37"}, "id": call, "type": "tool_call"}]
+        found = ToolMessage("37 has 12 days. " * 9, tool_call_id=call)
+        return {"messages": [AIMessage("", tool_calls=calls), found, AIMessage("It has 12 days.")]}
+
+    graph = clerk_graph(InMemorySaver(), clerk)
+    with wrapped(graph, tmp_path, token_limit=1_000) as agent:
+        agent.pin("t1", RULE)
+        agent.pin("t1", LATER)
+        for number in range(100):
+            agent.invoke(ask(number), thread())
+            assert agent.session("t1").stats().fill.tokens < 1_200
         assert agent.failures == 0
