@@ -27,24 +27,12 @@ def test_the_first_session_runs_and_keeps_the_rule() -> None:
     assert "c3 restored: " in done.stdout
 
 
-def test_the_agent_of_a_loop_compresses_its_own_window() -> None:
-    script = EXAMPLES / "own_loop" / "own_loop.py"
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "pin_constraint: pinned as p1 (constraint, project, by user" in done.stdout
-    assert "compress_context: c1 done: " in done.stdout
-    assert "compress_context: c2 done: " in done.stdout
-    assert "46 requests" in done.stdout
-    assert "the rule is in the window: True" in done.stdout
-
-
 @pytest.mark.parametrize(
     "program",
     [
         "langgraph_supervisor/supervisor.py",
         "local_loop/local_loop.py",
+        "own_loop/own_loop.py",
         "personal_assistant/assistant.py",
         "researcher/researcher.py",
     ],
@@ -70,7 +58,8 @@ def _run_without_keys(script: Path) -> str:
 
 def _form_of(line: str) -> str:
     """A line without what may differ between versions: its numbers, and which spans gave way."""
-    return re.sub(r"\d[\d,.]*k?", "#", re.sub(r" m\d+\.\.m.*", "", line))
+    without_spans = re.sub(r" m\d+\.\.m.*|marks \w+", "", line)
+    return re.sub(r"\d[\d,.]*k?", "#", without_spans)
 
 
 def test_the_options_for_the_claude_agent_sdk_start_what_the_package_installs() -> None:

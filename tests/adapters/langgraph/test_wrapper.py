@@ -136,9 +136,11 @@ def test_the_next_turn_runs_on_the_compacted_history(tmp_path: Path) -> None:
         return {"messages": [AIMessage(f"Answer {len(seen)}. " + "It is in the file. " * 6)]}
 
     with wrapped(clerk_graph(InMemorySaver(), clerk), tmp_path, token_limit=200) as agent:
+        agent.pin("t1", RULE)
         for number in range(9):
             agent.invoke(ask(number), thread())
     assert max(map(len, seen)) < 12
+    assert all(sum(RULE in text for text in texts) == 1 for texts in seen)
     assert any(text.startswith("[digest d") for text in seen[-1])
 
 
