@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from mcp_compaction.adapters.dialects import plain_of
 from mcp_compaction.adapters.sides import Wish
-from mcp_compaction.compactor.lines import Answer as KnownAnswer
-from mcp_compaction.compactor.lines import Line, Lines, Seen
+from mcp_compaction.compactor.histories import Answer as KnownAnswer
+from mcp_compaction.compactor.histories import KnownHistories, KnownHistory, Seen
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import CompactionError
@@ -45,7 +45,7 @@ class OverMcp:
         self._caller = caller
         self._session = session
         self._shape: Shape = shape
-        self._lines = Lines()
+        self._histories = KnownHistories()
         self._own: dict[int, JsonObject] = {}
         self._view: dict[str, Any] = {}  # the newest directive
         self._told: dict[str, Any] = {}  # what the newest answer to a recording says beside it
@@ -53,7 +53,7 @@ class OverMcp:
     async def fit(self, messages: list[JsonObject], wish: Wish) -> list[JsonObject]:
         """Record what is new of a history, and give what to send in its place."""
         prints = fingerprints_of(messages)
-        found = self._lines.find(_ONLY, prints)
+        found = self._histories.find(_ONLY, prints)
         known = found and found.start_of(prints, messages)
         if known is None:
             line = await self._record_all(messages, prints, wish)
@@ -65,20 +65,20 @@ class OverMcp:
             if seen.seq is not None and seen.is_whole
         }
         sent, given = self._lay_out(messages, line)
-        self._lines.keep(_ONLY, line, given)
+        self._histories.keep(_ONLY, line, given)
         return sent
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""
         shape, messages = messages_of_answer(answer)
-        lines = self._lines.of(_ONLY)
+        lines = self._histories.of(_ONLY)
         if not lines or not messages or shape != self._shape:
             return  # the next request brings it
         seqs = await self._send(_with_usage(messages, answer), _last_of(lines[0]), None)
         read = FORMATS[shape].read
         said: tuple[KnownAnswer, ...] = tuple(read(one, "the answer") for one in messages)
         prints = fingerprints_of(messages)
-        self._lines.keep(
+        self._histories.keep(
             _ONLY, *(line.with_answer(prints, seqs, said, len(seqs)) for line in lines)
         )
 
@@ -102,18 +102,18 @@ class OverMcp:
 
     async def _record_all(
         self, messages: list[JsonObject], prints: list[bytes], wish: Wish
-    ) -> Line:
+    ) -> KnownHistory:
         """Record a history that does not go on from a known one; the server follows it."""
         ours = {n for n, message in enumerate(messages) if _is_ours(message)}
         numbers = iter(await self._send(messages, None, wish))
         seen = [Seen(None) if n in ours else Seen(next(numbers)) for n in range(len(messages))]
-        return Line(
+        return KnownHistory(
             shape=self._shape, is_sure=True, prints=prints, seen=seen, newest=0, gone=(), rest=b""
         )
 
     async def _record_news(
-        self, known: Line, messages: list[JsonObject], prints: list[bytes], wish: Wish
-    ) -> Line:
+        self, known: KnownHistory, messages: list[JsonObject], prints: list[bytes], wish: Wish
+    ) -> KnownHistory:
         new = messages[len(known.prints) :]
         # Even without news: the view may have changed meanwhile.
         seqs = await self._send(new, _last_of(known), wish)
@@ -150,7 +150,9 @@ class OverMcp:
         self._view = dict(meta)
         return True
 
-    def _lay_out(self, messages: list[JsonObject], line: Line) -> tuple[list[JsonObject], Line]:
+    def _lay_out(
+        self, messages: list[JsonObject], line: KnownHistory
+    ) -> tuple[list[JsonObject], KnownHistory]:
         """The messages to send, and what is remembered of them."""
         laid = self._objects_of_view()
         if laid is None:
@@ -197,7 +199,7 @@ class OverMcp:
         return laid
 
 
-def _last_of(line: Line) -> int | None:
+def _last_of(line: KnownHistory) -> int | None:
     return next((seen.seq for seen in reversed(line.seen) if seen.seq is not None), None)
 
 

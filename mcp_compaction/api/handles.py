@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
 from mcp_compaction.compactor.asking import make_ask
-from mcp_compaction.compactor.results import Prepared, SearchScope
+from mcp_compaction.compactor.results import FitOptions, Prepared, SearchScope
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
@@ -125,13 +125,8 @@ class OpenSession:
         `microcompact`: large results outside the recent turns become previews first.
         """
         self._check_recorded()
-        return await self._compactor.fit(
-            self.info,
-            request,
-            relieves=relieve,
-            offload_over=offload_over_tokens,
-            shortens_stale=microcompact,
-        )
+        options = FitOptions(relieve, offload_over_tokens, microcompact)
+        return await self._compactor.fit(self.info, request, options)
 
     async def record_answer(self, answer: Mapping[str, object]) -> Recorded:
         """Keep what the model answered, with the usage that it reported.

@@ -16,6 +16,7 @@ from mcp_compaction.compactor import owning, pinning, recalling, recording, reco
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
+    FitOptions,
     HostSummary,
     Pinned,
     PinWish,
@@ -148,25 +149,14 @@ class Compactor:
         """
         return await recording.record_transcript(self._work, info, came, via, mark, events)
 
-    async def fit(
-        self,
-        info: SessionInfo,
-        sent: Any,
-        *,
-        relieves: bool = True,
-        offload_over: int | None = None,
-        shortens_stale: bool = False,
-    ) -> Fitted:
+    async def fit(self, info: SessionInfo, sent: Any, options: FitOptions | None = None) -> Fitted:
         """Record what is new of a caller's history, and give what should be sent in its place.
 
-        `sent`: a list of messages, or a request body with it. `relieves`: compress where the window
-        is too full. `offload_over`: tokens over which a result that comes now becomes a preview.
-        `shortens_stale`: large results outside the recent turns become previews first.
+        `sent`: a list of messages, or a request body with it.
         """
         from mcp_compaction.compactor import fitting
 
-        wish = fitting.Wish(relieves, offload_over, shortens_stale)
-        return await fitting.fit(self._work, info, sent, wish)
+        return await fitting.fit(self._work, info, sent, options or FitOptions())
 
     async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
         """Record what a model answered and reported, before the caller sends it back."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.compactor.lines import Seen
+from mcp_compaction.compactor.histories import Seen
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block
 from mcp_compaction.core.window.history import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
-from mcp_compaction.compactor.lines import Frame, Line, Seen, pins_in_force
+from mcp_compaction.compactor.histories import Frame, KnownHistory, Seen, pins_in_force
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.window.render import lay_out_frame, told_blocks
+from mcp_compaction.core.window.render import late_pin_blocks, lay_out_frame
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of, strip_marks
 from mcp_compaction.formats.show import objects_of, without_repeats
@@ -21,10 +21,10 @@ class Own(NamedTuple):
     cut: dict[int, JsonObject]  # that we gave it, or an earlier view did
 
 
-def own_objects(line: Line, messages: Sequence[JsonObject]) -> Own:
+def own_objects(history: KnownHistory, messages: Sequence[JsonObject]) -> Own:
     """The objects of a history that a caller has sent."""
     own = Own({}, {})
-    for seen, obj in zip(line.seen, messages, strict=True):
+    for seen, obj in zip(history.seen, messages, strict=True):
         if seen.seq is not None:
             (own.whole if seen.is_whole else own.cut)[seen.seq] = obj
     return own
@@ -77,9 +77,9 @@ def make_frame(work: Workspace, session: Session, shape: Shape, own: Own) -> Fra
         prints=tuple(fingerprints_of(laid)),
         seen=tuple(seen),
         later=later,
-        told={
+        late_pins={
             after: [obj for text in texts for obj in objects_of(ShownRecord(text=text), shape)]
-            for after, texts in told_blocks(session).items()
+            for after, texts in late_pin_blocks(session).items()
         },
     )
 
@@ -88,11 +88,11 @@ class Laid(NamedTuple):
     """The messages to send, and what is remembered of them."""
 
     messages: list[JsonObject]
-    line: Line
+    history: KnownHistory
 
 
 def lay_out_around(
-    frame: Frame, line: Line, sent: Sequence[JsonObject], own: Mapping[int, JsonObject]
+    frame: Frame, history: KnownHistory, sent: Sequence[JsonObject], own: Mapping[int, JsonObject]
 ) -> Laid:
     """The messages to send: the frame, then what came after it."""
     messages = [
@@ -100,15 +100,15 @@ def lay_out_around(
         for obj, seen in zip(frame.objects, frame.seen, strict=True)
     ]
     prints, known = list(frame.prints), list(frame.seen)
-    for seen, obj, one in zip(line.seen, sent, line.prints, strict=True):
+    for seen, obj, one in zip(history.seen, sent, history.prints, strict=True):
         if seen.seq is None or seen.seq <= frame.upto:
             continue
         for new in frame.later.get(seen.seq, (obj,)):
             messages.append(new)
             prints.append(one if new is obj else fingerprint_of(new))
             known.append(seen if new is obj else Seen(seen.seq, is_whole=False))
-        for new in frame.told.get(seen.seq, ()):
+        for new in frame.late_pins.get(seen.seq, ()):
             messages.append(new)
             prints.append(fingerprint_of(new))
             known.append(Seen(None))
-    return Laid(messages, line._replace(prints=prints, seen=known, frame=frame))
+    return Laid(messages, history._replace(prints=prints, seen=known, frame=frame))

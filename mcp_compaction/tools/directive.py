@@ -11,8 +11,8 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.render import (
     entries_of,
     index_in_view,
+    late_pin_blocks,
     pins_in_view,
-    told_blocks,
 )
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
@@ -81,7 +81,7 @@ def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[
 def _layout(session: Session, entries: tuple[Entry, ...]) -> Iterator[JsonValue]:
     """All that is shown, in order."""
     view, sections = session.view, session.sections
-    told = told_blocks(session)
+    late_pins = late_pin_blocks(session)
     changed = 0
     yield from _texts(sections.task)
     for place, entry in enumerate(entries):
@@ -93,7 +93,7 @@ def _layout(session: Session, entries: tuple[Entry, ...]) -> Iterator[JsonValue]
             yield changed
             changed += 1
         if not isinstance(entry, Digested):
-            yield from _texts(*told.get(entry.seq, ()))
+            yield from _texts(*late_pins.get(entry.seq, ()))
     if len(entries) <= len(view.head):
         yield from _beside_head(session)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import MalformedMessage
@@ -34,9 +35,11 @@ def ours(messages: list[Json]) -> list[str]:
     return [text for text in texts if isinstance(text, str) and is_record(text)]
 
 
-async def fit(compactor: Compactor, info: SessionInfo, sent: object, **how: Any) -> list[Any]:
+async def fit(
+    compactor: Compactor, info: SessionInfo, sent: object, options: FitOptions | None = None
+) -> list[Any]:
     """The messages to send in place of a history."""
-    return [*(await compactor.fit(info, sent, **how)).messages]
+    return [*(await compactor.fit(info, sent, options)).messages]
 
 
 async def pin_from_terminal(compactor: Compactor, info: SessionInfo, text: str) -> str:
@@ -129,7 +132,7 @@ async def test_a_large_head_is_cut_in_a_copy_of_the_callers_object(tmp_path: Pat
         assert len(first[0]["content"]) < len(str(asked["content"]))
     for style in (history, first):  # both are known again when nothing is remembered
         async with open_session(tmp_path) as (compactor, info):
-            fitted = await compactor.fit(info, style, relieves=False)
+            fitted = await compactor.fit(info, style, FitOptions(relieve=False))
             assert fitted.recorded.new == 0
             assert json.dumps(fitted.messages) == json.dumps(first)
 
@@ -377,7 +380,7 @@ async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -
     text = "\n".join(f"row {n} of parcels" for n in range(900))
     history = [user("Which row has parcel 417?"), *called("t1", text)]
     async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, history, offload_over=500)
+        fitted = await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
         shown = json.dumps(fitted.messages[-1])
         assert len(shown) < 1_200
         assert "recall_archived refs m3" in shown
@@ -385,7 +388,7 @@ async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -
         assert history[-1]["content"][0]["content"] == text
         for style in (history, fitted.messages):
             longer = [*style, assistant("Row 417."), user("Good.")]
-            sent = await fit(compactor, info, longer, offload_over=500)
+            sent = await fit(compactor, info, longer, FitOptions(offload_over_tokens=500))
             assert json.dumps(sent[:3]) == json.dumps(fitted.messages)
         quotes = await compactor.quote(info, "m3")
         assert quotes[0].text == text
@@ -395,17 +398,17 @@ async def test_an_offloaded_result_is_whole_again_when_it_is_paged_in(tmp_path: 
     text = "row of parcels\n" * 500
     history = [user("Count."), *called("t1", text)]
     async with open_session(tmp_path) as (compactor, info):
-        cut = await compactor.fit(info, history, offload_over=500)
+        cut = await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
         await compactor.page_in(info, "m3")
         for style in (history, cut.messages):
-            sent = await fit(compactor, info, style, offload_over=500)
+            sent = await fit(compactor, info, style, FitOptions(offload_over_tokens=500))
             assert sent[-1]["content"][0]["content"] == text
 
 
 async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_path: Path) -> None:
     history = [user("Count."), *called("t1", "row of zebras\n" * 500)]
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, offload_over=500)
+        await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
         await compactor.forget(Scope(project=info.project, session=info.id), "m3")
         assert "zebras" not in json.dumps(await compactor.context(info))
     with sqlite3.connect(tmp_path / "store.db") as connection:
@@ -519,10 +522,10 @@ async def test_a_mark_that_moved_on_does_not_stay_in_a_preview(tmp_path: Path) -
     call, result = called("t1", "a line of a large result\n" * 900)
     history = [user("Begin."), call, {**result, "content": [{**result["content"][0], **mark}]}]
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, offload_over=1_000)
+        await compactor.fit(info, history, FitOptions(offload_over_tokens=1_000))
         moved = [user("Begin."), call, result, assistant("Read."), user("Go on.")]
         moved[-1] = {"role": "user", "content": [{"type": "text", "text": "Go on.", **mark}]}
-        sent = (await compactor.fit(info, moved, offload_over=1_000)).messages
+        sent = (await compactor.fit(info, moved, FitOptions(offload_over_tokens=1_000))).messages
         assert sent[2] is not result
         assert json.dumps(sent).count("cache_control") == 1
 

@@ -199,7 +199,7 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
         body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
     body = _insert(body, again.difference(head), session.digests)
     is_same_so_far = not view.is_begun or (has_head and tuple(body) == view.body)
-    told = tuple(one for one in view.told if one.after in there)
+    late_pins = tuple(one for one in view.late_pins if one.after in there)
     return view.model_copy(
         update={
             "version": view.version + 1,
@@ -210,7 +210,7 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
             "upto": max((view.upto, *head)) if view.is_begun else view.upto,
             "memory_in": view.memory_in if stays.get(view.memory_in or 0) else None,
             "since": tuple(entry for entry in view.since if entry.seq in there),
-            "told": told if is_same_so_far else (),
+            "late_pins": late_pins if is_same_so_far else (),
             "gone": gone,
         }
     )

@@ -28,7 +28,7 @@ class Frame(NamedTuple):
     prints: tuple[bytes, ...]
     seen: tuple[Seen, ...]
     later: dict[int, list[JsonObject]]  # what stands for messages that came after it
-    told: dict[int, list[JsonObject]]  # and what stands behind some of them
+    late_pins: dict[int, list[JsonObject]]  # and what stands behind some of them
 
     def serves(self, window: Session, own: Mapping[int, JsonObject]) -> bool:
         """Whether it is the frame of that window, for a caller that has these messages."""
@@ -47,7 +47,7 @@ Answer = tuple[Role, tuple[Part, ...]]
 """What a model answered, whichever keys an SDK puts beside it."""
 
 
-class Line(NamedTuple):
+class KnownHistory(NamedTuple):
     """A history as it was last sent."""
 
     shape: Shape
@@ -65,7 +65,9 @@ class Line(NamedTuple):
         sent = len(self.prints) - len(self.answers)
         return len(prints) >= len(self.prints) and list(prints[:sent]) == self.prints[:sent]
 
-    def start_of(self, prints: Sequence[bytes], messages: Sequence[JsonObject]) -> Line | None:
+    def start_of(
+        self, prints: Sequence[bytes], messages: Sequence[JsonObject]
+    ) -> KnownHistory | None:
         """This history as another one begins with it; answers are known by what they say."""
         form = FORMATS[self.shape]
         first = len(self.prints) - len(self.answers)
@@ -77,7 +79,7 @@ class Line(NamedTuple):
 
     def with_answer(
         self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...], new: int
-    ) -> Line:
+    ) -> KnownHistory:
         """The history with what a model answered."""
         return self._replace(
             prints=[*self.prints, *prints],
@@ -87,25 +89,25 @@ class Line(NamedTuple):
         )
 
 
-class Lines:
+class KnownHistories:
     """The newest histories of each session: what a caller sent, and what it was given for it."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Line, ...]] = {}
+        self._known: dict[int, tuple[KnownHistory, ...]] = {}
 
-    def of(self, session: int) -> tuple[Line, ...]:
+    def of(self, session: int) -> tuple[KnownHistory, ...]:
         """The histories that are remembered, the sent one first."""
         return self._known.get(session, ())
 
-    def find(self, session: int, prints: Sequence[bytes]) -> Line | None:
+    def find(self, session: int, prints: Sequence[bytes]) -> KnownHistory | None:
         """The longest remembered history that another one begins with."""
-        found = (line for line in self.of(session) if line.begins_but_answers(prints))
-        return max(found, key=lambda line: len(line.prints), default=None)
+        found = (history for history in self.of(session) if history.begins_but_answers(prints))
+        return max(found, key=lambda history: len(history.prints), default=None)
 
-    def keep(self, session: int, *lines: Line) -> None:
+    def keep(self, session: int, *histories: KnownHistory) -> None:
         """Remember histories in place of those before."""
         self._known.pop(session, None)
-        self._known[session] = lines
+        self._known[session] = histories
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
 
