@@ -6,14 +6,20 @@ request of which one message is new costs little more than hashing the others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
 from mcp_compaction.compactor.following import follow_history, is_ours
-from mcp_compaction.compactor.framing import lay_out_around, make_frame, own_objects
+from mcp_compaction.compactor.framing import (
+    lay_out_around,
+    layout_of,
+    make_frame,
+    own_objects,
+    pins_in_force,
+)
 from mcp_compaction.compactor.histories import Answer, KnownHistory, Seen
+from mcp_compaction.compactor.late_pins import show_late_pins
 from mcp_compaction.compactor.recording import (
     append,
     note_report,
@@ -35,12 +41,8 @@ from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.model import (
     JsonObject,
-    LatePins,
-    Message,
     NewMessage,
     Outcome,
-    Pin,
-    Session,
     SessionInfo,
     Shape,
 )
@@ -79,7 +81,7 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         recorded = recorded.model_copy(update={"seqs": followed.seqs})
         reading = await work.read_window(info)
     has_begun = await begin(work, reading.session)
-    has_late = await _show_late_pins(work, reading.session, given, history)
+    has_late = await show_late_pins(work, reading.session)
     if has_begun or has_late:
         reading = await work.read_window(info)
     if options.microcompact:
@@ -90,9 +92,11 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         reading = await work.read_window(info)
     own = own_objects(history, given.messages)
     frame = history.frame
-    if frame is None or not frame.serves(reading.session, own.whole):
+    window = reading.session
+    if frame is None or not frame.serves(window.view.version, pins_in_force(window), own.whole):
         session = await work.load(info)
-        frame = await work.threads.run(make_frame, work, session, given.shape, own)
+        layout = await work.threads.run(layout_of, session, *work.index_terms(session))
+        frame = await work.threads.run(make_frame, layout, given.shape, own)
     laid = lay_out_around(frame, history, given.messages, own.whole)
     work.histories.keep(info.id, history._replace(frame=frame), laid.history)
     request: object = laid.messages
@@ -259,49 +263,3 @@ async def _offload(
     over = options.offload_over_tokens
     if over is not None and any(message.tokens > over for message in new):
         await offload_since(work, info, newest, over)
-
-
-async def _show_late_pins(
-    work: Workspace, window: Session, given: _Given, history: KnownHistory
-) -> bool:
-    """Show pins that were made outside the conversation once, after what the user says now."""
-    newest, last = _newest_said(given, history)
-    known = {*window.view.pinned, *(number for one in window.view.late_pins for number in one.pins)}
-    new = [pin for pin in window.pins if pin.number not in known]
-    if not window.view.is_begun or not new or newest is None or not _is_said_by_user(given, last):
-        return False
-    shown = _texts_since(given, history, window.view.upto)
-    new = [pin for pin in new if not _is_shown(pin, shown)]
-    if not new:
-        return False
-    view = await work.store.view(window.info.id, window.view.version)
-    one = LatePins(after=newest, pins=tuple(pin.number for pin in new))
-    changed = view.model_copy(update={"late_pins": (*view.late_pins, one)})
-    # Overtaken: shown the next time.
-    return await work.store.save_view(window.info.id, changed, view.version)
-
-
-def _texts_since(given: _Given, history: KnownHistory, upto: int) -> str:
-    """What a caller sends of all that came after the view, as JSON."""
-    pairs = zip(history.seen, given.messages, strict=True)
-    return json.dumps([obj for seen, obj in pairs if (seen.seq or 0) > upto], ensure_ascii=False)
-
-
-def _is_shown(pin: Pin, texts: str) -> bool:
-    """Whether a pin's words stand there already: where it was said, or in the call that made it."""
-    words = json.dumps(pin.text, ensure_ascii=False)[1:-1]
-    in_arguments = json.dumps(words, ensure_ascii=False)[1:-1]  # which are JSON in JSON
-    return words in texts or in_arguments in texts
-
-
-def _newest_said(given: _Given, history: KnownHistory) -> tuple[int | None, JsonObject]:
-    """The newest message of a history that is no record of ours, with its number."""
-    pairs = zip(reversed(history.seen), reversed(given.messages), strict=True)
-    said = ((seen.seq, obj) for seen, obj in pairs if seen.seq is not None)
-    return next(said, (None, given.messages[-1]))
-
-
-def _is_said_by_user(given: _Given, newest: JsonObject) -> bool:
-    role, parts = FORMATS[given.shape].read(newest, "the message")
-    message = Message(seq=0, role=role, parts=parts, shape=given.shape, raw="")
-    return message.is_request

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.formats import FORMATS
-from mcp_compaction.model import JsonObject, Part, Role, Run, Session, Shape
+from mcp_compaction.model import JsonObject, Part, Role, Run, Shape
 
 _MOST_KNOWN = 64  # sessions
 
@@ -30,17 +30,11 @@ class Frame(NamedTuple):
     later: dict[int, list[JsonObject]]  # what stands for messages that came after it
     late_pins: dict[int, list[JsonObject]]  # and what stands behind some of them
 
-    def serves(self, window: Session, own: Mapping[int, JsonObject]) -> bool:
-        """Whether it is the frame of that window, for a caller that has these messages."""
-        if self.version != window.view.version or self.pins != pins_in_force(window):
-            return False
+    def serves(self, version: int, pins: tuple[int, ...], own: Mapping[int, JsonObject]) -> bool:
+        """Whether it is the frame of that view, for a caller that has these messages."""
         wanted = (s.seq for s, obj in zip(self.seen, self.objects, strict=True) if obj is None)
-        return all(seq in own for seq in wanted)
-
-
-def pins_in_force(window: Session) -> tuple[int, ...]:
-    """The pins that a window has: one that is released leaves it at once."""
-    return tuple(pin.number for pin in window.pins)
+        is_same = (self.version, self.pins) == (version, pins)
+        return is_same and all(seq in own for seq in wanted)
 
 
 Answer = tuple[Role, tuple[Part, ...]]
