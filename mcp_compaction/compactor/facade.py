@@ -191,9 +191,9 @@ class Compactor:
         window = await self._work.read_window(info)
         return window.fill, pressure(window.fill, window.policy)
 
-    async def view_version(self, info: SessionInfo) -> int:
-        """The version of the view that is shown; each change of it has its own."""
-        return (await self._work.read_window(info)).session.view.version
+    async def load_window(self, info: SessionInfo) -> Session:
+        """The session at this moment without its messages: its view, and the pins in force."""
+        return (await self._work.read_window(info)).session
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
@@ -222,11 +222,13 @@ class Compactor:
 
         return await stats.stats_of(self._work, session)
 
-    async def begin(self, info: SessionInfo) -> None:
-        """Put the pins in force at their place, when a window is shown for the first time."""
-        from mcp_compaction.compactor import viewing
+    async def show_pins(self, info: SessionInfo) -> None:
+        """Put pins at their place: at the first time all in force, late ones behind a request."""
+        from mcp_compaction.compactor import late_pins, viewing
 
-        await viewing.begin(self._work, (await self._work.read_window(info)).session)
+        window = await self.load_window(info)
+        if not await viewing.begin(self._work, window):
+            await late_pins.show_late_pins(self._work, window)
 
     async def context(
         self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False

@@ -96,7 +96,14 @@ async def follow_history(
             continue
         masked = count_masked_in_new(plan.new, done)
         seqs = tuple(one.seq for one in plan.seen if one.seq is not None)
-        recorded = Recorded(seqs=seqs, new=done.new, diverged=plan.diverged, masked=masked)
+        recorded = Recorded(
+            seqs=seqs,
+            new=done.new,
+            diverged=plan.diverged,
+            masked=masked,
+            ours=tuple(n for n, one in enumerate(plan.seen) if one.seq is None),
+            cut=tuple(n for n, one in enumerate(plan.seen) if not one.is_whole),
+        )
         return Followed(recorded, plan.seen, placed.newest, (plan.view or session.view).gone)
     raise AssertionError("unreachable")
 
@@ -229,7 +236,7 @@ def _hashes_of_cuts(session: Session) -> dict[str, int]:
     return found
 
 
-def is_ours(message: NewMessage) -> bool:
+def is_ours(message: NewMessage | Message) -> bool:
     """Whether a message may be a record of ours that a caller sends back."""
     return message.role == "user" and len(message.parts) == 1 and is_record(_first_text(message))
 
@@ -241,7 +248,7 @@ def _is_ours_of(message: NewMessage, pins: Sequence[Pin]) -> bool:
     return is_ours(message) and (not is_block or is_pinned_block(text, pins))
 
 
-def _first_text(message: NewMessage) -> str:
+def _first_text(message: NewMessage | Message) -> str:
     return next((part.text for part in message.parts if part.kind == "text"), "")
 
 
