@@ -67,11 +67,11 @@ def _message_of(seq: int, shape: Shape, obj: JsonObject | None = None) -> Messag
 
 def refs_missing(layout: Layout, own: Own) -> list[str]:
     """The messages of a layout that the loop has no more, or has only as we cut them."""
-    shown = (*layout.frame, *_since_of(layout, own))
+    shown = (*layout.frame, *layout.since)
     return [e.message.ref for e in shown if is_to_be_replaced(e, own) and not e.message.raw]
 
 
-def complete_layout(layout: Layout, own: Own, objects: Mapping[str, JsonObject]) -> Layout:
+def complete_layout(layout: Layout, objects: Mapping[str, JsonObject]) -> Layout:
     """The layout with the messages that the loop had no more, as a server gave them."""
 
     def with_object(entry: ShownMessage) -> ShownMessage:
@@ -81,10 +81,4 @@ def complete_layout(layout: Layout, own: Own, objects: Mapping[str, JsonObject])
         return entry.model_copy(update={"message": _message_of(message.seq, message.shape, obj)})
 
     frame = (with_object(one) if isinstance(one, ShownMessage) else one for one in layout.frame)
-    since = (with_object(one) for one in _since_of(layout, own))
-    return layout._replace(frame=tuple(frame), since=tuple(since))
-
-
-def _since_of(layout: Layout, own: Own) -> list[ShownMessage]:
-    """The messages after the frame that go out otherwise than the loop has them."""
-    return [one for one in layout.since if one.cuts or one.message.seq in own.cut]
+    return layout._replace(frame=tuple(frame), since=tuple(map(with_object, layout.since)))

@@ -136,7 +136,7 @@ class OverMcp:
         if missing:
             reply = await self._send({self._key: []}, None, {"wants": missing})
             objects = reply.meta.get("objects") or {}
-        return make_frame(complete_layout(layout, own, objects), self._shape, own)
+        return make_frame(complete_layout(layout, objects), self._shape, own)
 
     async def _send(
         self, body: dict[str, Any], after: int | None, told: Mapping[str, Any]

@@ -136,14 +136,19 @@ def lay_out_around(
         for obj, seen in zip(frame.objects, frame.seen, strict=True)
     ]
     prints, known = list(frame.prints), list(frame.seen)
-    for seen, obj, one in zip(history.seen, sent, history.prints, strict=True):
-        if seen.seq is None or seen.seq <= frame.upto:
-            continue
-        for new in frame.later.get(seen.seq, (obj,)):
+    since = {
+        seen.seq: (seen, obj, one)
+        for seen, obj, one in zip(history.seen, sent, history.prints, strict=True)
+        if seen.seq is not None and seen.seq > frame.upto
+    }
+    # A restored view shows messages again that the caller has no more.
+    for seq in sorted({*since, *frame.later}):
+        seen, obj, one = since.get(seq, (Seen(seq), None, b""))
+        for new in frame.later.get(seq, () if obj is None else (obj,)):
             messages.append(new)
             prints.append(one if new is obj else fingerprint_of(new))
-            known.append(seen if new is obj else Seen(seen.seq, is_whole=False))
-        for new in frame.late_pins.get(seen.seq, ()):
+            known.append(seen if new is obj else Seen(seq, is_whole=False))
+        for new in frame.late_pins.get(seq, ()):
             messages.append(new)
             prints.append(fingerprint_of(new))
             known.append(Seen(None))
