@@ -14,7 +14,7 @@ from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.answer import messages_of_answer
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
 from mcp_compaction.formats.show import arrange, without_repeats
 from mcp_compaction.model import JsonObject, Shape, Text
 from mcp_compaction.tools.running import Answer
@@ -53,8 +53,7 @@ class OverMcp:
     async def fit(self, messages: list[JsonObject], wish: Wish) -> list[JsonObject]:
         """Record what is new of a history, and give what to send in its place."""
         prints = fingerprints_of(messages)
-        found = self._histories.find(_ONLY, prints)
-        known = found and found.start_of(prints, messages)
+        known = self._histories.find(_ONLY, prints, messages)
         if known is None:
             line = await self._record_all(messages, prints, wish)
         else:
@@ -108,7 +107,14 @@ class OverMcp:
         numbers = iter(await self._send(messages, None, wish))
         seen = [Seen(None) if n in ours else Seen(next(numbers)) for n in range(len(messages))]
         return KnownHistory(
-            shape=self._shape, is_sure=True, prints=prints, seen=seen, newest=0, gone=(), rest=b""
+            shape=self._shape,
+            is_sure=True,
+            prints=prints,
+            seen=seen,
+            newest=0,
+            gone=(),
+            rest=b"",
+            bare=bare_fingerprints_of(messages, prints),
         )
 
     async def _record_news(
@@ -117,7 +123,8 @@ class OverMcp:
         new = messages[len(known.prints) :]
         # Even without news: the view may have changed meanwhile.
         seqs = await self._send(new, _last_of(known), wish)
-        return known._replace(prints=prints, seen=[*known.seen, *map(Seen, seqs)])
+        bare = known.bare | bare_fingerprints_of(new, prints[len(known.prints) :])
+        return known._replace(prints=prints, seen=[*known.seen, *map(Seen, seqs)], bare=bare)
 
     async def _send(
         self, messages: Sequence[JsonObject], after: int | None, wish: Wish | None
