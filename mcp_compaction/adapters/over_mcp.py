@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from mcp_compaction.adapters.directives import complete_layout, read_layout, refs_missing
-from mcp_compaction.compactor.following import is_ours
 from mcp_compaction.compactor.framing import Layout, Own, lay_out_around, make_frame, own_objects
 from mcp_compaction.compactor.histories import Answer, Frame, KnownHistories, KnownHistory, Seen
+from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
 from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.model import JsonObject, Message, Shape
 from mcp_compaction.tools.running import ToolAnswer
@@ -105,8 +105,7 @@ class OverMcp:
     ) -> KnownHistory:
         """Record what is new of a history; the server follows one that is not known."""
         prints, rest = fingerprints_of(messages), fingerprint_of(beside)
-        found = self._histories.find(_ONLY, prints)
-        known = found and found.start_of(prints, messages)
+        known = self._histories.find(_ONLY, prints, messages)
         new = messages[len(known.prints) :] if known is not None else messages
         if known is None or any(map(self._may_be_ours, new)):
             reply = await self._send({**beside, self._key: messages}, None, options._asdict())
@@ -118,12 +117,18 @@ class OverMcp:
                 newest=0,
                 gone=(),
                 rest=rest,
+                bare=bare_fingerprints_of(messages, prints),
             )
         told = {} if known.rest == rest else beside
         # Even without news: the view may have changed meanwhile.
         reply = await self._send({**told, self._key: new}, _last_of(known), options._asdict())
         seqs = _numbers_in(reply, len(new))
-        return known._replace(prints=prints, seen=[*known.seen, *map(Seen, seqs)], rest=rest)
+        return known._replace(
+            prints=prints,
+            seen=[*known.seen, *map(Seen, seqs)],
+            rest=rest,
+            bare=known.bare | bare_fingerprints_of(new, prints[len(known.prints) :]),
+        )
 
     def _may_be_ours(self, obj: JsonObject) -> bool:
         """Whether a message may be a record of ours: the server judges, by all it knows."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
-from mcp_compaction.compactor.following import follow_history, is_ours
+from mcp_compaction.compactor.following import follow_history
 from mcp_compaction.compactor.framing import (
     lay_out_around,
     layout_of,
@@ -20,6 +20,7 @@ from mcp_compaction.compactor.framing import (
 )
 from mcp_compaction.compactor.histories import Answer, KnownHistory, Seen
 from mcp_compaction.compactor.late_pins import show_late_pins
+from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.recording import (
     append,
     note_report,
@@ -29,14 +30,14 @@ from mcp_compaction.compactor.recording import (
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.shortening import offload_since, shorten_stale
 from mcp_compaction.compactor.viewing import begin
-from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import LogMoved, MalformedMessage
 from mcp_compaction.formats import FORMATS, Incoming, read_incoming
 from mcp_compaction.formats.answer import messages_of_answer, read_answer
 from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, sure_shape_of
 from mcp_compaction.formats.detection import detect
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
 from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.model import (
@@ -178,8 +179,7 @@ def _read(sent: Any) -> _Given:
 async def _record(
     work: Workspace, info: SessionInfo, given: _Given, options: FitOptions
 ) -> tuple[Recorded, KnownHistory]:
-    known = work.histories.find(info.id, given.prints)
-    known = known and known.start_of(given.prints, given.messages)
+    known = work.histories.find(info.id, given.prints, given.messages)
     if known is not None:
         try:
             return await _record_news(work, info, given, known, options)
@@ -205,6 +205,7 @@ async def _follow(
         newest=newest + recorded.new,
         gone=followed.gone,
         rest=given.rest_print,
+        bare=bare_fingerprints_of(given.messages, given.prints),
     )
     return recorded, history
 
@@ -238,8 +239,8 @@ async def _record_news(
         return Recorded(seqs=seqs, new=0), known
     read_as = given._replace(key=None) if is_rest_same else given
     came, ready = await work.threads.run(_prepare_news, work, read_as, new)
-    if any(is_ours(message) for message in ready):
-        raise LogMoved("a record of ours came back; its whole log is looked at.")
+    if len(ready) > MOST_ROWS or any(is_ours(message) for message in ready):
+        raise LogMoved("a record of ours came back, or very much; the whole log is looked at.")
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
     done = await _append(work, info, known, batch)
     recorded = done.model_copy(update={"seqs": (*seqs, *done.seqs)})
@@ -252,6 +253,7 @@ async def _record_news(
         seen=[*known.seen, *map(Seen, done.seqs)],
         newest=known.newest + done.new,
         rest=given.rest_print,
+        bare=known.bare | bare_fingerprints_of(new, given.prints[len(known.prints) :]),
     )
     return recorded, history
 

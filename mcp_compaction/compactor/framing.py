@@ -135,7 +135,12 @@ def lay_out_around(
         own[seen.seq] if obj is None and seen.seq is not None else obj or {}
         for obj, seen in zip(frame.objects, frame.seen, strict=True)
     ]
-    prints, known = list(frame.prints), list(frame.seen)
+    sent_as = {seen.seq: one for seen, one in zip(history.seen, history.prints, strict=True)}
+    prints = [
+        one if obj is not None else sent_as[seen.seq]
+        for obj, seen, one in zip(frame.objects, frame.seen, frame.prints, strict=True)
+    ]
+    known = list(frame.seen)
     since = {
         seen.seq: (seen, obj, one)
         for seen, obj, one in zip(history.seen, sent, history.prints, strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.fingerprint import bare_fingerprint_of
 from mcp_compaction.model import JsonObject, Part, Role, Run, Shape
 
 _MOST_KNOWN = 64  # sessions
@@ -51,25 +52,39 @@ class KnownHistory(NamedTuple):
     newest: int  # message of the log then
     gone: tuple[Run, ...]  # messages of the log that it does not have
     rest: bytes  # the fingerprint of what stood beside the messages
+    bare: dict[bytes, bytes]  # the prints of messages with furniture, without it
     frame: Frame | None = None
     answers: tuple[Answer, ...] = ()  # the last of them, recorded before the caller sent them
-
-    def begins_but_answers(self, prints: Sequence[bytes]) -> bool:
-        """Whether another history begins with this one, as far as a caller sent it before."""
-        sent = len(self.prints) - len(self.answers)
-        return len(prints) >= len(self.prints) and list(prints[:sent]) == self.prints[:sent]
 
     def start_of(
         self, prints: Sequence[bytes], messages: Sequence[JsonObject]
     ) -> KnownHistory | None:
-        """This history as another one begins with it; answers are known by what they say."""
-        form = FORMATS[self.shape]
-        first = len(self.prints) - len(self.answers)
-        for place, answer in enumerate(self.answers, start=first):
-            is_same = prints[place] == self.prints[place]
-            if not is_same and form.read(messages[place], "the answer") != answer:
+        """This history as another one begins with it; None where that does not.
+
+        What a host put into a message may have changed; answers are known by what they say.
+        """
+        start = list(prints[: len(self.prints)])
+        if len(start) < len(self.prints):
+            return None
+        if start == self.prints:
+            return self._replace(answers=())
+        bare = dict(self.bare)
+        for place, (known, new) in enumerate(zip(self.prints, start, strict=True)):
+            if known == new or self._is_answer(place, messages[place]):
+                continue
+            found = bare_fingerprint_of(messages[place])
+            if found != self.bare.get(known, known):
                 return None
-        return self._replace(prints=list(prints[: len(self.prints)]), answers=())
+            bare[new] = found
+        left = bare.keys() & set(start)
+        return self._replace(prints=start, bare={one: bare[one] for one in left}, answers=())
+
+    def _is_answer(self, place: int, message: JsonObject) -> bool:
+        """Whether a message says what a model answered there."""
+        first = len(self.prints) - len(self.answers)
+        if place < first:
+            return False
+        return FORMATS[self.shape].read(message, "the answer") == self.answers[place - first]
 
     def with_answer(
         self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...], new: int
@@ -93,10 +108,13 @@ class KnownHistories:
         """The histories that are remembered, the sent one first."""
         return self._known.get(session, ())
 
-    def find(self, session: int, prints: Sequence[bytes]) -> KnownHistory | None:
-        """The longest remembered history that another one begins with."""
-        found = (history for history in self.of(session) if history.begins_but_answers(prints))
-        return max(found, key=lambda history: len(history.prints), default=None)
+    def find(
+        self, session: int, prints: Sequence[bytes], messages: Sequence[JsonObject]
+    ) -> KnownHistory | None:
+        """The longest remembered history that another one begins with, as it begins with it."""
+        starts = (history.start_of(prints, messages) for history in self.of(session))
+        found = [start for start in starts if start is not None]
+        return max(found, key=lambda start: len(start.prints), default=None)
 
     def keep(self, session: int, *histories: KnownHistory) -> None:
         """Remember histories in place of those before."""

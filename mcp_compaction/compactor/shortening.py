@@ -9,7 +9,7 @@ from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.microcompact import microcompact
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.window.offload import offload
-from mcp_compaction.model import Event, Session, SessionInfo, Trimmed, View
+from mcp_compaction.model import Event, Kept, Session, SessionInfo, Trimmed, View
 
 
 async def shorten_stale(work: Workspace, info: SessionInfo) -> bool:
@@ -25,18 +25,21 @@ async def offload_since(work: Workspace, info: SessionInfo, newest: int, over: i
     """Show previews of the results after a message that take more tokens than `over`."""
 
     def shorten(session: Session) -> View | None:
+        view = session.view
         asked = next((m.text for m in reversed(session.messages) if has_request(m)), "")
-        known = {entry.seq for entry in session.view.since}
-        cut = [
-            entry
+        words = {one.seq: one.words for one in view.reworded}
+        known = {entry.seq for entry in view.since}
+        cut = {
+            message.seq: entry
             for message in session.messages
-            if message.seq > max(newest, session.view.upto) and message.seq not in known
+            if words.get(message.seq, message.seq) > newest and message.seq not in known
             if message.tokens > over
             if (entry := offload(message, over, asked, work.counter.count))
-        ]
-        if not cut:
-            return None
-        return session.view.model_copy(update={"since": (*session.view.since, *cut)})
+        }
+        body = tuple(cut.get(e.seq, e) if isinstance(e, Kept) else e for e in view.body)
+        later = (entry for seq, entry in cut.items() if seq > view.upto)
+        changed = view.model_copy(update={"body": body, "since": (*view.since, *later)})
+        return changed if changed != view else None
 
     return await _change_view(work, info, shorten, OFFLOADED)
 

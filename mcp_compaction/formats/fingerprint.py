@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.identity import unwrap_text
+from mcp_compaction.formats.identity import object_to_compare, unwrap_text
 from mcp_compaction.model import JsonObject
 
 _MARK = '"cache_control"'
@@ -24,6 +24,20 @@ def fingerprint_of(value: JsonValue) -> bytes:
     if _MARK in text:
         text = _dump(_unwrap(strip_marks(value)))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def bare_fingerprint_of(message: JsonObject) -> bytes:
+    """The fingerprint of a message without what a host put into it."""
+    return fingerprint_of(object_to_compare(message))
+
+
+def bare_fingerprints_of(
+    messages: Sequence[JsonObject], prints: Sequence[bytes]
+) -> dict[bytes, bytes]:
+    """The bare fingerprints of those messages that a host put something into, by their own."""
+    pairs = zip(messages, prints, strict=True)
+    compared = ((message, object_to_compare(message), one) for message, one in pairs)
+    return {one: fingerprint_of(bare) for message, bare, one in compared if bare is not message}
 
 
 def strip_marks(value: JsonValue) -> JsonValue:

@@ -85,6 +85,13 @@ class LatePins(Value):
     pins: tuple[int, ...]
 
 
+class Reworded(Value):
+    """A message that the caller edited where it stands; `words`: the one that says it now."""
+
+    seq: int
+    words: int
+
+
 class View(Value):
     """What is in the window: entries into the log; what came after `upto` follows whole.
 
@@ -108,6 +115,7 @@ class View(Value):
         default=(), validation_alias="told", serialization_alias="told"
     )
     gone: tuple[Run, ...] = ()  # messages that the caller's history does not have any more
+    reworded: tuple[Reworded, ...] = Field(default=(), exclude_if=lambda found: not found)
     begun: bool = False  # it was shown before any compaction
 
     @property

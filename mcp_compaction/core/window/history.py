@@ -24,9 +24,11 @@ from mcp_compaction.model import (
     Kept,
     Logged,
     Message,
+    Reworded,
     Role,
     Run,
     Session,
+    Trimmed,
     View,
 )
 
@@ -172,17 +174,24 @@ def head_of(messages: Sequence[Message]) -> tuple[int, ...]:
     return tuple(m.seq for m in messages[: count_head(messages, keep_first_request=True)])
 
 
-def follow(session: Session, there: set[int], head: Sequence[int], newest: int) -> View | None:
+def follow(
+    session: Session,
+    there: set[int],
+    head: Sequence[int],
+    newest: int,
+    reworded: tuple[Reworded, ...] = (),
+) -> View | None:
     """The view of what a caller still has of its history; None where the view shows just that.
 
     `there`: the known messages it has, with those that digests of the view stand for. `head`: those
-    it begins with now. `newest`: the newest of the log. A digest of anything that the caller has no
-    more is no longer shown; what is left of its messages is.
+    it begins with now. `newest`: the newest of the log. `reworded`: those that it has edited. A
+    digest of anything that the caller has no more is no longer shown; what is left of its messages
+    is.
     """
-    view = session.view
     gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
-    if gone == view.gone:
+    if gone == session.view.gone and reworded == session.view.reworded:
         return None
+    view = _reword(session.view, reworded)
     may_be_behind = there.difference(head)  # what a history begins with is shown whole
     stays = {d.number: members_of(d, session) <= may_be_behind for d in session.digests}
     again = {s for s in there if s <= view.upto and is_in(view.gone, s)}
@@ -198,7 +207,7 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
         kept_head = tuple(Kept(seq=seq) for seq in head)
         body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
     body = _insert(body, again.difference(head), session.digests)
-    is_same_so_far = not view.is_begun or (has_head and tuple(body) == view.body)
+    is_same_so_far = not view.is_begun or (has_head and tuple(body) == session.view.body)
     late_pins = tuple(one for one in view.late_pins if one.after in there)
     return view.model_copy(
         update={
@@ -216,6 +225,31 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
     )
 
 
+def _reword(view: View, reworded: tuple[Reworded, ...]) -> View:
+    """The view with other words for some messages; what it showed of their old words is whole."""
+    before = {one.seq: one.words for one in view.reworded}
+    now = {one.seq: one.words for one in reworded}
+    changed = {seq for seq in before.keys() | now.keys() if before.get(seq) != now.get(seq)}
+    return view.model_copy(
+        update={
+            "head": tuple(Kept(seq=e.seq) if e.seq in changed else e for e in view.head),
+            "body": tuple(
+                Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in changed else e
+                for e in view.body
+            ),
+            "since": tuple(e for e in view.since if e.seq not in changed),
+            "promoted": tuple(e for e in view.promoted if e.seq not in changed),
+            "reworded": reworded,
+        }
+    )
+
+
+def without_stale_cuts(view: View) -> View:
+    """The view before what came after it grew old: whole, but for what was too large on arrival."""
+    since = (e for e in view.since if all(cut.why == "offloaded" for cut in e.cuts))
+    return view.model_copy(update={"since": tuple(since)})
+
+
 def view_to_restore(back: Session, now: Session) -> View:
     """An earlier view with the pins in force now, and without what the caller has no more.
 
@@ -226,7 +260,7 @@ def view_to_restore(back: Session, now: Session) -> View:
     newest = max((newest, *(last for _, last in now.view.gone)))
     there = {seq for seq in range(1, newest + 1) if not is_in(now.view.gone, seq)}
     head = [entry.seq for entry in view.head if entry.seq in there]
-    view = follow(back, there, head, newest) or view
+    view = follow(back, there, head, newest, now.view.reworded) or view
     shown = [message for message in back.messages if message.seq in there]
     seen = back.model_copy(update={"view": view, "pins": now.pins})
     if not view.is_begun and now.info.traits.owns_window:
