@@ -143,10 +143,7 @@ class Compactor:
         mark: Mark | None = None,
         events: tuple[Event, ...] = (),
     ) -> Recorded:
-        """Append a piece of a transcript: its messages are known by their host ids alone.
-
-        Messages, mark and events are saved together.
-        """
+        """Append a piece of a transcript by its host ids, with mark and events or not at all."""
         return await recording.record_transcript(self._work, info, came, via, mark, events)
 
     async def fit(self, info: SessionInfo, sent: Any, options: FitOptions | None = None) -> Fitted:
@@ -254,8 +251,7 @@ class Compactor:
     async def prepare(self, info: SessionInfo) -> Prepared | Outcome:
         """Digest all but the newest steps, whatever the fill; what the window shows stays as it is.
 
-        For a window that somebody else will empty. With nothing new since the last time it does
-        nothing.
+        For a window that somebody else will empty; what is prepared is not prepared again.
         """
         from mcp_compaction.compactor import preparing
 

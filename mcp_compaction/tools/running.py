@@ -28,6 +28,7 @@ from mcp_compaction.tools.arguments import (
 )
 from mcp_compaction.tools.reading import page_size, parse_cursor, parse_time
 from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown
+from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
 
 class ToolAnswer(NamedTuple):
@@ -41,7 +42,7 @@ class ToolAnswer(NamedTuple):
 async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) -> ToolAnswer:
     """Answer one call of a tool; whatever was wrong with it is an answer with the next step."""
     if name == name_of(CompressContext) and not _is_by_agent(session):
-        return ToolAnswer(answers.SYSTEM_COMPACTS, is_error=True)
+        return ToolAnswer(SYSTEM_COMPACTS, is_error=True)
     known = _TOOLS.get(name)
     if known is None:
         return ToolAnswer(f"no tool {name!r}; there are: {', '.join(_TOOLS)}.", is_error=True)

@@ -19,6 +19,7 @@ from mcp_compaction.server.tools.compressing import run_compaction
 from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
 from mcp_compaction.tools import answers, arguments
 from mcp_compaction.tools.overflow import plan_after_overflow
+from mcp_compaction.tools.system_answers import compacting_elsewhere_line, compacting_line
 
 
 @errors_as(ToolError)
@@ -126,9 +127,9 @@ async def _relieve(state: State, info: SessionInfo) -> list[str]:
         return []
     if not state.relieving.is_running(info):
         if compactor.is_compacting(info):
-            return [answers.compacting_elsewhere_line(fill)]
+            return [compacting_elsewhere_line(fill)]
         if not state.relieving.is_wanted(info, fill):
             return []
         work = worker_client.relieve(state.settings, compactor, info)
         state.relieving.begin(info, fill, work)
-    return [answers.compacting_line(fill)]
+    return [compacting_line(fill)]
