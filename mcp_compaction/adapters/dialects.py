@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS
-from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.model import JsonObject, Shape
@@ -69,17 +68,8 @@ def read_request(request: Any) -> Request:
     return Request(list(asked), body, key)
 
 
-def answer_messages(response: Any, shape: Shape) -> list[JsonObject]:
-    """The messages that a response adds to a history."""
-    return messages_of_answer(plain_of(response), shape)[1]
-
-
-def answer_calls(response: Any, shape: Shape) -> list[JsonObject]:
-    """The tool calls of a response, as it has them."""
-    return [call for message in answer_messages(response, shape) for call in _calls_in(message)]
-
-
-def _calls_in(message: JsonObject) -> list[JsonObject]:
+def calls_in(message: JsonObject) -> list[JsonObject]:
+    """The tool calls of a message, as it has them."""
     if message.get("type") == "function_call":
         return [message]
     content = message.get("content")

@@ -27,9 +27,8 @@ from typing import Any, TypeVar, cast, get_args, overload
 from mcp_compaction.adapters.backends import Backend
 from mcp_compaction.adapters.dialects import (
     Call,
-    answer_calls,
-    answer_messages,
     arguments_of,
+    calls_in,
     count_compacted_by_api,
     has_open_calls,
     make_definition,
@@ -45,6 +44,7 @@ from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.lexicon.furniture import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
@@ -140,15 +140,20 @@ class LoopKit:
 
     def answer_of(self, response: Any) -> list[JsonObject]:
         """The messages that a response adds to the history, as plain objects."""
+        shape: Shape = self.shape
+        messages: list[JsonObject] = []
         with self._isolate("reading an answer"):
-            return answer_messages(response, self.shape)
-        return []
+            shape, messages = messages_of_answer(plain_of(response), shape)
+        if shape != self.shape:
+            raise InputError(
+                f"the kit speaks {self.shape!r} and this response is {shape!r}; make the kit with "
+                f"shape={shape!r}."
+            )
+        return messages
 
     def calls_of(self, response: Any) -> list[JsonObject]:
         """The tool calls of a response."""
-        with self._isolate("reading an answer"):
-            return answer_calls(response, self.shape)
-        return []
+        return [call for message in self.answer_of(response) for call in calls_in(message)]
 
     async def record(self, response: Any) -> None:
         """Keep what the model answered, with its usage; a dict or an SDK's object."""

@@ -252,6 +252,12 @@ async def test_what_is_no_answer_adds_nothing_and_is_counted(memory_path: Path, 
         assert kit.failures == 2
 
 
+async def test_a_response_of_another_dialect_says_how_to_make_the_kit(memory_path: Path) -> None:
+    async with kit_of("in process", memory_path) as kit:
+        with pytest.raises(InputError, match="make the kit with shape='openai'"):
+            kit.answer_of(_answer("openai", "c1", "Read", "{}", 0))
+
+
 async def test_an_empty_history_is_sent_as_it_is(memory_path: Path) -> None:
     async with kit_of("in process", memory_path, indicator=True) as kit:
         assert await kit.fit([]) == []
