@@ -7,7 +7,7 @@ what it still has; the log keeps both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.histories import Seen
@@ -56,7 +56,9 @@ class _Plan(NamedTuple):
     follows: tuple[int, ...]
     view: View | None
     diverged: int | None
-    is_all: bool  # False: more rows are left than one transaction may take
+    newest: int  # message of the log before
+    base_version: int  # of the view that it was made from
+    is_all: bool  # False: more messages were edited than one transaction may take
 
 
 async def follow_history(
@@ -67,58 +69,56 @@ async def follow_history(
     `rest`: all that is to be stored beside the messages. After each transaction the session is
     that of a shorter history, with which the next request goes on where this one is stopped.
     """
-    first: int | None = None
+    parts: list[Recorded] = []
+    newest: int | None = None
     diverged: int | None = None
-    new, masked = 0, Counter[str]()
+    moves = 0
     while True:
-        plan, followed = await _follow_some(work, info, messages, rest)
-        recorded = followed.recorded
-        first = followed.newest if first is None else first
-        diverged = recorded.diverged if diverged is None else diverged
-        new, masked = new + recorded.new, masked + Counter(recorded.masked)
-        if plan.is_all:
-            update = {"new": new, "masked": dict(masked), "diverged": diverged}
-            return followed._replace(recorded=recorded.model_copy(update=update), newest=first)
-        rest = rest.model_copy(update={"sections": None, "events": ()})
-
-
-async def _follow_some(
-    work: Workspace, info: SessionInfo, messages: Sequence[NewMessage], rest: Batch
-) -> tuple[_Plan, Followed]:
-    """Append as much of a history as one transaction may take."""
-    for attempt in range(1, MOST_TRIES + 1):
         log = await work.store.history(info.id)
         session = await work.load(info)
         placing = await place_history(work, session, log, messages)
         back = await _go_back(work, session, log, placing)
         plan = await work.threads.run(_lay_beside, log, session, back, placing)
-        placed = Placed(
-            newest=log[-1].seq if log else 0,
-            follows=plan.follows,
-            base_version=session.view.version,
-            view=plan.view,
-            same=plan.same,
-        )
-        batch = rest.model_copy(update={"messages": plan.rows, "placed": placed})
+        if newest is None:
+            newest, diverged = plan.newest, plan.diverged
         try:
-            done = await work.store.append(info.id, batch, work.now())
+            async for part in _append(work, info, plan, rest):
+                parts.append(part)
         except LogMoved:
-            if attempt == MOST_TRIES:
+            moves += 1
+            if moves == MOST_TRIES:
                 raise
             continue
-        masked = count_masked_in_new(plan.rows, done)
-        seqs = tuple(one.seq for one in plan.seen if one.seq is not None)
-        recorded = Recorded(
-            seqs=seqs,
-            new=done.new,
-            diverged=plan.diverged,
-            masked=masked,
-            ours=tuple(n for n, one in enumerate(plan.seen) if one.seq is None),
-            cut=tuple(n for n, one in enumerate(plan.seen) if not one.is_whole),
+        if plan.is_all:
+            break
+    masked = sum((Counter(part.masked) for part in parts), Counter[str]())
+    recorded = Recorded(
+        seqs=tuple(one.seq for one in plan.seen if one.seq is not None),
+        new=sum(part.new for part in parts),
+        diverged=diverged,
+        masked=masked,
+        ours=tuple(n for n, one in enumerate(plan.seen) if one.seq is None),
+        cut=tuple(n for n, one in enumerate(plan.seen) if not one.is_whole),
+    )
+    return Followed(recorded, plan.seen, newest, (plan.view or session.view).gone)
+
+
+async def _append(
+    work: Workspace, info: SessionInfo, plan: _Plan, rest: Batch
+) -> AsyncIterator[Recorded]:
+    """Append the rows of a plan, in as many transactions as they take; the first has the view."""
+    for start in range(0, max(1, len(plan.rows)), MOST_ROWS):
+        rows = plan.rows[start : start + MOST_ROWS]
+        placed = Placed(
+            newest=plan.newest + start,
+            follows=plan.follows[start : start + MOST_ROWS],
+            base_version=plan.base_version,
+            view=None if start else plan.view,
+            same=() if start else plan.same,
         )
-        gone = (plan.view or session.view).gone
-        return plan, Followed(recorded, plan.seen, placed.newest, gone)
-    raise AssertionError("unreachable")
+        batch = rest.model_copy(update={"messages": rows, "placed": placed})
+        done = await work.store.append(info.id, batch, work.now())
+        yield done.model_copy(update={"masked": count_masked_in_new(rows, done)})
 
 
 async def _go_back(
@@ -155,7 +155,7 @@ def _lay_beside(log: Sequence[Logged], session: Session, back: Session, placing:
     unknown = _find_edits(log, placing)
     edits = unknown[:MOST_ROWS]
     left = [messages[n] for n in said[len(places) :]]
-    new = left[: MOST_ROWS - len(edits)]
+    new = left if edits == unknown else []
     first = newest + len(edits) + 1  # of what is new
     numbers = [*(place.seq for place in places), *range(first, first + len(new))]
     there = _list_behind(session, placing, newest).union(numbers)
@@ -178,7 +178,9 @@ def _lay_beside(log: Sequence[Logged], session: Session, back: Session, placing:
         ),
         view=view,
         diverged=_first_contradicted(session, view, places, newest),
-        is_all=len(edits) + len(new) == len(unknown) + len(left),
+        newest=newest,
+        base_version=session.view.version,
+        is_all=edits == unknown,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -10,49 +9,31 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Compaction, SessionInfo, Shape
+from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import Scope
 from tests.checkers import changed_thinking, problems
-from tests.compactor.small_session import assistant, called, open_session, user
-from tests.strategies import SHAPES, coding_session
+from tests.compactor.small_session import (
+    assistant,
+    called,
+    count_log,
+    fit,
+    long_history,
+    open_session,
+    ours,
+    pin_from_terminal,
+    user,
+)
+from tests.strategies import SHAPES
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 SECRET = "sk-ant-api03-" + "Zx9" * 30
 WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
-
-
-def ours(messages: list[Json]) -> list[str]:
-    """The records of ours among messages."""
-    texts = (message.get("content") for message in messages)
-    return [text for text in texts if isinstance(text, str) and is_record(text)]
-
-
-async def fit(
-    compactor: Compactor, info: SessionInfo, sent: object, options: FitOptions | None = None
-) -> list[Any]:
-    """The messages to send in place of a history."""
-    return [*(await compactor.fit(info, sent, options)).messages]
-
-
-async def pin_from_terminal(compactor: Compactor, info: SessionInfo, text: str) -> str:
-    done = await compactor.pin(info, text, by="user", channel="terminal")
-    return done.pin.ref
-
-
-async def count_log(compactor: Compactor, info: SessionInfo) -> int:
-    return (await compactor.load(info)).info.messages
-
-
-def long_history(shape: Shape = "anthropic", steps: int = 16) -> list[Json]:
-    return list(coding_session(steps, 300, shape=shape))
 
 
 # Own objects
@@ -414,107 +395,6 @@ async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_pat
     with sqlite3.connect(tmp_path / "store.db") as connection:
         assert "zebras" not in "\n".join(connection.iterdump())
     connection.close()
-
-
-# Histories that a caller changed by itself
-
-
-async def test_a_cleared_history_begins_anew_and_the_log_keeps_both(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
-        await compactor.fit(info, long_history())
-        fitted = await compactor.fit(info, [user("Something else: the zebra.")])
-        assert fitted.messages[0] == user("Something else: the zebra.")
-        assert ["Never push." in text for text in ours(fitted.messages)] == [True]
-        assert len(fitted.messages) == 2
-        assert await count_log(compactor, info) == len(long_history()) + 1
-        assert (await compactor.recall(info, "rate limiter")).hits
-
-
-async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        known = (await compactor.fit(info, history)).recorded
-        after = [user("So far: all is well."), assistant("I see."), *history[-5:]]
-        fitted = await compactor.fit(info, after)
-        assert fitted.messages == after
-        assert fitted.recorded.diverged == 1
-        assert await count_log(compactor, info) >= len(known.seqs) + 2
-
-
-async def test_a_rewound_history_goes_on_from_there(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        back = [*history[:5], user("No, do the zebra first.")]
-        fitted = await compactor.fit(info, back)
-        assert fitted.messages == back
-        assert fitted.recorded.seqs == (1, 2, 3, 4, 5, len(history) + 1)
-        again = await compactor.fit(info, history)
-        assert again.messages == history
-        assert again.recorded.new == 0
-
-
-async def test_an_edited_message_keeps_its_place_and_both_wordings_are_found(
-    tmp_path: Path,
-) -> None:
-    history = [user("Begin."), assistant("Begun."), user("Feed the zebra."), assistant("Fed.")]
-    history += [user("Thanks.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        edited = [*history[:2], user("Feed the giraffe."), *history[3:]]
-        fitted = await compactor.fit(info, edited)
-        assert fitted.messages == edited
-        assert fitted.recorded.seqs == (1, 2, 3, 4, 5)
-        for word in ("zebra", "giraffe"):
-            assert (await compactor.recall(info, word)).hits
-
-
-async def test_the_same_words_said_twice_are_two_messages(tmp_path: Path) -> None:
-    history = [user("Begin.")]
-    async with open_session(tmp_path) as (compactor, info):
-        for _ in range(3):
-            await compactor.fit(info, history)
-            history += [assistant("Done."), user("continue")]
-        fitted = await compactor.fit(info, history)
-        assert fitted.messages == history
-        assert await count_log(compactor, info) == 7
-
-
-async def test_a_whole_body_that_is_recorded_is_followed_too(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming({"messages": history}))
-        await compactor.record(info, read_incoming({"messages": [*history[:3], user("Stop.")]}))
-        session = await compactor.load(info)
-        assert [m.seq for m in session.messages] == [1, 2, 3, len(history) + 1]
-
-
-async def test_undoing_a_compaction_does_not_bring_back_what_the_caller_dropped(
-    tmp_path: Path,
-) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        done = await compactor.compress(info, WINDOW_FULL)
-        assert isinstance(done, Compaction)
-        rewound = history[:5]
-        await compactor.fit(info, rewound)
-        await compactor.restore(info, done.receipt.ref, force=True)
-        assert await fit(compactor, info, rewound) == rewound
-
-
-async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -> None:
-    async with (
-        open_session(tmp_path) as (one, info),
-        open_session(tmp_path) as (other, same),
-    ):
-        history = [user("Begin.")]
-        for number in range(4):
-            history += [*called(f"t{number}", f"result {number}")]
-            sent = await asyncio.gather(one.fit(info, history), other.fit(same, history))
-            assert [fitted.messages for fitted in sent] == [history, history]
-        assert await count_log(one, info) == len(history)
 
 
 async def test_a_mark_that_moved_on_does_not_stay_in_a_preview(tmp_path: Path) -> None:

@@ -64,6 +64,16 @@ def find_places(
     only rise: from the first message on that has no place, everything is new.
     """
     still_there = [one for one in log if not is_in(gone, one.seq)]
+    places = _find_places(still_there, still_there, given)
+    if len(places) == len(given) or len(still_there) == len(log):
+        return places
+    # What the caller dropped before may be back.
+    return max(places, _find_places(log, still_there, given), key=len)
+
+
+def _find_places(
+    log: Sequence[Logged], still_there: Sequence[Logged], given: Sequence[Given]
+) -> tuple[Place, ...]:
     places: list[Place] = []
     after = 0  # the newest number that has its place
     for block in _find_blocks(log, given):
