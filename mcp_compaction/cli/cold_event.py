@@ -9,6 +9,7 @@ from typing import Any
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from mcp_compaction.projects import find_project, git_top_of
 from mcp_compaction.settings import load_settings
+from mcp_compaction.store.hook_notes import HookNotes
 from mcp_compaction.wiring import open_compactor
 
 _PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
@@ -22,7 +23,9 @@ def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, st
 async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
     settings = load_settings(environ)
     folder = environ.get(_PROJECT_OF_HOST) or git_top_of(str(told.get("cwd", "")))
-    handler = EventHandler(find_project(settings.project or folder), environ, settings.records)
+    project = find_project(settings.project or folder)
+    notes = HookNotes(settings.home)
+    handler = EventHandler(project, environ, settings.records, notes.note_trouble)
     happened = HostEvent(
         host=host,
         name=event,

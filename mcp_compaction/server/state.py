@@ -22,6 +22,7 @@ from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Host, Purpose, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
+from mcp_compaction.store.hook_notes import HookNotes
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
 from mcp_compaction.wiring import open_compactor
@@ -43,6 +44,7 @@ class State:
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    _hook_notes: HookNotes | None = None
     _events: EventHandler | None = None
     _told_chat: Host | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
@@ -62,8 +64,17 @@ class State:
     def events(self) -> EventHandler:
         """Who handles what hooks tell."""
         if self._events is None:
-            self._events = EventHandler(self.project, self.environ, self.settings.records)
+            self._events = EventHandler(
+                self.project, self.environ, self.settings.records, self.hook_notes.note_trouble
+            )
         return self._events
+
+    @property
+    def hook_notes(self) -> HookNotes:
+        """Where it is noted that hooks ran, and what they could not do."""
+        if self._hook_notes is None:
+            self._hook_notes = HookNotes(self.settings.home)
+        return self._hook_notes
 
     def follow_chat(self, host: str, session: str) -> None:
         """Take a chat for the calling one: the environment still names the one before /clear."""
