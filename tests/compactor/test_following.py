@@ -264,6 +264,18 @@ async def test_a_hundred_requests_with_a_changing_clock_leave_a_hundred_messages
     assert versions == views == 1
 
 
+async def test_a_clock_in_the_system_prompt_is_kept_once(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        for number in range(5):
+            system = f"It is 09:{number:02}."
+            await compactor.fit(info, {"system": system, "messages": [user("Sort them.")]})
+        assert (await compactor.load(info)).sections.system == "It is 09:04."
+        await compactor.fit(info, {"system": "Be brief.", "messages": [user("Sort them.")]})
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
+    connection.close()
+
+
 async def test_a_summary_in_place_of_a_reminder_is_a_message(tmp_path: Path) -> None:
     summary = "This session is being continued from a previous conversation. The zebra is fed."
     reminder = "<system-reminder>\nIt is Monday.\n</system-reminder>"
@@ -394,3 +406,21 @@ async def test_a_history_that_is_stopped_between_two_batches_is_gone_on_with(
             again = await fit(compactor, info, edited, FitOptions(relieve=False))
             assert again == edited
     assert await send_through(tmp_path, history, count) is None
+
+
+async def test_more_edits_than_one_batch_takes_are_all_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MOST_ROWS", 4)
+    history = read_files(10)
+    cleared = [called(f"t{n}", f"[cleared {n}]")[1] for n in range(9)]
+    edited = list(history)
+    edited[2:-2:2] = cleared
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+        await compactor.fit(info, history)
+        fitted = await compactor.fit(info, [*edited, user("Go on.")])
+        assert fitted.messages == [*edited, user("Go on.")]
+        assert fitted.recorded.new == len(cleared) + 1
+        session = await compactor.load(info)
+        assert [json.loads(m.raw) for m in session.messages] == fitted.messages
+        assert fitted.fill.tokens == compactor.fill_of(session).tokens < 3_000
