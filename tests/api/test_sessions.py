@@ -214,7 +214,7 @@ async def test_an_answer_of_the_sdk_is_kept_with_its_usage_and_sent_back_without
         session = await store.session("work")
         await session.record({"role": "user", "content": "Hello. " * 1_000})
         uncalibrated = (await session.stats()).fill.tokens
-        await session.record(answer.to_dict())
+        await session.record_answer(answer)
         assert (await session.stats()).fill.tokens > uncalibrated + 500
         last = (await session.request())["messages"][-1]
         assert last == {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]}
