@@ -28,7 +28,7 @@ from mcp_compaction.compactor.recording import (
     prepare_messages,
 )
 from mcp_compaction.compactor.results import FitOptions
-from mcp_compaction.compactor.shortening import offload_since, shorten_stale
+from mcp_compaction.compactor.shortening import offload_since, shorten_first_request, shorten_stale
 from mcp_compaction.compactor.viewing import begin
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace
 from mcp_compaction.core.window.fill import Fill
@@ -87,6 +87,8 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         reading = await work.read_window(info)
     if options.microcompact:
         await shorten_stale(work, info)
+        reading = await work.read_window(info)
+    if options.relieve and await shorten_first_request(work, info, reading):
         reading = await work.read_window(info)
     outcome = await relieve(work, info, reading) if options.relieve else None
     if outcome is not None:
