@@ -1,4 +1,4 @@
-"""A first request that is large, before anything follows it: whole where it fits, else a preview."""
+"""A large first request before anything follows it: whole where it fits, else a preview."""
 
 from __future__ import annotations
 
