@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.adapters.loop import LoopKit
-from mcp_compaction.server.probe import start_server
 from tests.adapters.scripted import ScriptedModel, Step, blocks_of, use
 from tests.checkers import Json, problems
 from tests.documents import ROOT, python_blocks
 
 pytestmark = pytest.mark.anyio
 
-LOOP, WITH_OPENAI = (
+LOOP, WITH_OPENAI, OVER_MCP = (
     block.code
-    for block in python_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    for page in ("README.md", "docs/loop.md")
+    for block in python_blocks((ROOT / page).read_text(encoding="utf-8"))
     if "LoopKit" in block.code
 )
 
@@ -42,6 +41,7 @@ def loop_of_readme() -> dict[str, Any]:
     names: dict[str, Any] = {"MY_TOOLS": [{"type": "function", "function": {"name": "Read"}}]}
     exec(LOOP, names)
     exec(WITH_OPENAI, names)
+    exec(OVER_MCP, names)
     return names
 
 
@@ -71,19 +71,17 @@ async def test_the_loop_of_the_readme_runs_in_process() -> None:
     assert "compress_context" in [tool["name"] for tool in offered]
 
 
-async def test_the_loop_of_the_readme_runs_over_mcp(tmp_path: Path) -> None:
+async def test_the_loop_of_the_readme_runs_over_mcp(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     model = ScriptedModel(steps())
 
     async def ask(sent: list[Json], tools: list[Json]) -> Json:
         return await model(sent)
 
-    environ = {**os.environ, "MCP_COMPACTION_HOME": str(tmp_path / "store")}
-    program = Path(sys.executable).with_name("mcp-compaction")
-    async with start_server(environ, words=(str(program), "serve")) as server:
-        kit = LoopKit(server.client, session="tax-2026")
-        messages = await loop_of_readme()["agent"](kit, ask, run, "Sort the receipts.")
-        assert kit.failures == 0
-    check(model, messages)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    check(model, await loop_of_readme()["main_over_mcp"](ask, run))
+    assert "the loop goes on" not in caplog.text
 
 
 class Completion:
