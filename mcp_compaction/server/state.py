@@ -24,6 +24,7 @@ from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
+from mcp_compaction.view_service.views import Views
 from mcp_compaction.wiring import open_compactor
 
 _PATIENCE_AT_END = 1.0  # seconds for what hooks told last
@@ -44,6 +45,7 @@ class State:
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     _events: EventHandler | None = None
+    _views: Views | None = None
     _told_chat: Host | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -64,6 +66,14 @@ class State:
         if self._events is None:
             self._events = EventHandler(self.project, self.environ, self.settings.records)
         return self._events
+
+    @property
+    def views(self) -> Views:
+        """Who gives a plugin what to send."""
+        if self._views is None:
+            limit = self.settings.view_timeout_seconds
+            self._views = Views(self.compactor, self.settings.records, self.environ, limit)
+        return self._views
 
     def follow_chat(self, host: str, session: str) -> None:
         """Take a chat for the calling one: the environment still names the one before /clear."""
@@ -117,7 +127,7 @@ class State:
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""
-        if not self.host(ctx).is_closed:
+        if self.views.has_shown(info.host_session) or not self.host(ctx).is_closed:
             return info.traits.mode
         if self.events.has_heard_of(info.host_session):
             return "hooks"
@@ -154,6 +164,8 @@ class State:
         """End what runs beside the calls, and let go of the store."""
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
+            if self._views is not None:
+                await self._views.close()
             if self._events is not None:
                 await self._events.close()
             if self.events_under_way:

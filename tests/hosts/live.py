@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import mcp_compaction.hosts.opencode
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from tests.hosts.scripted_model import ScriptedModel
 
@@ -24,7 +25,9 @@ SERVER = "compaction"
 _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
+    "opencode": "opencode/node_modules/opencode-*/bin/opencode",
 }
+_PLUGIN = Path(mcp_compaction.hosts.opencode.__file__).with_name("plugin.js")
 _LIMIT = 120  # seconds after which a host that hangs is ended
 
 
@@ -185,3 +188,84 @@ args = ["serve"]
 env = {{ CODEX_HOME = {json.dumps(str(home))}, MCP_COMPACTION_COUNTER = "estimate" }}
 required = true
 """
+
+
+@dataclass(slots=True)
+class OpenCode:
+    """opencode in a folder of its own, with our plugin."""
+
+    folder: Path
+    model: ScriptedModel
+
+    @property
+    def project(self) -> Path:
+        """The folder that it works in."""
+        return self.folder / "project"
+
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.folder / "home"
+        self.project.mkdir(exist_ok=True)
+        _give_package_of_plugins(home / ".config/opencode")
+        config = json.dumps(self._config())
+        (self.project / "opencode.json").write_text(config, encoding="utf-8")
+        command = [binary_of("opencode"), "run", "--format", "json"]
+        command += ["--continue"] if resumes else []
+        subprocess.run(
+            [*command, *prompt.split(" ")],  # an argument with a space it would put in quotes
+            cwd=self.project,
+            env={
+                "HOME": str(home),
+                "PATH": os.environ["PATH"],
+                "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                "OPENCODE_DISABLE_MODELS_FETCH": "1",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_LIMIT,
+            check=True,
+        )
+
+    def _config(self) -> dict[str, Any]:
+        limit = {"context": 200_000, "output": 8000}
+        provider: dict[str, Any] = {
+            "npm": "@ai-sdk/anthropic",
+            "name": "scripted",
+            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "no key"},
+            "models": {"scripted": {"name": "scripted", "tool_call": True, "limit": limit}},
+        }
+        server = {
+            "type": "local",
+            "enabled": True,
+            "command": [PROGRAM, "serve"],
+            # Other tests share the machine: what is slow is not what is tested.
+            "environment": {
+                "MCP_COMPACTION_COUNTER": "estimate",
+                "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60",
+            },
+        }
+        return {
+            "provider": {"scripted": provider},
+            "model": "scripted/scripted",
+            "small_model": "scripted/scripted",
+            "autoupdate": False,
+            "share": "disabled",
+            "plugin": [_PLUGIN.as_uri()],
+            "mcp": {SERVER: server},
+        }
+
+
+def _give_package_of_plugins(folder: Path) -> None:
+    """Give opencode the package that it would fetch from the network, and wait for."""
+    hosts = Path(os.environ.get("MCP_COMPACTION_HOSTS", ""))
+    places = (hosts / "opencode", hosts / "home/.config/opencode")
+    place = next((p for p in places if (p / "node_modules/@opencode-ai/plugin").exists()), None)
+    if place is None:
+        pytest.skip(f"@opencode-ai/plugin is not installed in {hosts}")
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / "node_modules").symlink_to(place / "node_modules")
+        for name in ("package.json", "package-lock.json"):
+            (folder / name).write_bytes((place / name).read_bytes())
