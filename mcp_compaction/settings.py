@@ -91,6 +91,9 @@ class Settings(Value):
     summarizer_prices: dict[str, Price] = Field(
         default={}, description="Dollars for a million tokens, by model."
     )
+    ask_timeout_seconds: Seconds = Field(
+        default=45, description="The longest wait for a user who is asked; then the agent decides."
+    )
     view_timeout_seconds: Seconds = Field(
         default=0.3, description="The longest a plugin waits for a view before it sends its own."
     )

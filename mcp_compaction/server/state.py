@@ -147,8 +147,11 @@ class State:
         try:
             yield
         except NeedsUser as error:
-            program = typed_command(self.environ.get("PATH"))
-            raise NeedsUser(complete(str(error), program, self._place(info))) from error
+            raise NeedsUser(self.complete_commands(str(error), info)) from error
+
+    def complete_commands(self, text: str, info: SessionInfo | None) -> str:
+        """The text with its commands as the user can run them, in whatever folder."""
+        return complete(text, typed_command(self.environ.get("PATH")), self._place(info))
 
     def _place(self, info: SessionInfo | None) -> dict[str, str]:
         """The options with which a command means this session, or this project without one."""
