@@ -16,6 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.hosts.handling import EventHandler
+from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.relieving import Relieving
@@ -64,8 +65,14 @@ class State:
     def events(self) -> EventHandler:
         """Who handles what hooks tell."""
         if self._events is None:
-            self._events = EventHandler(self.project, self.environ, self.settings.records)
+            self._events = EventHandler(
+                self.project, self.environ, self.settings.records, self.note_trouble
+            )
         return self._events
+
+    def note_trouble(self, host: str, event: str, what: str) -> None:
+        """Note durably that an event of a host was not handled as it should have been."""
+        note_trouble(self.environ, host, event, what)
 
     @property
     def views(self) -> Views:

@@ -76,6 +76,7 @@ async def _handle_in_time(state: State, told: HostEvent) -> str:
     done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
     if not done:
         logger.warning("%s took too long and goes on beside the calls", told.name)
+        state.note_trouble(told.host, told.name, "it took too long and went on beside the calls")
         return ""
     answer = task.result()
     if answer.session:  # what it notes in the store must not hold the host either
@@ -103,4 +104,5 @@ async def _handle(state: State, told: HostEvent) -> Answer:
         return await state.events.handle(await state.compactor(), told)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         logger.warning("%s was not handled: %r", told.name, error)
+        state.note_trouble(told.host, told.name, f"it was not handled: {error!r}")
         return Answer()
