@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
+from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project, git_top_of
 from mcp_compaction.settings import load_settings
-from mcp_compaction.store.hook_notes import HookNotes
 from mcp_compaction.wiring import open_compactor
 
 _PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
@@ -24,8 +25,7 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
     settings = load_settings(environ)
     folder = environ.get(_PROJECT_OF_HOST) or git_top_of(str(told.get("cwd", "")))
     project = find_project(settings.project or folder)
-    notes = HookNotes(settings.home)
-    handler = EventHandler(project, environ, settings.records, notes.note_trouble)
+    handler = EventHandler(project, environ, settings.records, partial(note_trouble, environ))
     happened = HostEvent(
         host=host,
         name=event,

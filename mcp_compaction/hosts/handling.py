@@ -23,7 +23,6 @@ from mcp_compaction.hosts.recording import record_new
 from mcp_compaction.hosts.since import Watch
 from mcp_compaction.model import Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
-from mcp_compaction.store.hook_notes import describe_trouble
 from mcp_compaction.threads import Threads
 
 logger = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ class EventHandler:
     project: str
     environ: Mapping[str, str]
     may_record: Callable[[str], bool] = lambda _: True
-    note_trouble: Callable[[str, str], None] = lambda _host, _what: None
+    note: Callable[[str, str, str], None] = lambda host, event, what: None  # trouble, to be kept
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
     _threads: Threads = field(default_factory=Threads)
 
@@ -133,14 +132,14 @@ class EventHandler:
             )
             memory.has_news |= taken.new > 0
             if taken.skipped:
-                self.note_trouble(host.name, "lines of a transcript could not be read")
+                self.note(host.name, "", "lines of the transcript could not be read")
             if memory.watch is None:
                 memory.watch = Watch(transcript.path, host.boundary.encode())
             if await self._threads.run(memory.watch.look):
                 memory.must_check = True
         except CompactionError as error:
             logger.warning("a chat of %s was not recorded: %s", host.name, error)
-            self.note_trouble(host.name, f"a chat was not recorded: {describe_trouble(error)}")
+            self.note(host.name, "", f"the chat was not recorded: {error}")
 
     async def confirm(self, compactor: Compactor, answer: Answer) -> None:
         """Count an answer as given: it reached the host in time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.model import Hit, Mode, Outcome, Pin, Projection, SessionInfo
+from mcp_compaction.model import Hit, Mode, Outcome, Pin, PinScope, Projection, SessionInfo
 from mcp_compaction.tools.hooked_answers import HookedChat, describe_hook
 from mcp_compaction.tools.system_answers import drop_advice
 
@@ -97,6 +97,22 @@ def pin_text(done: Pinned, mode: Mode, put_back: datetime | None = None) -> str:
         kept = _PINS_KEPT[mode].format(back=describe_hook(put_back))
         lines.append(f"the pinned block takes {done.block_tokens} tokens; {kept}")
     return "\n".join(lines)
+
+
+_HOLDS: Mapping[PinScope, str] = {
+    "session": "in this session",
+    "project": "in the project",
+    "global": "in every project",
+}
+
+
+def unanswered_line(pin: Pin, wanted: PinScope) -> str:
+    """What became of a wish that the user did not answer in time."""
+    return (
+        f"the user was asked and did not answer in time: this is the {pin.author}'s pin, for this "
+        f"{pin.scope}. To have it hold {_HOLDS[wanted]}, ask the user to run: "
+        f"mcp-compaction pin --scope {wanted} TEXT"
+    )
 
 
 def new_pin_lines(pins: Sequence[Pin], said: str) -> list[str]:

@@ -22,6 +22,7 @@ PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
 _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
+    "opencode": "opencode/node_modules/opencode-*/bin/opencode",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
 
@@ -181,3 +182,77 @@ base_url = "{self.model.url}/v1"
 wire_api = "responses"
 env_key = "KEY"
 """
+
+
+@dataclass(slots=True)
+class OpenCode:
+    """opencode in a folder of its own, with our plugin."""
+
+    folder: Path
+    model: ScriptedModel
+
+    @property
+    def project(self) -> Path:
+        """The folder that it works in."""
+        return self.folder / "project"
+
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.folder / "home"
+        self.project.mkdir(exist_ok=True)
+        _give_package_of_plugins(home / ".config/opencode")
+        config = json.dumps(self._config())
+        (self.project / "opencode.json").write_text(config, encoding="utf-8")
+        environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            # Other tests share the machine: what is slow is not what is tested.
+            "MCP_COMPACTION_COUNTER": "estimate",
+            "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60",
+        }
+        install("opencode", environ, self.project)
+        command = [binary_of("opencode"), "run", "--format", "json"]
+        command += ["--continue"] if resumes else []
+        subprocess.run(
+            [*command, *prompt.split(" ")],  # an argument with a space it would put in quotes
+            cwd=self.project,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_LIMIT,
+            check=True,
+        )
+
+    def _config(self) -> dict[str, Any]:
+        limit = {"context": 200_000, "output": 8000}
+        provider: dict[str, Any] = {
+            "npm": "@ai-sdk/anthropic",
+            "name": "scripted",
+            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "no key"},
+            "models": {"scripted": {"name": "scripted", "tool_call": True, "limit": limit}},
+        }
+        return {
+            "provider": {"scripted": provider},
+            "model": "scripted/scripted",
+            "small_model": "scripted/scripted",
+            "autoupdate": False,
+            "share": "disabled",
+        }
+
+
+def _give_package_of_plugins(folder: Path) -> None:
+    """Give opencode the package that it would fetch from the network, and wait for."""
+    hosts = Path(os.environ.get("MCP_COMPACTION_HOSTS", ""))
+    places = (hosts / "opencode", hosts / "home/.config/opencode")
+    place = next((p for p in places if (p / "node_modules/@opencode-ai/plugin").exists()), None)
+    if place is None:
+        pytest.skip(f"@opencode-ai/plugin is not installed in {hosts}")
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / "node_modules").symlink_to(place / "node_modules")
+        for name in ("package.json", "package-lock.json"):
+            (folder / name).write_bytes((place / name).read_bytes())

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from tests.hosts.live import ClaudeCode, Codex, ask_doctor, install
+from tests.checkers import problems
+from tests.hosts.live import ClaudeCode, Codex, OpenCode, ask_doctor, install
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 RULE = 'Never push to "main" without a review — not even once.'
@@ -99,6 +100,38 @@ def test_in_claude_code_pins_are_back_after_it_compacts_by_itself_amid_the_work(
         assert after.count(written(BLOCK)) == 1
         assert after.count("[digest d1") == 1
         assert DROPPED not in after
+
+
+def test_in_opencode_the_request_after_compress_context_is_smaller_and_valid(
+    tmp_path: Path,
+) -> None:
+    later = [f"seq -f 'line %g of report {n} is in order' 600" for n in range(3)]
+    work = [Step(tool="shell", arguments=_described(command)) for command in later]
+    wish = {"reason": "the night is read", "force": True}
+    compress = Step(tool="compress_context", arguments=wish)
+    read = Step(tool="shell", arguments=_described(LONG))
+    with serve_model(ScriptedModel(PIN, read, *work, compress, Step("done"))) as model:
+        host = OpenCode(tmp_path, model)
+        host.run(RULE + " How was the night?")
+        before, after = model.requests[-2:]
+        assert len(after) < len(before)
+        assert DROPPED in before
+        assert DROPPED not in after
+        assert after.count(written(BLOCK)) == 1
+        assert after.count("[digest d1") == 1
+        model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
+        host.run("What was step 123?", resumes=True)
+        resumed, last = model.requests[-2:]
+        assert DROPPED not in resumed
+        assert resumed.count(written(BLOCK)) == 1
+        assert DROPPED in last
+        for request in model.requests:
+            assert not problems(json.loads(request)["messages"], "anthropic")
+
+
+def _described(command: str) -> dict[str, str]:
+    """The arguments of opencode's shell."""
+    return {"command": command, "description": "look"}
 
 
 def test_claude_code_takes_what_install_writes_and_asks_for_what_it_does_not_allow(

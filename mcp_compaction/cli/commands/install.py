@@ -18,6 +18,7 @@ from mcp_compaction.cli.console.setup import (
 )
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.hook_runs import forget_run
 from mcp_compaction.hosts.setup.edits import put_in
 from mcp_compaction.hosts.setup.entries import entries_for
 from mcp_compaction.hosts.setup.files import Change, backup_path
@@ -29,7 +30,7 @@ from mcp_compaction.hosts.setup.installing import (
     launch_for,
     plan_install,
 )
-from mcp_compaction.store.hook_notes import HookNotes
+from mcp_compaction.program import as_typed
 
 DESCRIPTION = """\
 Plug this program into a host: its server, its hooks, and the permissions for its four main tools.
@@ -86,10 +87,12 @@ def _install(
     has_changes = any(change.is_one for change in changes)
     if has_changes and not call.args.dry_run:
         install(host, scope, place, changes)
-        HookNotes(place.home).note_install(host.name)
+        forget_run(call.environ, host.name)
     if call.args.json:
         told = {"host": host.name, "scope": scope, "is_done": not call.args.dry_run}
-        call.screen.write_json({**told, "files": changes_as_json(changes), "next": host.next})
+        call.screen.write_json(
+            {**told, "files": changes_as_json(changes), "next": host.steps(scope)}
+        )
         return 0
     if call.args.dry_run:
         say_diffs(call, changes)
@@ -110,10 +113,11 @@ def _say_done(
         copy = backup_path(place.home, host.name, change.path)
         if change.is_one and copy.exists():
             screen.say(screen.dim(f"    as it was: {shorten(copy, call.environ)}"))
-    for step in host.next:
+    for step in host.steps(scope):
         screen.say(f"next: {step}")
     screen.say(call.complete("then see whether all is well: mcp-compaction doctor"))
-    screen.say(call.complete(f"to undo it: mcp-compaction uninstall {host.name}"))
+    where = f" --project {as_typed([str(place.project)])}" if scope == "project" else ""
+    screen.say(call.complete(f"to undo it: mcp-compaction uninstall {host.name}{where}"))
 
 
 def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) -> int:
@@ -122,7 +126,7 @@ def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) 
     lines: dict[str, str] = {}
     for file in files:
         path = str(file.find(call.environ, place.project))
-        wanted = list(entries_for(host, file.holds, launch_for(host, place)))
+        wanted = list(entries_for(host, file.holds, launch_for(host, scope, place)))
         lines[path] = put_in(host, file.holds, wanted, "", path)
     if call.args.json:
         call.screen.write_json({"host": host.name, "is_run": host.is_edited, "files": lines})
@@ -132,7 +136,7 @@ def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) 
     for path, text in lines.items():
         call.screen.say(call.screen.bold(f"{path}:"))
         call.screen.say(text.rstrip("\n"))
-    for step in host.next:
+    for step in host.steps(scope):
         call.screen.say(f"next: {step}")
     return 0
 

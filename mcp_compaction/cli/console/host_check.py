@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 
 from mcp_compaction.cli.console.setup import describe_installed
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.hook_runs import Run, read_run
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, Place, find_installed
+from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.model import Value
-from mcp_compaction.store.hook_notes import HookRecord, read_record
+
+_MOST_TROUBLES = 5  # kinds that are listed
+_DAYS = 30
 
 
 class HostCheck(Value):
@@ -41,21 +47,20 @@ def _check_host(host: HostSetup, scope: Scope, place: Place) -> HostCheck | None
         )
     if installed is None:
         return None
-    record = read_record(place.home, host.name)
+    last = read_run(place.environ, host.name)
     state = describe_installed(installed, place.environ)
     if installed.hooks:
-        last = record.last_run
-        state += f"; a hook last ran {last.at} ({last.detail})" if last else "; no hook has run yet"
+        state += f"; a hook last ran {_write_moment(last)}" if last else "; no hook has run yet"
     return HostCheck(
         host=host.name,
         title=host.title,
         state=state,
-        problems=tuple(_find_problems(installed, record)),
-        notes=tuple(_find_notes(installed, record)),
+        problems=tuple(_find_problems(installed, last)),
+        notes=tuple(_find_notes(installed, place)),
     )
 
 
-def _find_problems(installed: Installed, record: HookRecord) -> Iterator[str]:
+def _find_problems(installed: Installed, last: Run | None) -> Iterator[str]:
     host = installed.host
     if installed.missing_program:
         yield (
@@ -67,17 +72,25 @@ def _find_problems(installed: Installed, record: HookRecord) -> Iterator[str]:
             f"the setup of {host.title} is not that of this version; "
             f"run: mcp-compaction install {host.name}"
         )
-    if installed.hooks and record.last_run is None:
+    if installed.hooks and last is None:
         steps = "; ".join(host.next)
         yield f"no hook of {host.title} has run yet: {steps}; then send a first prompt"
 
 
-def _find_notes(installed: Installed, record: HookRecord) -> Iterator[str]:
+def _find_notes(installed: Installed, place: Place) -> Iterator[str]:
     host = installed.host
     if installed.has_server and not installed.hooks and any("hooks" in f.holds for f in host.file):
         yield (
             f"{host.title} has the server without its hooks, which record what is said and put "
             f"pins back; to add them: mcp-compaction install {host.name}"
         )
-    for trouble, times in record.troubles.most_common():
-        yield f"hooks of {host.title}: {trouble} ({plural(times, 'time')})"
+    since = time.time() - _DAYS * 86_400
+    found = (one for one in read_trouble(place.environ) if one.at >= since)
+    counted = Counter(one.what for one in found if one.host == host.name)
+    for what, times in counted.most_common(_MOST_TROUBLES):
+        yield f"a hook of {host.title}, in {_DAYS} days {plural(times, 'time')}: {what}"
+
+
+def _write_moment(run: Run) -> str:
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.at))
+    return f"{at} ({run.event})"

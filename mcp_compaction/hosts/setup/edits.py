@@ -66,7 +66,7 @@ def _put_entries_in(
         try:
             text = json_text.insert(text, entry.at, entry.value)
         except ValueError:
-            if entry.at[0] != host.server.at[0] and entry.at[0] != "hooks":
+            if entry.at[0] in {permission.at[0] for permission in host.permission}:
                 continue  # permissions of another kind, such as one word for all tools
             where = ".".join(str(key) for key in entry.at if key != -1)
             raise InputError(

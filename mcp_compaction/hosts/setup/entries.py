@@ -6,12 +6,13 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.setup.hosts import Held, HostSetup, own_tools
 from mcp_compaction.hosts.setup.json_text import Path
 
+PLUGIN_COPY: Final = "mcp-compaction.js"
 _SERVER = "compaction"
 _OUR_PROGRAM = re.compile(
     r"(?:^|[\\/\s'\"])mcp-compaction(?:\.exe)?(?:$|[\s'\"])|\bmcp_compaction\."
@@ -32,6 +33,7 @@ class Launch:
     words: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     home: str = ""  # the store's folder, where the user has named one
+    plugin: str = ""  # the address of our plugin's copy
 
 
 def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Iterator[Entry]:
@@ -44,6 +46,8 @@ def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Itera
                 yield from _permissions_of(host)
             case "hooks":
                 yield from _hooks_of(host, launch)
+            case "plugin":
+                yield Entry(("plugin", -1), launch.plugin)
 
 
 def _fill_in(entry: dict[str, Any], launch: Launch) -> dict[str, Any]:
@@ -114,6 +118,9 @@ def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[Path]:
             found += [(*at[:-1], n) for n, item in items if item == value]
     if "hooks" in holds:
         found += _find_hooks(data)
+    if "plugin" in holds:
+        plugins = enumerate(_items_of(value_at(data, ("plugin",))))
+        found += [("plugin", n) for n, one in plugins if str(one).endswith(f"/{PLUGIN_COPY}")]
     return found
 
 

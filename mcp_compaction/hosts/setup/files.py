@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.setup.entries import PLUGIN_COPY
 
 _FOLDER = "installed"
 
@@ -53,8 +54,17 @@ def read_file(path: Path) -> str | None:
 
 def backup_path(home: Path, host: str, path: Path) -> Path:
     """The place of the copy of a host's file as it was before."""
-    name = sha256(os.fsencode(path)).hexdigest()[:12]
-    return home / _FOLDER / host / f"{name}-{path.name}"
+    return home / _FOLDER / host / f"{_short_name(path)}-{path.name}"
+
+
+def plugin_path(home: Path, host: str, project: Path | None) -> Path:
+    """The place of the copy of a plugin, for one project or for all."""
+    owner = "all" if project is None else _short_name(project)
+    return home.absolute() / _FOLDER / host / owner / PLUGIN_COPY
+
+
+def _short_name(path: Path) -> str:
+    return sha256(os.fsencode(path)).hexdigest()[:12]
 
 
 def back_up(home: Path, host: str, change: Change) -> None:
@@ -63,9 +73,14 @@ def back_up(home: Path, host: str, change: Change) -> None:
     if change.before is None:
         copy.unlink(missing_ok=True)
         return
-    for folder in (home, copy.parent.parent, copy.parent):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(home, copy.parent)
     _write(copy, change.before)
+
+
+def make_private(home: Path, folder: Path) -> None:
+    """Make a folder in that of the store, for the user alone."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def write_changes(changes: Iterable[Change]) -> None:

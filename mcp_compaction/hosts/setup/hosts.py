@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +16,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.model import Value
 
 Scope = Literal["user", "project"]
-Held = Literal["server", "hooks", "permissions"]
+Held = Literal["server", "hooks", "permissions", "plugin"]
 
 
 class Server(Value):
@@ -67,10 +69,22 @@ class HostSetup(Value):
     has_comments: bool
     passes: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
+    next_in_project: tuple[str, ...] = ()
+    plugin: str = ""
     source: str = ""
     server: Server
     permission: tuple[Permission, ...] = ()
     file: tuple[SetupFile, ...] = Field(min_length=1)
+
+    def steps(self, scope: Scope) -> tuple[str, ...]:
+        """What the user does next."""
+        return (*(self.next_in_project if scope == "project" else ()), *self.next)
+
+    def read_plugin(self) -> str:
+        """The text of the plugin; empty for a host that has none."""
+        if not self.plugin:
+            return ""
+        return files("mcp_compaction.hosts").joinpath(self.plugin).read_text(encoding="utf-8")
 
     def files(self, scope: Scope, platform: str = sys.platform) -> tuple[SetupFile, ...]:
         """The files of a scope on this platform."""
@@ -112,8 +126,5 @@ def own_tools() -> OwnTools:
 
 @cache
 def _read_table() -> dict[str, Any]:
-    import tomllib
-    from importlib.resources import files
-
     text = files("mcp_compaction.hosts.setup").joinpath("hosts.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -11,7 +11,15 @@ from typing import Any
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup.edits import parse_file, put_in, take_out
 from mcp_compaction.hosts.setup.entries import Launch, entries_for, find_ours, value_at
-from mcp_compaction.hosts.setup.files import Change, back_up, backup_path, read_file, write_changes
+from mcp_compaction.hosts.setup.files import (
+    Change,
+    back_up,
+    backup_path,
+    make_private,
+    plugin_path,
+    read_file,
+    write_changes,
+)
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, SetupFile
 from mcp_compaction.program import lasting_command
 
@@ -39,25 +47,35 @@ class Installed:
     missing_program: str = ""  # the program that the host is to start, where it is gone
 
 
-def launch_for(host: HostSetup, place: Place) -> Launch:
+def launch_for(host: HostSetup, scope: Scope, place: Place) -> Launch:
     """How a host starts us: by whole paths, since it may look for programs elsewhere."""
     program, *rest = lasting_command()
     found = shutil.which(program, path=place.environ.get("PATH", "")) or program
     env = {name: place.environ[name] for name in host.passes if place.environ.get(name)}
-    return Launch((str(Path(found).absolute()), *rest), env, place.named_home)
+    words = (str(Path(found).absolute()), *rest)
+    plugin = _plugin_copy(host, scope, place)
+    return Launch(words, env, place.named_home, plugin.as_uri())
+
+
+def _plugin_copy(host: HostSetup, scope: Scope, place: Place) -> Path:
+    """The place of a plugin's copy, which outlives the folder of this version."""
+    return plugin_path(place.home, host.name, place.project if scope == "project" else None)
 
 
 def plan_install(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
     """The changes that set a host up; of files that are already so, none."""
-    return [
-        _plan_file(host, file, place, file.find(place.environ, place.project))
-        for file in _files_of(host, scope)
-    ]
+    launch = launch_for(host, scope, place)
+    changes = [_plan_file(host, file, launch, place) for file in _files_of(host, scope)]
+    if host.plugin:
+        copy = _plugin_copy(host, scope, place)
+        changes.append(Change(copy, read_file(copy), host.read_plugin()))
+    return changes
 
 
-def _plan_file(host: HostSetup, file: SetupFile, place: Place, path: Path) -> Change:
+def _plan_file(host: HostSetup, file: SetupFile, launch: Launch, place: Place) -> Change:
+    path = file.find(place.environ, place.project)
     before = read_file(path)
-    wanted = list(entries_for(host, file.holds, launch_for(host, place)))
+    wanted = list(entries_for(host, file.holds, launch))
     after = put_in(host, file.holds, wanted, before or "", str(path))
     _check_reversible(host, file, before, after, path)
     return Change(path, before, after)
@@ -85,11 +103,13 @@ def _files_of(host: HostSetup, scope: Scope) -> tuple[SetupFile, ...]:
 
 def install(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) -> None:
     """Make the changes, with a copy of each file as it was before the first of them."""
-    for file, change in zip(_files_of(host, scope), changes, strict=True):
+    for file, change in zip(_files_of(host, scope), changes, strict=False):  # not of the plugin
         data = parse_file(host, change.before or "", str(change.path))
         has_copy = backup_path(place.home, host.name, change.path).exists()
         if change.is_one and not (has_copy and find_ours(host, file.holds, data)):
             back_up(place.home, host.name, change)
+    if host.plugin:
+        make_private(place.home, _plugin_copy(host, scope, place).parent)
     write_changes(change for change in changes if change.is_one)
 
 
@@ -104,6 +124,9 @@ def plan_uninstall(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
         if before is not None:
             after = take_out(host, file.holds, before, str(path), base)
         changes.append(Change(path, before, after))
+    if host.plugin:
+        copy = _plugin_copy(host, scope, place)
+        changes.append(Change(copy, read_file(copy), None))
     return changes
 
 

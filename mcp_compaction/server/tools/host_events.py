@@ -16,7 +16,6 @@ from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import Answer, HostEvent
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.replying import Ctx
-from mcp_compaction.store.hook_notes import describe_trouble
 from mcp_compaction.tools.arguments import Arguments
 
 T = TypeVar("T")
@@ -57,7 +56,7 @@ async def host_event(
         summary=summary,
     )
     state.follow_chat(host, session_id)
-    state.hook_notes.note_run(host, event)
+    state.note_run(host, event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or "{}")])
 
@@ -67,9 +66,8 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
     meta = ctx.request_context.meta or {}
     host = state.host(ctx)
     is_other_thread = host.name == "codex" and host.session != session
-    if keys_of_models() & set(meta) and host.name in hooked_hosts():
-        state.hook_notes.note_trouble(host.name, "a model called host_event and was refused")
     if keys_of_models() & set(meta) or host.name not in hooked_hosts() or is_other_thread:
+        state.note_trouble(host.name, "", "a call that no hook made was refused")
         raise ToolError(_NOT_FOR_MODELS)
     return host.name
 
@@ -80,12 +78,11 @@ async def _handle_in_time(state: State, told: HostEvent) -> str:
     done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
     if not done:
         logger.warning("%s took too long and goes on beside the calls", told.name)
-        state.hook_notes.note_trouble(told.host, f"{told.name} took too long")
+        state.note_trouble(told.host, told.name, "it took too long and went on beside the calls")
         return ""
     answer = task.result()
     if answer.session:  # what it notes in the store must not hold the host either
-        noting = _begin(state, _confirm(state, told.host, answer))
-        await asyncio.wait({noting}, timeout=_PATIENCE_TO_CONFIRM)
+        await asyncio.wait({_begin(state, _confirm(state, answer))}, timeout=_PATIENCE_TO_CONFIRM)
     return answer.text
 
 
@@ -97,12 +94,11 @@ def _begin(state: State, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return task
 
 
-async def _confirm(state: State, host: str, answer: Answer) -> None:
+async def _confirm(state: State, answer: Answer) -> None:
     try:
         await state.events.confirm(await state.compactor(), answer)
     except CompactionError as error:
         logger.warning("it was not noted what a hook was given: %s", error)
-        state.hook_notes.note_trouble(host, describe_trouble(error))
 
 
 async def _handle(state: State, told: HostEvent) -> Answer:
@@ -110,5 +106,5 @@ async def _handle(state: State, told: HostEvent) -> Answer:
         return await state.events.handle(await state.compactor(), told)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         logger.warning("%s was not handled: %r", told.name, error)
-        state.hook_notes.note_trouble(told.host, describe_trouble(error))
+        state.note_trouble(told.host, told.name, f"it was not handled: {error!r}")
         return Answer()

@@ -38,7 +38,12 @@ from tests.hosts.setup.test_json_text import texts
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
 EDITED = [host.name for host in known_setups() if host.is_edited]
-ODD = Launch(('/opt/our tools/it\'s "here"/mcp-compaction', "serve"), {"A": "b c"}, "/a store")
+ODD = Launch(
+    words=('/opt/our tools/it\'s "here"/mcp-compaction', "serve"),
+    env={"A": "b c"},
+    home="/a store",
+    plugin="file:///a%20store/mcp-compaction.js",
+)
 
 CLAUDE_SETTINGS = """\
 {
