@@ -207,6 +207,29 @@ def test_the_next_node_stays_the_same_where_an_edge_would_go_on(tmp_path: Path) 
     assert any(text.startswith("[digest d") for text in texts(graph, thread()))
 
 
+@pytest.mark.parametrize("durability", ["exit", "sync"])
+def test_nodes_that_end_together_or_by_a_command_leave_nothing_to_do(
+    tmp_path: Path, durability: str
+) -> None:
+    def says(name: str) -> Any:
+        text = f"{name}: " + "done and filed. " * 9
+        return lambda state: Command(goto=END, update={"messages": [AIMessage(text)]})
+
+    builder: Any = StateGraph(MessagesState)
+    for name in ("first", "left", "right"):
+        builder.add_node(name, says(name))
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "left")
+    builder.add_edge("first", "right")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    with wrapped(graph, tmp_path, token_limit=200) as agent:
+        for number in range(3):
+            agent.invoke(ask(number), thread(), durability=durability)
+            assert graph.get_state(thread()).next == ()
+        assert agent.failures == 0
+    assert any(text.startswith("[digest d") for text in texts(graph, thread()))
+
+
 def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     def clerk(state: MessagesState) -> dict[str, Any]:
         call = f"c{len(state['messages'])}"
