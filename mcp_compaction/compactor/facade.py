@@ -64,6 +64,7 @@ from mcp_compaction.ports import (
 
 if TYPE_CHECKING:
     from mcp_compaction.compactor.fitting import Fitted
+    from mcp_compaction.compactor.following import Compared
 
 
 class Compactor:
@@ -167,6 +168,12 @@ class Compactor:
 
         wish = fitting.Wish(relieves, offload_over, shortens_stale)
         return await fitting.fit(self._work, info, sent, wish)
+
+    async def compare(self, info: SessionInfo, sent: Any) -> Compared:
+        """Hold a caller's history against what is recorded; nothing is written."""
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.compare(self._work, info, sent)
 
     async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
         """Record what a model answered and reported, before the caller sends it back."""

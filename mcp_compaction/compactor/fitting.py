@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
-from mcp_compaction.compactor.following import follow_history, is_ours
+from mcp_compaction.compactor.following import (
+    Compared,
+    compare_history,
+    follow_history,
+    is_ours,
+)
 from mcp_compaction.compactor.framing import lay_out_around, make_frame, own_objects
 from mcp_compaction.compactor.lines import Answer, Line, Seen
 from mcp_compaction.compactor.recording import (
@@ -106,6 +111,13 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, wish: Wish) -> Fitt
     if given.key is not None:
         request = {**given.rest, given.key: laid.messages}
     return Fitted(request, laid.messages, recorded, outcome, reading.fill)
+
+
+async def compare(work: Workspace, info: SessionInfo, sent: Any) -> Compared:
+    """Hold a history against what is recorded, before anything of it is."""
+    given = await work.threads.run(_read, sent)
+    _, ready = await work.threads.run(_prepare_news, work, given, given.messages)
+    return await compare_history(work, info, ready)
 
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:

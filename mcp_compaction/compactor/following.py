@@ -101,6 +101,28 @@ async def follow_history(
     raise AssertionError("unreachable")
 
 
+class Compared(NamedTuple):
+    """A history held against what is recorded, with nothing written."""
+
+    known: int  # how many messages, from the first on, are recorded
+    goes_on: bool  # it has all that the caller had before, in the same words
+
+
+async def compare_history(
+    work: Workspace, info: SessionInfo, messages: Sequence[NewMessage]
+) -> Compared:
+    """Hold a whole history against what is recorded; nothing is written."""
+    log = await work.store.history(info.id)
+    session = await work.load(info)
+    cuts = await _find_cuts(work, session, log, messages)
+    ended = await work.store.pins(scope_of(info), work.now(), released=True)
+    pins = (*session.pins, *ended)
+    plan = await work.threads.run(_lay_beside, log, session, messages, cuts, pins)
+    newest = log[-1].seq if log else 0
+    known = sum(one.seq is None or one.seq <= newest for one in plan.seen)
+    return Compared(known, plan.view is None and plan.diverged is None)
+
+
 async def _find_cuts(
     work: Workspace, session: Session, log: Sequence[Logged], messages: Sequence[NewMessage]
 ) -> dict[str, int]:

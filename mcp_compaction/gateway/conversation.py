@@ -1,0 +1,261 @@
+"""One conversation of a host as its requests pass: what is recorded of it, and what is sent.
+
+A request is recorded once the provider has accepted it. A history that contradicts what is recorded
+is followed once the request after it goes on with it: whatever else may send the same headers
+plants nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mcp_compaction.api import Fitted, OpenSession
+from mcp_compaction.core.window.history import begin_view
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.formats import FORMATS, render
+from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.fingerprint import fingerprints_of
+from mcp_compaction.gateway.calls import Call
+from mcp_compaction.gateway.substitutes import (
+    Substitute,
+    begins_with,
+    best_of,
+    make_substitute,
+)
+from mcp_compaction.model import Compaction, JsonObject, Message, Outcome, Session, Shape
+from mcp_compaction.threads import Threads
+
+_MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
+_AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
+_NO_VIEW = None
+
+
+class Given(NamedTuple):
+    """A history as a host sent it, without what its provider has compacted already."""
+
+    call: Call
+    messages: list[JsonObject]
+    prints: list[bytes]
+    before: int  # messages that a provider's own compaction stands for
+
+
+class Known(NamedTuple):
+    """A history that is recorded."""
+
+    messages: list[JsonObject]
+    prints: list[bytes]
+    answers: list[JsonObject] = []  # noqa: RUF012  # never changed; recorded before they came back
+
+
+class Sent(NamedTuple):
+    """The messages that go to the provider."""
+
+    messages: list[JsonObject]
+    view: object = _NO_VIEW  # that they show; None: it is not known
+
+
+class Conversation:
+    """The state of one conversation; its methods wait for each other."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self.session = session
+        self._lock = asyncio.Lock()
+        self._threads = Threads()
+        self._known: Known | None = None
+        self._is_compared = False  # with what an earlier process has recorded
+        self._candidate: list[bytes] | None = None
+        self._substitutes: deque[Substitute] = deque(maxlen=_MOST_SUBSTITUTES)
+
+    async def read(self, call: Call) -> Given:
+        """The history of a call."""
+        before = count_compacted(call.messages)
+        messages = call.messages[before:]
+        prints = await self._threads.run(fingerprints_of, messages)
+        return Given(call, messages, prints, before)
+
+    # Before a request is sent
+
+    async def lay_out(self, given: Given) -> Sent:
+        """What to send for a history; nothing of it is recorded that was not accepted before."""
+        async with self._lock:
+            if self._known is None and not self._is_compared:
+                await self._compare(given)
+            candidate = self._candidate
+            is_confirmed = candidate is not None and begins_with(given.prints, candidate)
+            if candidate is not None and is_confirmed and not self._goes_on(given):
+                await self._record(given, len(candidate))
+            if self._goes_on(given):
+                substitute = await self._current_substitute(given)
+                return Sent(substitute.apply(given.messages), substitute.view)
+            found = best_of(self._substitutes, given.prints)
+            if found is not None and found.layout:
+                return Sent(found.apply(given.messages))
+            return Sent(await self._begin(given))
+
+    def fall_back(self, given: Given) -> Sent:
+        """What to send where laying out failed: the last good substitute, and what is new."""
+        found = best_of(self._substitutes, given.prints)
+        return Sent(found.apply(given.messages), found.view) if found else Sent(given.messages)
+
+    def _goes_on(self, given: Given) -> bool:
+        return self._known is not None and begins_with(given.prints, self._known.prints)
+
+    async def _compare(self, given: Given) -> None:
+        """Take up what an earlier process has recorded of the same history."""
+        compactor, info = self.session.store.compactor, self.session.info
+        if (await compactor.load(info)).info.messages:
+            found = await compactor.compare(info, given.call.recordable(given.messages))
+            if found.goes_on and found.known:
+                self._known = Known(given.messages[: found.known], given.prints[: found.known])
+            else:
+                self._known = Known([], [b"another history"])
+        self._is_compared = True
+
+    async def _current_substitute(self, given: Given) -> Substitute:
+        """The substitute of the view that is stored now."""
+        view = await self._view()
+        for one in reversed(self._substitutes):
+            if one.view == view and one.serves(given.prints):
+                return one
+        assert self._known is not None
+        return await self._fit(given, self._count_known(given, self._known))
+
+    def _count_known(self, given: Given, known: Known) -> int:
+        """How many messages of a history are recorded, with the answers that came back."""
+        form = FORMATS[given.call.api.shape]
+        count = len(known.prints)
+        back = given.messages[count : count + len(known.answers)]
+        if len(back) < len(known.answers):
+            return count
+        same = (
+            form.read(one, "it") == form.read(other, "it")
+            for one, other in zip(back, known.answers, strict=True)
+        )
+        return count + len(back) if all(same) else count
+
+    async def _begin(self, given: Given) -> list[JsonObject]:
+        """A history that is not recorded as it will be shown: with the pins at their place."""
+        info = self.session.info
+        pins = await self.session.pins()
+        shape = given.call.api.shape
+        session = Session(info=info, messages=_messages_of(given.messages, shape), pins=pins)
+        seen = session.model_copy(update={"view": begin_view(session, session.messages)})
+        shown = lay_out(seen, *self.session.store.compactor.index_terms(seen))
+        return render(shown, shape, dict(enumerate(given.messages, 1)))
+
+    # After it was accepted
+
+    async def accept(self, given: Given, sent: Sent) -> Sent:
+        """Record a request that the provider has accepted, unless it may not be the host's.
+
+        Gives what was sent with the view that it shows, where that is known now.
+        """
+        async with self._lock:
+            goes_on = self._known is None or self._goes_on(given)
+            if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
+                self._candidate = given.prints
+                return sent
+            substitute = await self._record(given, len(given.messages))
+            is_same = substitute.apply(given.messages) == sent.messages
+            return sent._replace(view=substitute.view if is_same else _NO_VIEW)
+
+    async def record_answer(self, given: Given, sent: Sent, answer: JsonObject) -> None:
+        """Record what the model answered to a request that is recorded."""
+        async with self._lock:
+            if self._known is None or self._known.prints != given.prints:
+                return
+            if sent.view is _NO_VIEW or sent.view != await self._view():
+                # It was counted for another window than the one that is stored now.
+                answer = {name: value for name, value in answer.items() if name != "usage"}
+            await self.session.record_answer(answer)
+            _, said = messages_of_answer(answer, given.call.api.shape)
+            self._known = self._known._replace(answers=said)
+
+    async def relieve(self, given: Given) -> Outcome | None:
+        """Compress where the window is too full, so that the next request finds it smaller."""
+        async with self._lock:
+            outcome = await self.session.relieve()
+            if isinstance(outcome, Compaction):
+                await self._refit(given.call)
+            return outcome
+
+    async def make_room(self, given: Given, reason: str) -> Sent | None:
+        """Compress after an overflow, and give what to send instead; None: it is no smaller."""
+        async with self._lock:
+            await self._record(given, len(given.messages))
+            fill = await self.session.store.compactor.fill(self.session.info)
+            target = min(99.0, _AFTER_OVERFLOW * fill.percent)
+            outcome = await self.session.compress(reason, target_percent=target, force=True)
+            if not isinstance(outcome, Compaction):
+                return None
+            substitute = await self._fit(given, len(given.messages))
+            return Sent(substitute.apply(given.messages), substitute.view)
+
+    async def _record(self, given: Given, count: int) -> Substitute:
+        substitute = await self._fit(given, count)
+        self._known = Known(given.messages[:count], given.prints[:count])
+        self._candidate = None
+        return substitute
+
+    async def _refit(self, call: Call) -> None:
+        """Make the substitute of a new view at once, so that the next request need not wait."""
+        known = self._known
+        if known is None:
+            return
+        messages = [*known.messages, *known.answers]
+        prints = [*known.prints, *fingerprints_of(known.answers)]
+        await self._fit(Given(call, messages, prints, 0), len(messages))
+
+    async def _fit(self, given: Given, count: int) -> Substitute:
+        """Record the beginning of a history, and keep what stands for it."""
+        messages = given.messages[:count]
+        body = given.call.recordable(messages)
+        fitted, view = await self._fit_once(body)
+        if view is _NO_VIEW:
+            fitted, view = await self._fit_once(body)
+        found = make_substitute(given.prints[:count], messages, fitted.messages, view)
+        self._substitutes.append(found)
+        return found
+
+    async def _fit_once(self, body: JsonObject) -> tuple[Fitted, object]:
+        """What is to be sent, and the view that it shows; none where that changed meanwhile."""
+        before = await self._view()
+        fitted = await self.session.fit(body, relieve=False)
+        return fitted, before if before == await self._view() else _NO_VIEW
+
+    async def _view(self) -> object:
+        """What the layout of the window depends on."""
+        compactor, info = self.session.store.compactor, self.session.info
+        version = await compactor.view_version(info)
+        return version, tuple(pin.number for pin in await compactor.pins(info))
+
+
+def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message, ...]:
+    form = FORMATS[shape]
+    read = ((seq, form.read(one, f"message {seq}")) for seq, one in enumerate(messages, 1))
+    return tuple(
+        Message(seq=seq, role=role, parts=parts, shape=shape, raw="{}")
+        for seq, (role, parts) in read
+    )
+
+
+def count_compacted(messages: Sequence[JsonObject]) -> int:
+    """How many messages a provider's own compaction stands for, up to and with its block."""
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        kinds = [message.get("type"), *(b.get("type") for b in blocks if isinstance(b, dict))]
+        if any(kind in ("compaction", "compaction_summary") for kind in kinds):
+            is_answered = place + 1 < len(messages) and _has_results(messages[place + 1])
+            return min(len(messages) - 1, place + (2 if is_answered else 1))
+    return 0
+
+
+def _has_results(message: JsonObject) -> bool:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
