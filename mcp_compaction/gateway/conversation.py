@@ -19,12 +19,14 @@ from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.gateway.calls import Call
+from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.substitutes import (
     Substitute,
     begins_with,
     best_of,
     make_substitute,
 )
+from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.model import Compaction, JsonObject, Message, Outcome, Session, Shape
 from mcp_compaction.threads import Threads
 
@@ -67,6 +69,7 @@ class Conversation:
         self._known: Known | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
+        self._paid_view: object = _NO_VIEW  # that the last request showed
         self._substitutes: deque[Substitute] = deque(maxlen=_MOST_SUBSTITUTES)
 
     async def read(self, call: Call) -> Given:
@@ -173,6 +176,14 @@ class Conversation:
             await self.session.record_answer(answer)
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
+
+    def pay(self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None) -> None:
+        """Note what the provider counted for a request."""
+        if usage is None:
+            return
+        has_new_view = sent.view is not _NO_VIEW and sent.view != self._paid_view
+        self._paid_view = sent.view
+        ledger.add(self.session.name, call.model, usage, has_new_view=has_new_view)
 
     async def relieve(self, given: Given) -> Outcome | None:
         """Compress where the window is too full, so that the next request finds it smaller."""

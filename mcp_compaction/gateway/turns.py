@@ -10,7 +10,7 @@ import asyncio
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
@@ -19,6 +19,7 @@ from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader
 from mcp_compaction.gateway.calls import Call, find_api, read_call
 from mcp_compaction.gateway.conversation import Conversation, Given, Sent
 from mcp_compaction.gateway.forwarding import Headers
+from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.model import Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
@@ -37,8 +38,15 @@ _OVERFLOW_REASON = "the provider refused the request: too large for the window"
 class CallTurns:
     """The conversations that pass through a gateway, and the turns of each."""
 
-    def __init__(self, store: OpenStore, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, store: OpenStore, *, patience: float = PATIENCE, is_shadow: bool = False
+    ) -> None:
+        """`is_shadow`: every call goes out as it came, and what would have been sent is counted."""
         self.tally = Counter[str]()
+        self.chats: dict[str, str] = {}  # the hosts of chats, by their ids; the newest is the last
+        self.on_change: Callable[[], None] = lambda: None
+        self.is_shadow = is_shadow
+        self.ledger = Ledger()
         self._store = store
         self._patience = patience
         self._conversations: dict[tuple[str, str, str], Conversation] = {}
@@ -58,6 +66,7 @@ class CallTurns:
         if call.kind == "aside":
             self.tally[counting.SIDE] += 1
             return None
+        self.note_chat(call)
         turn = CallTurn(self, call, body)
         await turn.fit(self._patience)
         return turn
@@ -73,6 +82,24 @@ class CallTurns:
             if len(self._conversations) > _MOST_CONVERSATIONS:
                 del self._conversations[next(iter(self._conversations))]
         return known
+
+    def note_chat(self, call: Call) -> None:
+        """Note which chat has sent a request last."""
+        if call.agent:
+            return
+        is_newest = next(reversed(self.chats), None) == call.session
+        self.chats.pop(call.session, None)
+        self.chats[call.session] = call.host.name
+        if not is_newest:
+            self.on_change()
+
+    async def close(self) -> None:
+        """Give the windows back to their hosts, when all that was begun is done."""
+        await self.settle()
+        compactor = self._store.compactor
+        for one in self._conversations.values():
+            giving = compactor.set_traits(one.session.info, Traits(owns_window=False))
+            await self.isolate(counting.NOT_RECORDED, giving)
 
     async def _open(self, call: Call) -> SessionInfo:
         compactor = self._store.compactor
@@ -161,6 +188,8 @@ class CallTurn:
         tally[counting.FITTED] += 1
 
     def _make_body(self, given: Given, sent: Sent) -> None:
+        if self._turns.is_shadow:
+            return
         before = self._call.messages[: given.before]
         self.body = self._call.with_messages([*before, *sent.messages])
 
@@ -226,6 +255,8 @@ class CallTurn:
         accepting: asyncio.Task[Sent],
     ) -> None:
         sent = await accepting
+
+        conversation.pay(self._turns.ledger, self._call, sent, answer.usage)
 
         async def record() -> None:
             if answer.message is not None:

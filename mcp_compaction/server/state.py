@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
+from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
@@ -106,6 +107,11 @@ class State:
         params = ctx.request_context.session.client_params
         client = params.client_info.name if params is not None else ""
         host = host_of(ctx.request_context.meta, self.environ, client)
+        gateway = gateway_around(self.settings.home, self.environ)
+        chat = gateway.newest_chat if gateway is not None else None
+        if chat is not None and (not host.has_session or host.name == "claude-code"):
+            # Some hosts do not say which chat it is, and one keeps saying which it was.
+            return Host(chat[0], chat[1], is_closed=True)
         told = self._told_chat
         is_stale = told is not None and host.name == told.name == "claude-code"
         return replace(host, session=told.session) if is_stale and told is not None else host
@@ -117,7 +123,8 @@ class State:
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""
-        if not self.host(ctx).is_closed:
+        has_gateway = gateway_of_chat(self.settings.home, info.host_session) is not None
+        if has_gateway or not self.host(ctx).is_closed:
             return info.traits.mode
         if self.events.has_heard_of(info.host_session):
             return "hooks"
