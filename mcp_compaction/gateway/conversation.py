@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.api import Fitted, OpenSession
+from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.formats import FORMATS, render
@@ -20,6 +21,7 @@ from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.gateway.calls import Call
 from mcp_compaction.gateway.ledger import Ledger
+from mcp_compaction.gateway.money import price_of, turns_to_pay
 from mcp_compaction.gateway.substitutes import (
     Substitute,
     begins_with,
@@ -27,12 +29,23 @@ from mcp_compaction.gateway.substitutes import (
     make_substitute,
 )
 from mcp_compaction.gateway.usage import Usage
-from mcp_compaction.model import Compaction, JsonObject, Message, Outcome, Session, Shape
+from mcp_compaction.model import (
+    Compaction,
+    JsonObject,
+    Message,
+    Outcome,
+    Projection,
+    Session,
+    Shape,
+)
 from mcp_compaction.threads import Threads
 
 _MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
 _AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
 _NO_VIEW = None
+_COOL_DOWN = 4  # requests after a compaction in which the system begins no other
+_FULL = 99.0  # percent, from which on there is no waiting
+_MOST_TURNS_TO_PAY = 10.0
 
 
 class Given(NamedTuple):
@@ -65,12 +78,20 @@ class Conversation:
     def __init__(self, session: OpenSession) -> None:
         self.session = session
         self._lock = asyncio.Lock()
+        self._since_compaction = _COOL_DOWN
         self._threads = Threads()
+        self._idle: asyncio.Task[None] | None = None
         self._known: Known | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
         self._paid_view: object = _NO_VIEW  # that the last request showed
         self._substitutes: deque[Substitute] = deque(maxlen=_MOST_SUBSTITUTES)
+
+    def when_idle(self, task: asyncio.Task[None] | None) -> None:
+        """Have a task wait until the next request comes, in place of the one that waits."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = task
 
     async def read(self, call: Call) -> Given:
         """The history of a call."""
@@ -185,13 +206,47 @@ class Conversation:
         self._paid_view = sent.view
         ledger.add(self.session.name, call.model, usage, has_new_view=has_new_view)
 
-    async def relieve(self, given: Given) -> Outcome | None:
-        """Compress where the window is too full, so that the next request finds it smaller."""
+    async def relieve(self, given: Given, *, is_warm: bool = True) -> Outcome | None:
+        """Compress where the window is too full, so that the next request finds it smaller.
+
+        Between trigger and net only where it pays; `is_warm`: the provider's cache still holds.
+        """
         async with self._lock:
-            outcome = await self.session.relieve()
+            compactor, info = self.session.store.compactor, self.session.info
+            fill, pressure = await compactor.pressure(info)
+            self._since_compaction += 1
+            is_soon = self._since_compaction < _COOL_DOWN and fill.percent < _FULL
+            if is_soon or not await self._is_worth(given, fill, pressure, is_warm=is_warm):
+                return None
+            outcome = (
+                await self.session.relieve()
+                if is_warm
+                else await self.session.compress("the provider's cache is cold")
+            )
             if isinstance(outcome, Compaction):
+                self._since_compaction = 0
                 await self._refit(given.call)
             return outcome
+
+    async def _is_worth(
+        self, given: Given, fill: Fill, pressure: Pressure, *, is_warm: bool
+    ) -> bool:
+        if pressure.level in ("act", "safety net"):
+            return True
+        if pressure.level == "calm" or (is_warm and pressure.level == "advise"):
+            return False
+        would = await self.session.compress("would it pay?", dry_run=True)
+        if not isinstance(would, Projection):
+            return False
+        parts = dict(fill.parts)
+        turns = turns_to_pay(
+            price_of(given.call.model),
+            would.before,
+            would.after,
+            fill.scaled(parts.get("system and tools", 0)),
+            is_warm=is_warm,
+        )
+        return turns <= _MOST_TURNS_TO_PAY
 
     async def make_room(self, given: Given, reason: str) -> Sent | None:
         """Compress after an overflow, and give what to send instead; None: it is no smaller."""

@@ -35,14 +35,32 @@ def make_substitute(
     laid: Sequence[JsonObject],
     view: object = None,
 ) -> Substitute:
-    """The substitute by which a history became what was laid out around its own objects."""
+    """The substitute by which a history became what was laid out around its own objects.
+
+    What the host itself tells the model, its environment say, stays: it stands behind the first
+    request, where hosts put it.
+    """
     places = {id(obj): place for place, obj in enumerate(given)}
     layout: list[int | JsonObject] = [places.get(id(obj), obj) for obj in laid]
     end = len(given)
     while layout and layout[-1] == end - 1 and isinstance(layout[-1], int):
         layout.pop()
         end -= 1
+    shown = {one for one in layout if isinstance(one, int)}
+    told = [n for n in range(end) if n not in shown and _is_told_by_host(given[n])]
+    first = next((n + 1 for n, one in enumerate(layout) if _is_request(one, given)), 0)
+    layout[first:first] = told
     return Substitute(tuple(prints[:end]), tuple(layout), view)
+
+
+def _is_told_by_host(message: JsonObject) -> bool:
+    """Whether a message is the host's own word to the model: its environment, its tools."""
+    is_system = message.get("role") in ("system", "developer")
+    return is_system or message.get("type") == "additional_tools"
+
+
+def _is_request(entry: int | JsonObject, given: Sequence[JsonObject]) -> bool:
+    return isinstance(entry, int) and given[entry].get("role") == "user"
 
 
 def best_of(substitutes: Iterable[Substitute], prints: Sequence[bytes]) -> Substitute | None:

@@ -20,8 +20,9 @@ from mcp_compaction.gateway.calls import Call, find_api, read_call
 from mcp_compaction.gateway.conversation import Conversation, Given, Sent
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.ledger import Ledger
+from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.lexicon.overflow import is_overflow
-from mcp_compaction.model import Compaction, SessionInfo, Traits
+from mcp_compaction.model import Compaction, Outcome, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 PATIENCE = 0.3  # seconds of our own on a request's way, where there is something else to send
 FIRST_PATIENCE = 20.0  # where there is not: an earlier process may have recorded a long history
+CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and where asked to
 _MOST_CONVERSATIONS = 64
 _LEAST_BYTES = 3  # of a token, mostly
 _OVERFLOW_REASON = "the provider refused the request: too large for the window"
@@ -46,6 +48,7 @@ class CallTurns:
         self.chats: dict[str, str] = {}  # the hosts of chats, by their ids; the newest is the last
         self.on_change: Callable[[], None] = lambda: None
         self.is_shadow = is_shadow
+        self.cache_seconds = CACHE_SECONDS
         self.ledger = Ledger()
         self._store = store
         self._patience = patience
@@ -95,6 +98,8 @@ class CallTurns:
 
     async def close(self) -> None:
         """Give the windows back to their hosts, when all that was begun is done."""
+        for one in self._conversations.values():
+            one.when_idle(None)
         await self.settle()
         compactor = self._store.compactor
         for one in self._conversations.values():
@@ -121,6 +126,26 @@ class CallTurns:
             logger.warning("%s: %s", kind, type(error).__name__)
             self.tally[f"{kind} ({type(error).__name__})"] += 1
             return None
+
+    def note_outcome(self, outcome: Outcome | None) -> None:
+        """Count a compaction."""
+        if isinstance(outcome, Compaction):
+            self.tally[counting.COMPACTED] += 1
+        self.on_change()
+
+    def wait_for_cold_cache(
+        self, conversation: Conversation, given: Given, usage: Usage | None
+    ) -> None:
+        """Compress when the provider's cache has gone cold before the next request comes."""
+        is_long = usage is not None and usage.written_long > 0
+        seconds = self.cache_seconds[1 if is_long else 0]
+
+        async def relieve() -> None:
+            await asyncio.sleep(seconds)
+            relieving = conversation.relieve(given, is_warm=False)
+            self.note_outcome(await self.isolate(counting.NOT_RECORDED, relieving))
+
+        conversation.when_idle(asyncio.create_task(relieve()))
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Do something that no request waits for."""
@@ -159,6 +184,7 @@ class CallTurn:
 
     async def _lay_out(self, patience: float) -> None:
         self._conversation = await self._turns.conversation_of(self._call)
+        self._conversation.when_idle(None)
         self._given = await self._conversation.read(self._call)
         laying = asyncio.create_task(self._conversation.lay_out(self._given))
         has_other = self._conversation.fall_back(self._given).view is not None
@@ -261,11 +287,10 @@ class CallTurn:
         async def record() -> None:
             if answer.message is not None:
                 await conversation.record_answer(given, sent, answer.message)
-            outcome = await conversation.relieve(given)
-            if isinstance(outcome, Compaction):
-                self._turns.tally[counting.COMPACTED] += 1
+            self._turns.note_outcome(await conversation.relieve(given))
 
         await self._turns.isolate(counting.NOT_RECORDED, record())
+        self._turns.wait_for_cold_cache(conversation, given, answer.usage)
 
 
 def text_of_error(body: bytes, headers: Mapping[str, str]) -> str:
