@@ -51,7 +51,7 @@ class CallTurns:
         self.cache_seconds = CACHE_SECONDS
         self.ledger = Ledger()
         self._store = store
-        self._patience = patience
+        self.patience = patience
         self._conversations: dict[tuple[str, str, str], Conversation] = {}
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
@@ -71,7 +71,7 @@ class CallTurns:
             return None
         self.note_chat(call)
         turn = CallTurn(self, call, body)
-        await turn.fit(self._patience)
+        await turn.fit(self.patience)
         return turn
 
     async def conversation_of(self, call: Call) -> Conversation:

@@ -16,7 +16,7 @@ from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
 from mcp_compaction.gateway.turns import CallTurns
 from tests.checkers import Json, problems
-from tests.gateway.upstream import Asked, open_gateway, provide, write_whole
+from tests.gateway.upstream import Answer, Asked, open_gateway, provide, write_whole
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -38,6 +38,12 @@ class StrictProvider:
     faults: list[str] = field(default_factory=list[str])
     said: list[Json] = field(default_factory=list[Json])  # to say next, else plain texts
     status: int | None = None  # to refuse with
+
+    hears: Answer | None = None  # in place of `answer`
+
+    async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, or have the test do so."""
+        await (self.hears or self.answer)(asked, writer)
 
     async def answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
         """Answer one request."""
@@ -196,6 +202,17 @@ class Host:
             self.history.append({"role": "tool", "tool_call_id": call, "content": result})
         await self.go_on()
 
+    async def work_until_compacted(self) -> None:
+        """Work until a request was sent smaller, and one more."""
+        number = 0
+        before = self.turns.tally["compactions"]
+        while self.turns.tally["compactions"] == before:
+            await self.work(number)
+            number += 1
+            assert number < 40
+        await self.say("Well?")
+        await self.say("And now?")
+
     async def go_on(self) -> None:
         """Send the history, and keep the answer."""
         response = await self.post(self.body())
@@ -235,16 +252,20 @@ def size_of(messages: Sequence[Json]) -> int:
 
 @asynccontextmanager
 async def open_talk(
-    home: Path, provider: StrictProvider | None = None, **settings: Any
+    home: Path,
+    provider: StrictProvider | None = None,
+    *,
+    patience: float = 30.0,
+    **settings: Any,
 ) -> AsyncGenerator[tuple[Host, OpenStore]]:
     """A host, a gateway with a store, and a strict provider."""
     strict = provider or StrictProvider()
     wanted: dict[str, Any] = {"window_tokens": WINDOW, "counter": "estimate", **settings}
     async with (
         open_store(home=home, project=home, **wanted) as store,
-        provide(strict.answer) as upstream,
+        provide(strict) as upstream,
     ):
-        turns = CallTurns(store, patience=30.0)
+        turns = CallTurns(store, patience=patience)
         async with open_gateway(upstream.url, turns) as (client, _):
             client.timeout = 60.0
             yield Host(client, turns, strict), store

@@ -24,6 +24,7 @@ SERVER = "compaction"
 _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
+    "opencode": "opencode/node_modules/opencode-linux-x64/bin/opencode",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
 

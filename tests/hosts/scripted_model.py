@@ -107,11 +107,10 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
 def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Messages API."""
     if step.tool:
-        name = "Bash" if step.tool == "shell" else f"mcp__compaction__{step.tool}"
         block: dict[str, Any] = {
             "type": "tool_use",
             "id": f"toolu_{number}",
-            "name": name,
+            "name": _name_offered(step.tool, body),
             "input": {},
         }
         delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
@@ -135,6 +134,14 @@ def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict
         {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
     ]
+
+
+def _name_offered(tool: str, body: dict[str, Any]) -> str:
+    """A tool as the host calls it; one that it does not offer as Claude Code would call it."""
+    wanted = "bash" if tool == "shell" else tool
+    names = [str(one.get("name", "")) for one in body.get("tools", [])]
+    found = (name for name in names if name.lower().endswith(wanted))
+    return next(found, f"mcp__compaction__{tool}")
 
 
 def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
