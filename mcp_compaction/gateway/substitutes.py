@@ -47,9 +47,9 @@ def make_substitute(
         layout.pop()
         end -= 1
     shown = {one for one in layout if isinstance(one, int)}
-    told = [n for n in range(end) if n not in shown and _is_told_by_host(given[n])]
+    told = {prints[n]: n for n in range(end) if n not in shown and _is_told_by_host(given[n])}
     first = next((n + 1 for n, one in enumerate(layout) if _is_request(one, given)), 0)
-    layout[first:first] = told
+    layout[first:first] = told.values()  # each once: hosts repeat their reminders
     return Substitute(tuple(prints[:end]), tuple(layout), view)
 
 

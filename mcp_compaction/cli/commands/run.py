@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import project_of, settings_of
+from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.running import Place, Ran, run_host
@@ -45,7 +45,14 @@ async def run(call: Invocation) -> int:
         raise InputError("name the host after two dashes: mcp-compaction run -- claude")
     settings = settings_of(call)
     place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
-    ran = await run_host(place, words, call.environ, (*lasting_command(), "serve"))
+    # The server that the host starts has to know what was typed here.
+    typed = {
+        f"MCP_COMPACTION_{name.upper()}": str(value)
+        for name, value in flags_of(call).items()
+        if name != "home"
+    }
+    environ = {**call.environ, **typed}
+    ran = await run_host(place, words, environ, (*lasting_command(), "serve"))
     for line in _lines_of(ran, is_shadow=place.is_shadow):
         sys.stderr.write(f"mcp-compaction: {call.complete(line)}\n")
     return ran.code
