@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcp_compaction.api import Fitted, OpenSession
+from mcp_compaction.api import OpenSession
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
@@ -279,24 +279,14 @@ class Conversation:
         """Record the beginning of a history, and keep what stands for it."""
         messages = given.messages[:count]
         body = given.call.recordable(messages)
-        fitted, view = await self._fit_once(body)
-        if view is _NO_VIEW:
-            fitted, view = await self._fit_once(body)
-        found = make_substitute(given.prints[:count], messages, fitted.messages, view)
+        fitted = await self.session.fit(body, relieve=False)
+        found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
         self._substitutes.append(found)
         return found
 
-    async def _fit_once(self, body: JsonObject) -> tuple[Fitted, object]:
-        """What is to be sent, and the view that it shows; none where that changed meanwhile."""
-        before = await self._view()
-        fitted = await self.session.fit(body, relieve=False)
-        return fitted, before if before == await self._view() else _NO_VIEW
-
     async def _view(self) -> object:
         """What the layout of the window depends on."""
-        compactor, info = self.session.store.compactor, self.session.info
-        version = await compactor.view_version(info)
-        return version, tuple(pin.number for pin in await compactor.pins(info))
+        return await self.session.store.compactor.view_state(self.session.info)
 
 
 def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message, ...]:

@@ -1,4 +1,4 @@
-"""A model on loopback that says what a test has written down, to Claude Code and to Codex."""
+"""A model on loopback that says to Claude Code, Codex and opencode what a test has written."""
 
 from __future__ import annotations
 
@@ -107,10 +107,11 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
 def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Messages API."""
     if step.tool:
+        name = _name_among(step.tool, [tool["name"] for tool in body.get("tools", [])])
         block: dict[str, Any] = {
             "type": "tool_use",
             "id": f"toolu_{number}",
-            "name": _name_offered(step.tool, body),
+            "name": name,
             "input": {},
         }
         delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
@@ -136,14 +137,6 @@ def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict
     ]
 
 
-def _name_offered(tool: str, body: dict[str, Any]) -> str:
-    """A tool as the host calls it; one that it does not offer as Claude Code would call it."""
-    wanted = "bash" if tool == "shell" else tool
-    names = [str(one.get("name", "")) for one in body.get("tools", [])]
-    found = (name for name in names if name.lower().endswith(wanted))
-    return next(found, f"mcp__compaction__{tool}")
-
-
 def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Responses API."""
     item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
@@ -163,6 +156,13 @@ def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dic
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": whole},
     ]
+
+
+def _name_among(tool: str, names: list[str]) -> str:
+    """The name that a host gives a tool: that of the shell, or one of ours behind its server's."""
+    if tool == "shell":
+        return "Bash" if "Bash" in names else "bash"
+    return next((name for name in names if name.endswith(tool)), f"mcp__compaction__{tool}")
 
 
 def _call_for_codex(step: Step, body: dict[str, Any]) -> dict[str, str]:
