@@ -2,7 +2,7 @@
 
     python benchmarks/gateway.py [--sizes 50000,150000,500000]
 
-CPU seconds of this process on a real store in a temporary folder, without the network. `way` is what
+CPU seconds of this process on a real store in a temporary folder, without a network. `way` is what
 a request waits for, `behind` what is done while the answer streams: recording it, recording the
 answer and looking at the window. Beside them stands what it costs to parse, hash and dump the same
 body, and the ratio of both together to that, taken within this one run. `wait` is the time by the

@@ -79,6 +79,9 @@ class Conversation:
         self.session = session
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
+        policy = session.store.settings.policy
+        self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
+        self._percent = 0.0  # of the window, as it was last found
         self._threads = Threads()
         self._idle: asyncio.Task[None] | None = None
         self._known: Known | None = None
@@ -195,6 +198,9 @@ class Conversation:
                 # It was counted for another window than the one that is stored now.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
+            if "usage" in answer:
+                fill = await self.session.store.compactor.fill(self.session.info)
+                self._percent = fill.percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
 
@@ -212,9 +218,11 @@ class Conversation:
         Between trigger and net only where it pays; `is_warm`: the provider's cache still holds.
         """
         async with self._lock:
+            self._since_compaction += 1
+            if self._percent < self._least_percent:
+                return None
             compactor, info = self.session.store.compactor, self.session.info
             fill, pressure = await compactor.pressure(info)
-            self._since_compaction += 1
             is_soon = self._since_compaction < _COOL_DOWN and fill.percent < _FULL
             if is_soon or not await self._is_worth(given, fill, pressure, is_warm=is_warm):
                 return None
@@ -280,6 +288,7 @@ class Conversation:
         messages = given.messages[:count]
         body = given.call.recordable(messages)
         fitted = await self.session.fit(body, relieve=False)
+        self._percent = fitted.fill.percent
         found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
         self._substitutes.append(found)
         return found

@@ -125,9 +125,7 @@ STRANGE: list[object] = [
 
 
 @pytest.mark.parametrize("raw", [b"not JSON", *(json.dumps(one).encode() for one in STRANGE)])
-async def test_what_is_no_request_that_we_know_passes_as_it_is(
-    tmp_path: Path, raw: bytes
-) -> None:
+async def test_what_is_no_request_that_we_know_passes_as_it_is(tmp_path: Path, raw: bytes) -> None:
     strict = StrictProvider(status=400)
     async with open_talk(tmp_path, strict) as (host, _):
         came: list[bytes] = []

@@ -102,7 +102,11 @@ async def test_side_calls_pass_as_they_came_and_are_not_recorded(tmp_path: Path)
         await host.say("Hello.")
         before = await _log_of(store)
         title: Json = {**host.body([{"role": "user", "content": "Write a title."}]), "tools": []}
-        quota: Json = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "quota"}]}
+        quota: Json = {
+            "model": "m",
+            "max_tokens": 1,
+            "messages": [{"role": "user", "content": "quota"}],
+        }
         for body in (title, quota):
             await host.post(body)
             assert host.provider.requests[-1] == body

@@ -192,4 +192,3 @@ def test_a_large_step_pays_after_two_turns_and_a_small_one_hardly_ever() -> None
     assert turns_to_pay(price, 170_000, 35_000, 0, is_warm=True) == pytest.approx(2.0, abs=0.1)
     assert turns_to_pay(price, 170_000, 165_000, 0, is_warm=True) > 300
     assert turns_to_pay(price, 170_000, 35_000, 0, is_warm=False) == 0
-
