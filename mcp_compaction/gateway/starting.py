@@ -172,10 +172,13 @@ def _start_codex(asked: Asked) -> Start:
             f"mcp_servers.{SERVER}.args": arguments,
             f"mcp_servers.{SERVER}.required": True,
         }
-        settings |= {
-            f"mcp_servers.{SERVER}.env.{name}": value
-            for name, value in asked.server_environ.items()
-        }
+    servers = config.get("mcp_servers")
+    if f"mcp_servers.{SERVER}.command" in settings or (
+        isinstance(servers, dict) and SERVER in servers
+    ):
+        # This host starts its servers without its own environment.
+        environ = asked.server_environ.items()
+        settings |= {f"mcp_servers.{SERVER}.env.{name}": value for name, value in environ}
     # JSON texts, numbers and lists of them are TOML too.
     flags = [word for k, v in settings.items() for word in ("-c", f"{k}={json.dumps(v)}")]
     return Start(

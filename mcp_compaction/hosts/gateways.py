@@ -72,6 +72,12 @@ def gateway_around(home: Path, environ: Mapping[str, str]) -> RunningGateway | N
     return next(found, None) if process else None
 
 
+def is_through_gateway(home: Path, environ: Mapping[str, str], chat: str) -> bool:
+    """Whether a chat goes through a gateway, or will: its first request may not have come yet."""
+    around = gateway_around(home, environ)
+    return around is not None or gateway_of_chat(home, chat) is not None
+
+
 def _read(path: Path) -> RunningGateway | None:
     try:
         told: object = json.loads(path.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
-from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat
+from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
@@ -69,7 +69,11 @@ class State:
         """Who handles what hooks tell."""
         if self._events is None:
             self._events = EventHandler(
-                self.project, self.environ, self.settings.records, self.note_trouble
+                self.project,
+                self.environ,
+                self.settings.records,
+                self.note_trouble,
+                partial(is_through_gateway, self.settings.home, self.environ),
             )
         return self._events
 
