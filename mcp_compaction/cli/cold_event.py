@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project, git_top_of
@@ -25,7 +26,13 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
     settings = load_settings(environ)
     folder = environ.get(_PROJECT_OF_HOST) or git_top_of(str(told.get("cwd", "")))
     project = find_project(settings.project or folder)
-    handler = EventHandler(project, environ, settings.records, partial(note_trouble, environ))
+    handler = EventHandler(
+        project,
+        environ,
+        settings.records,
+        partial(note_trouble, environ),
+        partial(is_through_gateway, settings.home, environ),
+    )
     happened = HostEvent(
         host=host,
         name=event,

@@ -68,6 +68,12 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
     "lexicon": Listed("mcp_compaction.cli.commands.lexicon", "check the words of a language"),
+    "run": Listed(
+        "mcp_compaction.cli.commands.run", "run a host whose window really shrinks: claude, codex"
+    ),
+    "gateway": Listed(
+        "mcp_compaction.cli.commands.gateway", "serve the gateway alone, or say which ones run"
+    ),
     "serve": Listed("mcp_compaction.cli.commands.serve", "serve the tools to a host, over MCP"),
 }
 

@@ -65,6 +65,8 @@ from mcp_compaction.ports import (
 
 if TYPE_CHECKING:
     from mcp_compaction.compactor.fitting import Fitted
+    from mcp_compaction.compactor.following import Compared
+    from mcp_compaction.compactor.framing import ViewState
 
 
 class Compactor:
@@ -155,6 +157,12 @@ class Compactor:
 
         return await fitting.fit(self._work, info, sent, options or FitOptions())
 
+    async def compare(self, info: SessionInfo, sent: Any) -> Compared:
+        """Hold a caller's history against what is recorded; nothing is written."""
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.compare(self._work, info, sent)
+
     async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
         """Record what a model answered and reported, before the caller sends it back."""
         from mcp_compaction.compactor import fitting
@@ -191,6 +199,12 @@ class Compactor:
     async def load_window(self, info: SessionInfo) -> Session:
         """The session at this moment without its messages: its view, and the pins in force."""
         return (await self._work.read_window(info)).session
+
+    async def view_state(self, info: SessionInfo) -> ViewState:
+        """What the layout of the window depends on: while it is the same, so is the layout."""
+        from mcp_compaction.compactor.framing import state_of
+
+        return state_of((await self._work.read_window(info)).session)
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor.compressing import relieve
-from mcp_compaction.compactor.following import follow_history
+from mcp_compaction.compactor.following import Compared, compare_history, follow_history
 from mcp_compaction.compactor.framing import (
+    ViewState,
     lay_out_around,
     layout_of,
     make_frame,
     own_objects,
     pins_in_force,
+    state_of,
 )
 from mcp_compaction.compactor.histories import Answer, KnownHistory, Seen
 from mcp_compaction.compactor.late_pins import show_late_pins
@@ -58,6 +60,7 @@ class Fitted(NamedTuple):
     recorded: Recorded
     outcome: Outcome | None  # of compressing, where the window was too full
     fill: Fill
+    view: ViewState  # that it shows
 
 
 class _Given(NamedTuple):
@@ -105,7 +108,15 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
     request: object = laid.messages
     if given.key is not None:
         request = {**given.rest, given.key: laid.messages}
-    return Fitted(request, laid.messages, recorded, outcome, reading.fill)
+    view = state_of(reading.session)
+    return Fitted(request, laid.messages, recorded, outcome, reading.fill, view)
+
+
+async def compare(work: Workspace, info: SessionInfo, sent: Any) -> Compared:
+    """Hold a history against what is recorded, before anything of it is."""
+    given = await work.threads.run(_read, sent)
+    _, ready = await work.threads.run(_prepare_news, work, given, given.messages)
+    return await compare_history(work, info, ready)
 
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:

@@ -103,6 +103,26 @@ async def follow_history(
     return Followed(recorded, plan.seen, newest, (plan.view or session.view).gone)
 
 
+class Compared(NamedTuple):
+    """A history held against what is recorded."""
+
+    known: int  # how many messages, from the first on, are recorded
+    goes_on: bool  # it has all that the caller had before, in the same words
+
+
+async def compare_history(
+    work: Workspace, info: SessionInfo, messages: Sequence[NewMessage]
+) -> Compared:
+    """Hold a whole history against what is recorded; nothing is written."""
+    log = await work.store.history(info.id)
+    session = await work.load(info)
+    placing = await place_history(work, session, log, messages)
+    back = await _go_back(work, session, log, placing)
+    plan = await work.threads.run(_lay_beside, log, session, back, placing)
+    known = sum(one.seq is None or one.seq <= plan.newest for one in plan.seen)
+    return Compared(known, plan.view is None and plan.diverged is None)
+
+
 async def _append(
     work: Workspace, info: SessionInfo, plan: _Plan, rest: Batch
 ) -> AsyncIterator[Recorded]:

@@ -71,6 +71,15 @@ def layout_of(session: Session, index_limit: int, count: CountTokens) -> Layout:
     )
 
 
+ViewState = tuple[int, tuple[int, ...]]
+"""What the layout of a window depends on: the version of its view, and the pins in force."""
+
+
+def state_of(window: Session) -> ViewState:
+    """What the layout of a window depends on now."""
+    return window.view.version, pins_in_force(window)
+
+
 def pins_in_force(window: Session) -> tuple[int, ...]:
     """The numbers of the pins that a window has."""
     return tuple(pin.number for pin in window.pins)

@@ -85,6 +85,8 @@ class EventHandler:
     environ: Mapping[str, str]
     may_record: Callable[[str], bool] = lambda _: True
     note: Callable[[str, str, str], None] = lambda host, event, what: None  # trouble, to be kept
+    # A gateway that a chat goes through records it, and shows its pins.
+    has_gateway: Callable[[str], bool] = lambda _: False
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
     _threads: Threads = field(default_factory=Threads)
 
@@ -97,6 +99,8 @@ class EventHandler:
         host = hooked_hosts().get(event.host)
         hook = host.find_hook(event.name) if host is not None else None
         if host is None or hook is None or not event.session or not self.may_record(self.project):
+            return Answer()
+        if self.has_gateway(event.session):
             return Answer()
         memory = self._chats.setdefault(event.session, _Memory())
         async with memory.lock:
@@ -111,7 +115,7 @@ class EventHandler:
         """Record what is new of a chat that a hook has told of, before a tool looks at it."""
         memory = self._chats.get(session or "")
         hooked = hooked_hosts().get(host)
-        if memory is None or hooked is None or session is None:
+        if memory is None or hooked is None or session is None or self.has_gateway(session):
             return
         async with memory.lock:
             await self._record(compactor, hooked, session, memory)

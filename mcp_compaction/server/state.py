@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
+from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
@@ -68,7 +69,11 @@ class State:
         """Who handles what hooks tell."""
         if self._events is None:
             self._events = EventHandler(
-                self.project, self.environ, self.settings.records, self.note_trouble
+                self.project,
+                self.environ,
+                self.settings.records,
+                self.note_trouble,
+                partial(is_through_gateway, self.settings.home, self.environ),
             )
         return self._events
 
@@ -131,6 +136,11 @@ class State:
         params = ctx.request_context.session.client_params
         client = params.client_info.name if params is not None else ""
         host = host_of(ctx.request_context.meta, self.environ, client)
+        gateway = gateway_around(self.settings.home, self.environ)
+        chat = gateway.newest_chat if gateway is not None else None
+        if chat is not None and (not host.has_session or host.name == "claude-code"):
+            # Some hosts do not say which chat it is, and one keeps saying which it was.
+            return Host(chat[0], chat[1], is_closed=True)
         told = self._told_chat
         is_stale = told is not None and host.name == told.name == "claude-code"
         return replace(host, session=told.session) if is_stale and told is not None else host
@@ -142,7 +152,10 @@ class State:
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""
-        if self.views.has_shown(info.host_session) or not self.host(ctx).is_closed:
+        is_shown = self.views.has_shown(info.host_session) or (
+            gateway_of_chat(self.settings.home, info.host_session) is not None
+        )
+        if is_shown or not self.host(ctx).is_closed:
             return info.traits.mode
         if self.events.has_heard_of(info.host_session):
             return "hooks"

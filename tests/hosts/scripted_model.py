@@ -142,7 +142,7 @@ def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dic
     item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
     if step.tool:
         item |= {"type": "function_call", "call_id": f"call_{number}"}
-        item |= {"arguments": json.dumps(step.arguments), **_name_for_codex(step.tool)}
+        item |= _call_for_codex(step, body)
     else:
         content: list[Any] = [{"type": "output_text", "text": step.text, "annotations": []}]
         item |= {"type": "message", "role": "assistant", "content": content}
@@ -165,7 +165,12 @@ def _name_among(tool: str, names: list[str]) -> str:
     return next((name for name in names if name.endswith(tool)), f"mcp__compaction__{tool}")
 
 
-def _name_for_codex(tool: str) -> dict[str, str]:
-    if tool == "shell":
-        return {"name": "shell_command"}
-    return {"name": tool, "namespace": "mcp__compaction"}
+def _call_for_codex(step: Step, body: dict[str, Any]) -> dict[str, str]:
+    if step.tool != "shell":
+        arguments = json.dumps(step.arguments)
+        return {"name": step.tool, "namespace": "mcp__compaction", "arguments": arguments}
+    names = {str(one.get("name")) for one in body.get("tools", [])}
+    if "exec_command" in names:
+        arguments = json.dumps({"cmd": step.arguments["command"]})
+        return {"name": "exec_command", "arguments": arguments}
+    return {"name": "shell_command", "arguments": json.dumps(step.arguments)}

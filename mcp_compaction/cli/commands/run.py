@@ -1,0 +1,73 @@
+"""The command that runs a host through the gateway: `mcp-compaction run -- claude`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import REMAINDER, ArgumentParser
+from collections.abc import Iterator
+
+from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
+from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.running import Place, Ran, run_host
+from mcp_compaction.program import lasting_command
+
+DESCRIPTION = """\
+Run a host (claude, codex, opencode) with a gateway between it and its model, for this process only.
+Its requests are recorded; when the agent compresses or the window fills, the next one is smaller.
+The exit code is the host's; what there is to tell at the end is on stderr.
+Changes: records what the host sends; sets nothing in the host's own settings."""
+EXAMPLES = (
+    "run -- claude",
+    "run --window-tokens 200000 -- codex",
+    "run --shadow -- claude --continue",
+    "run -- opencode",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--shadow", action="store_true", help="change nothing, and report what would be sent"
+    )
+    add_place(parser)
+    add_policy(parser)
+    parser.add_argument("host", nargs=REMAINDER, metavar="-- HOST …", help="the host's command")
+
+
+async def run(call: Invocation) -> int:
+    """Run the host, and say at the end what came of it."""
+    words: list[str] = call.args.host
+    words = words[1:] if words[:1] == ["--"] else words
+    if not words:
+        raise InputError("name the host after two dashes: mcp-compaction run -- claude")
+    settings = settings_of(call)
+    place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
+    # The server that the host starts has to know what was typed here.
+    typed = {
+        f"MCP_COMPACTION_{name.upper()}": str(value)
+        for name, value in flags_of(call).items()
+        if name != "home"
+    }
+    environ = {**call.environ, **typed}
+    ran = await run_host(place, words, environ, (*lasting_command(), "serve"))
+    for line in _lines_of(ran, is_shadow=place.is_shadow):
+        sys.stderr.write(f"mcp-compaction: {call.complete(line)}\n")
+    return ran.code
+
+
+def _lines_of(ran: Ran, *, is_shadow: bool) -> Iterator[str]:
+    yield from ran.start.notes
+    if not ran.requests:
+        yield (
+            "no request came through the gateway: the host uses another base URL than it was "
+            "given. Nothing was recorded."
+        )
+        return
+    counts = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(ran.turns.tally.items()))
+    yield f"{'it would have been so; ' if is_shadow else ''}{counts}"
+    yield from ran.turns.ledger.lines()
+    if ran.turns.tally["compactions"] and not is_shadow:
+        yield f"the host's own history is longer than the window now. To go on {ran.start.resume}."

@@ -1,0 +1,1 @@
+"""A gateway on loopback between a host and its model: requests pass, and windows really shrink."""

@@ -1,0 +1,273 @@
+"""The ASGI application: takes requests of a host in, passes them on, and streams answers back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple, Protocol
+
+import anyio
+import httpx2
+
+from mcp_compaction.gateway.door import Door
+from mcp_compaction.gateway.forwarding import (
+    Asked,
+    Forwarder,
+    Headers,
+    Unreachable,
+    headers_to_host,
+    headers_to_provider,
+)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
+_MAY_BE_OVERFLOW = frozenset((400, 413, 422))
+
+
+class Turn(Protocol):
+    """One call of a model on its way through the gateway."""
+
+    @property
+    def body(self) -> bytes:
+        """The body to send."""
+        ...
+
+    def narrow(self, headers: Headers) -> Headers:
+        """The headers to send: an answer that is read has to be readable."""
+        ...
+
+    def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
+        """Hear that the provider answers."""
+        ...
+
+    def hear(self, piece: bytes) -> None:
+        """Hear a piece of the answer, as it is passed on."""
+        ...
+
+    def end(self, *, is_whole: bool) -> None:
+        """Hear that nothing more comes."""
+        ...
+
+    async def make_room(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
+        """Make the request smaller after an error; says whether to send it once more."""
+        ...
+
+
+class Turns(Protocol):
+    """What looks at calls of models before they are passed on."""
+
+    def is_model_call(self, path: str) -> bool:
+        """Whether a path is one of a model, so that the body is looked at."""
+        ...
+
+    async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> Turn | None:
+        """The call as it should be sent; None: as it came."""
+        ...
+
+
+class _ClientLeft(Exception):
+    """The host went away before it had sent its whole request."""
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str  # at the provider
+    url: str
+    headers: Headers
+    receive: Receive
+    send: Send
+
+
+class Gateway:
+    """Passes what a host sends on to its providers; calls of models may become smaller."""
+
+    def __init__(
+        self, door: Door, upstreams: Mapping[str, str], turns: Turns | None = None
+    ) -> None:
+        """`upstreams`: the base URLs of the providers, by their names in our own."""
+        self.door = door
+        self._upstreams = {name: url.rstrip("/") for name, url in upstreams.items()}
+        self._turns = turns
+        self._forwarder = Forwarder()
+        self.requests = 0  # that came through the door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan of the server."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._forwarder.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            await send({"type": "lifespan.startup.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _readable(scope["headers"])
+        refused = self.door.refusal(headers)
+        if refused is not None:
+            await _refuse(send, 403, refused)
+            return
+        raw_path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        behind = self.door.path_behind(raw_path)
+        if behind is None or behind[0] not in self._upstreams:
+            await _refuse(send, 404, "there is nothing at this path.")
+            return
+        self.requests += 1
+        upstream, path = behind
+        query = bytes(scope["query_string"]).decode("latin-1")
+        url = self._upstreams[upstream] + path + (f"?{query}" if query else "")
+        request = _Request(scope["method"], path, url, scope["headers"], receive, send)
+        is_call = self._turns is not None and request.method == "POST"
+        if self._turns is not None and is_call and self._turns.is_model_call(path):
+            await self._pass_call(request, self._turns, headers)
+        else:
+            await self._pass_as_it_is(request)
+
+    async def _pass_as_it_is(self, request: _Request) -> None:
+        has_all = anyio.Event()
+        asked = Asked(
+            request.method,
+            request.url,
+            headers_to_provider(request.headers, None),
+            _body_of(request, has_all),
+        )
+
+        async def run() -> None:
+            async with self._forwarder.send(asked) as response:
+                await _pass_answer(request, response, None)
+
+        await _run_while_client_is_there(request, has_all, run)
+
+    async def _pass_call(self, request: _Request, turns: Turns, headers: Mapping[str, str]) -> None:
+        has_all = anyio.Event()
+
+        async def run() -> None:
+            body = b"".join([piece async for piece in _body_of(request, has_all)])
+            turn = await turns.begin(request.path, headers, body)
+            await self._exchange(request, turn, body)
+
+        await _run_while_client_is_there(request, has_all, run)
+
+    async def _exchange(
+        self, request: _Request, turn: Turn | None, body: bytes, *, is_again: bool = False
+    ) -> None:
+        body = turn.body if turn is not None else body
+        headers = headers_to_provider(request.headers, len(body))
+        headers = turn.narrow(headers) if turn is not None else headers
+        asked = Asked(request.method, request.url, headers, body)
+        async with self._forwarder.send(asked) as response:
+            if turn is None or is_again or response.status_code not in _MAY_BE_OVERFLOW:
+                await _pass_answer(request, response, turn)
+                return
+            error, is_whole = await _read_error(response)
+            has_room = is_whole and await turn.make_room(
+                response.status_code, error, dict(response.headers)
+            )
+            if not has_room:
+                await _pass_answer(request, response, turn, error)
+                return
+        await self._exchange(request, turn, body, is_again=True)
+
+
+async def _read_error(response: httpx2.Response) -> tuple[bytes, bool]:
+    """What was read of an error body, and whether that is all of it."""
+    read = b""
+    async for piece in response.aiter_raw():
+        read += piece
+        if len(read) > _MOST_OF_ERROR:
+            return read, False
+    return read, True
+
+
+async def _pass_answer(
+    request: _Request, response: httpx2.Response, turn: Turn | None, begun: bytes = b""
+) -> None:
+    """Pass an answer on; where the provider breaks off, so does this.
+
+    `begun`: what was read of its body already.
+    """
+    if turn is not None:
+        turn.begin_answer(response.status_code, dict(response.headers))
+    is_whole = False
+    try:
+        await request.send(
+            {
+                "type": "http.response.start",
+                "status": response.status_code,
+                "headers": headers_to_host(response.headers.raw),
+            }
+        )
+        if begun:
+            await request.send({"type": "http.response.body", "body": begun, "more_body": True})
+        if not response.is_stream_consumed:
+            async for piece in response.aiter_raw():
+                if turn is not None:
+                    turn.hear(piece)
+                await request.send({"type": "http.response.body", "body": piece, "more_body": True})
+        await request.send({"type": "http.response.body", "body": b"", "more_body": False})
+        is_whole = True
+    except httpx2.TransportError:
+        # Returning without an end makes the server close the connection: the host sees the cut.
+        pass
+    finally:
+        if turn is not None:
+            turn.end(is_whole=is_whole)
+
+
+async def _body_of(request: _Request, has_all: anyio.Event) -> AsyncIterator[bytes]:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            has_all.set()
+            return
+
+
+async def _run_while_client_is_there(
+    request: _Request, has_all: anyio.Event, run: Callable[[], Awaitable[None]]
+) -> None:
+    """Run an exchange; a client that leaves cancels it, and with it what the provider is asked."""
+
+    async def watch() -> None:
+        await has_all.wait()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        try:
+            await run()
+        except Unreachable as error:
+            await _refuse(request.send, 502, f"the provider cannot be reached ({error}).")
+        except _ClientLeft:
+            pass
+        group.cancel_scope.cancel()
+
+
+def _readable(headers: Headers) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    """Answer with an error in the form of the providers', so that a host shows it."""
+    message = f"mcp-compaction gateway: {why}"
+    error = {"type": "error", "error": {"type": "gateway_error", "message": message}}
+    body = json.dumps(error).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

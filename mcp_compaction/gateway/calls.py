@@ -1,0 +1,127 @@
+"""Calls of models: which API a path is of, whose conversation, and whether it is one at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, cast
+
+from mcp_compaction.gateway.known_hosts import Host, known_hosts
+from mcp_compaction.model import JsonObject, Shape
+
+Kind = Literal["turn", "summary", "aside", "count"]
+
+
+class Api(NamedTuple):
+    """One way of calling a model."""
+
+    path: str  # how it ends
+    shape: Shape
+    key: str  # under which a body has its messages
+    counts: bool = False  # it only counts the tokens
+
+
+_APIS = (
+    Api("/messages/count_tokens", "anthropic", "messages", counts=True),
+    Api("/messages", "anthropic", "messages"),
+    Api("/responses", "responses", "input"),
+    Api("/chat/completions", "openai", "messages"),
+)
+
+
+class Call(NamedTuple):
+    """A call of a model, as a host sent it."""
+
+    api: Api
+    kind: Kind
+    host: Host
+    session: str  # the host's own id for the conversation
+    agent: str  # of a sub-agent; empty: the main one
+    body: JsonObject
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        """The messages of the body, the very objects."""
+        return cast("list[JsonObject]", self.body[self.api.key])
+
+    @property
+    def model(self) -> str:
+        """The model that is called."""
+        return str(self.body.get("model") or "")
+
+    def with_messages(self, messages: Sequence[JsonObject]) -> bytes:
+        """The body with other messages, all else as it was and where it was."""
+        # ensure_ascii stays on: half a surrogate pair, which JSON may hold, has no UTF-8.
+        return json.dumps({**self.body, self.api.key: list(messages)}).encode()
+
+    def recordable(self, messages: Sequence[JsonObject]) -> JsonObject:
+        """A body with what is recorded of one: other keys say nothing of the conversation."""
+        kept = ("model", "system", "instructions", "tools")
+        beside = {name: self.body[name] for name in kept if self.body.get(name)}
+        system = beside.get("system")
+        if self.host.unsteady_system and isinstance(system, list):
+            beside["system"] = [one for one in system if not self._is_unsteady(one)]
+        return {**beside, self.api.key: list(messages)}
+
+    def _is_unsteady(self, block: object) -> bool:
+        text = cast("JsonObject", block).get("text") if isinstance(block, dict) else None
+        return isinstance(text, str) and text.startswith(self.host.unsteady_system)
+
+
+def find_api(path: str) -> Api | None:
+    """The API that a path is of; None where it is none that is known."""
+    return next((api for api in _APIS if path.endswith(api.path)), None)
+
+
+def read_call(path: str, headers: Mapping[str, str], raw: bytes) -> Call | None:
+    """The call that a request is; None where it is of no conversation that is known by an id."""
+    api = find_api(path)
+    found = ((host, host.session_of(headers)) for host in known_hosts())
+    host, session = next(((h, s) for h, s in found if s), (None, None))
+    if api is None or host is None or session is None or headers.get("content-encoding"):
+        return None
+    try:
+        body: object = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict) or not _has_messages(cast("JsonObject", body), api.key):
+        return None
+    call = Call(api, "turn", host, session, host.agent_of(headers), cast("JsonObject", body))
+    return call._replace(kind=_kind_of(call))
+
+
+def _has_messages(body: JsonObject, key: str) -> bool:
+    messages = body.get(key)
+    return (
+        isinstance(messages, list)
+        and bool(messages)
+        and all(isinstance(one, dict) for one in messages)
+    )
+
+
+def _kind_of(call: Call) -> Kind:
+    for text in _newest_texts(call.messages):
+        side = call.host.find_side(text)
+        if side is not None:
+            return side
+    if call.api.counts:
+        return "count"
+    return "turn" if _offers_tools(call) else "aside"
+
+
+def _offers_tools(call: Call) -> bool:
+    # Newer models of Codex have them among the messages.
+    return bool(call.body.get("tools")) or any(
+        message.get("type") == "additional_tools" for message in call.messages
+    )
+
+
+def _newest_texts(messages: Sequence[JsonObject]) -> list[str]:
+    """The texts of the newest user message; a host may add messages of the system behind it."""
+    newest = next((m for m in reversed(messages) if m.get("role") == "user"), messages[-1])
+    content = newest.get("content")
+    if isinstance(content, str):
+        return [content]
+    blocks = content if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return [text for text in texts if isinstance(text, str)]

@@ -1,0 +1,326 @@
+"""One conversation of a host as its requests pass: what is recorded of it, and what is sent.
+
+A request is recorded once the provider has accepted it. A history that contradicts what is recorded
+is followed once the request after it goes on with it: whatever else may send the same headers
+plants nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mcp_compaction.api import OpenSession
+from mcp_compaction.core.window.fill import Fill, Pressure
+from mcp_compaction.core.window.history import begin_view
+from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.formats import FORMATS, render
+from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.fingerprint import fingerprints_of
+from mcp_compaction.gateway.calls import Call
+from mcp_compaction.gateway.ledger import Ledger
+from mcp_compaction.gateway.money import price_of, turns_to_pay
+from mcp_compaction.gateway.substitutes import (
+    Substitute,
+    begins_with,
+    best_of,
+    make_substitute,
+)
+from mcp_compaction.gateway.usage import Usage
+from mcp_compaction.model import (
+    Compaction,
+    JsonObject,
+    Message,
+    Outcome,
+    Projection,
+    Session,
+    Shape,
+)
+from mcp_compaction.threads import Threads
+
+_MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
+_AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
+_NO_VIEW = None
+_COOL_DOWN = 4  # requests after a compaction in which the system begins no other
+_FULL = 99.0  # percent, from which on there is no waiting
+_MOST_TURNS_TO_PAY = 10.0
+
+
+class Given(NamedTuple):
+    """A history as a host sent it, without what its provider has compacted already."""
+
+    call: Call
+    messages: list[JsonObject]
+    prints: list[bytes]
+    before: int  # messages that a provider's own compaction stands for
+
+
+class Known(NamedTuple):
+    """A history that is recorded."""
+
+    messages: list[JsonObject]
+    prints: list[bytes]
+    answers: list[JsonObject] = []  # noqa: RUF012  # never changed; recorded before they came back
+
+
+class Sent(NamedTuple):
+    """The messages that go to the provider."""
+
+    messages: list[JsonObject]
+    view: object = _NO_VIEW  # that they show; None: it is not known
+
+
+class Conversation:
+    """The state of one conversation; its methods wait for each other."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self.session = session
+        self._lock = asyncio.Lock()
+        self._since_compaction = _COOL_DOWN
+        policy = session.store.settings.policy
+        self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
+        self._percent = 0.0  # of the window, as it was last found
+        self._threads = Threads()
+        self._idle: asyncio.Task[None] | None = None
+        self._known: Known | None = None
+        self._is_compared = False  # with what an earlier process has recorded
+        self._candidate: list[bytes] | None = None
+        self._paid_view: object = _NO_VIEW  # that the last request showed
+        self._substitutes: deque[Substitute] = deque(maxlen=_MOST_SUBSTITUTES)
+
+    def when_idle(self, task: asyncio.Task[None] | None) -> None:
+        """Have a task wait until the next request comes, in place of the one that waits."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = task
+
+    async def read(self, call: Call) -> Given:
+        """The history of a call."""
+        before = count_compacted(call.messages)
+        messages = call.messages[before:]
+        prints = await self._threads.run(fingerprints_of, messages)
+        return Given(call, messages, prints, before)
+
+    # Before a request is sent
+
+    async def lay_out(self, given: Given) -> Sent:
+        """What to send for a history; nothing of it is recorded that was not accepted before."""
+        async with self._lock:
+            if self._known is None and not self._is_compared:
+                await self._compare(given)
+            candidate = self._candidate
+            is_confirmed = candidate is not None and begins_with(given.prints, candidate)
+            if candidate is not None and is_confirmed and not self._goes_on(given):
+                await self._record(given, len(candidate))
+            if self._goes_on(given):
+                substitute = await self._current_substitute(given)
+                return Sent(substitute.apply(given.messages), substitute.view)
+            found = best_of(self._substitutes, given.prints)
+            if found is not None and found.layout:
+                return Sent(found.apply(given.messages))
+            return Sent(await self._begin(given))
+
+    def fall_back(self, given: Given) -> Sent:
+        """What to send where laying out failed: the last good substitute, and what is new."""
+        found = best_of(self._substitutes, given.prints)
+        return Sent(found.apply(given.messages), found.view) if found else Sent(given.messages)
+
+    def _goes_on(self, given: Given) -> bool:
+        return self._known is not None and begins_with(given.prints, self._known.prints)
+
+    async def _compare(self, given: Given) -> None:
+        """Take up what an earlier process has recorded of the same history."""
+        compactor, info = self.session.store.compactor, self.session.info
+        if (await compactor.load(info)).info.messages:
+            found = await compactor.compare(info, given.call.recordable(given.messages))
+            if found.goes_on and found.known:
+                self._known = Known(given.messages[: found.known], given.prints[: found.known])
+            else:
+                self._known = Known([], [b"another history"])
+        self._is_compared = True
+
+    async def _current_substitute(self, given: Given) -> Substitute:
+        """The substitute of the view that is stored now."""
+        view = await self._view()
+        for one in reversed(self._substitutes):
+            if one.view == view and one.serves(given.prints):
+                return one
+        assert self._known is not None
+        return await self._fit(given, self._count_known(given, self._known))
+
+    def _count_known(self, given: Given, known: Known) -> int:
+        """How many messages of a history are recorded, with the answers that came back."""
+        form = FORMATS[given.call.api.shape]
+        count = len(known.prints)
+        back = given.messages[count : count + len(known.answers)]
+        if len(back) < len(known.answers):
+            return count
+        same = (
+            form.read(one, "it") == form.read(other, "it")
+            for one, other in zip(back, known.answers, strict=True)
+        )
+        return count + len(back) if all(same) else count
+
+    async def _begin(self, given: Given) -> list[JsonObject]:
+        """A history that is not recorded as it will be shown: with the pins at their place."""
+        info = self.session.info
+        pins = await self.session.pins()
+        shape = given.call.api.shape
+        session = Session(info=info, messages=_messages_of(given.messages, shape), pins=pins)
+        seen = session.model_copy(update={"view": begin_view(session, session.messages)})
+        shown = lay_out(seen, *self.session.store.compactor.index_terms(seen))
+        return render(shown, shape, dict(enumerate(given.messages, 1)))
+
+    # After it was accepted
+
+    async def accept(self, given: Given, sent: Sent) -> Sent:
+        """Record a request that the provider has accepted, unless it may not be the host's.
+
+        Gives what was sent with the view that it shows, where that is known now.
+        """
+        async with self._lock:
+            goes_on = self._known is None or self._goes_on(given)
+            if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
+                self._candidate = given.prints
+                return sent
+            substitute = await self._record(given, len(given.messages))
+            is_same = substitute.apply(given.messages) == sent.messages
+            return sent._replace(view=substitute.view if is_same else _NO_VIEW)
+
+    async def record_answer(self, given: Given, sent: Sent, answer: JsonObject) -> None:
+        """Record what the model answered to a request that is recorded."""
+        async with self._lock:
+            if self._known is None or self._known.prints != given.prints:
+                return
+            if sent.view is _NO_VIEW or sent.view != await self._view():
+                # It was counted for another window than the one that is stored now.
+                answer = {name: value for name, value in answer.items() if name != "usage"}
+            await self.session.record_answer(answer)
+            if "usage" in answer:
+                fill = await self.session.store.compactor.fill(self.session.info)
+                self._percent = fill.percent
+            _, said = messages_of_answer(answer, given.call.api.shape)
+            self._known = self._known._replace(answers=said)
+
+    def pay(self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None) -> None:
+        """Note what the provider counted for a request."""
+        if usage is None:
+            return
+        has_new_view = sent.view is not _NO_VIEW and sent.view != self._paid_view
+        self._paid_view = sent.view
+        ledger.add(self.session.name, call.model, usage, has_new_view=has_new_view)
+
+    async def relieve(self, given: Given, *, is_warm: bool = True) -> Outcome | None:
+        """Compress where the window is too full, so that the next request finds it smaller.
+
+        Between trigger and net only where it pays; `is_warm`: the provider's cache still holds.
+        """
+        async with self._lock:
+            self._since_compaction += 1
+            if self._percent < self._least_percent:
+                return None
+            compactor, info = self.session.store.compactor, self.session.info
+            fill, pressure = await compactor.pressure(info)
+            is_soon = self._since_compaction < _COOL_DOWN and fill.percent < _FULL
+            if is_soon or not await self._is_worth(given, fill, pressure, is_warm=is_warm):
+                return None
+            outcome = (
+                await self.session.relieve()
+                if is_warm
+                else await self.session.compress("the provider's cache is cold")
+            )
+            if isinstance(outcome, Compaction):
+                self._since_compaction = 0
+                await self._refit(given.call)
+            return outcome
+
+    async def _is_worth(
+        self, given: Given, fill: Fill, pressure: Pressure, *, is_warm: bool
+    ) -> bool:
+        if pressure.level in ("act", "safety net"):
+            return True
+        if pressure.level == "calm" or (is_warm and pressure.level == "advise"):
+            return False
+        would = await self.session.compress("would it pay?", dry_run=True)
+        if not isinstance(would, Projection):
+            return False
+        parts = dict(fill.parts)
+        turns = turns_to_pay(
+            price_of(given.call.model),
+            would.before,
+            would.after,
+            fill.scaled(parts.get("system and tools", 0)),
+            is_warm=is_warm,
+        )
+        return turns <= _MOST_TURNS_TO_PAY
+
+    async def make_room(self, given: Given, reason: str) -> Sent | None:
+        """Compress after an overflow, and give what to send instead; None: it is no smaller."""
+        async with self._lock:
+            await self._record(given, len(given.messages))
+            fill = await self.session.store.compactor.fill(self.session.info)
+            target = min(99.0, _AFTER_OVERFLOW * fill.percent)
+            outcome = await self.session.compress(reason, target_percent=target, force=True)
+            if not isinstance(outcome, Compaction):
+                return None
+            substitute = await self._fit(given, len(given.messages))
+            return Sent(substitute.apply(given.messages), substitute.view)
+
+    async def _record(self, given: Given, count: int) -> Substitute:
+        substitute = await self._fit(given, count)
+        self._known = Known(given.messages[:count], given.prints[:count])
+        self._candidate = None
+        return substitute
+
+    async def _refit(self, call: Call) -> None:
+        """Make the substitute of a new view at once, so that the next request need not wait."""
+        known = self._known
+        if known is None:
+            return
+        messages = [*known.messages, *known.answers]
+        prints = [*known.prints, *fingerprints_of(known.answers)]
+        await self._fit(Given(call, messages, prints, 0), len(messages))
+
+    async def _fit(self, given: Given, count: int) -> Substitute:
+        """Record the beginning of a history, and keep what stands for it."""
+        messages = given.messages[:count]
+        body = given.call.recordable(messages)
+        fitted = await self.session.fit(body, relieve=False)
+        self._percent = fitted.fill.percent
+        found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
+        self._substitutes.append(found)
+        return found
+
+    async def _view(self) -> object:
+        """What the layout of the window depends on."""
+        return await self.session.store.compactor.view_state(self.session.info)
+
+
+def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message, ...]:
+    form = FORMATS[shape]
+    read = ((seq, form.read(one, f"message {seq}")) for seq, one in enumerate(messages, 1))
+    return tuple(
+        Message(seq=seq, role=role, parts=parts, shape=shape, raw="{}")
+        for seq, (role, parts) in read
+    )
+
+
+def count_compacted(messages: Sequence[JsonObject]) -> int:
+    """How many messages a provider's own compaction stands for, up to and with its block."""
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        kinds = [message.get("type"), *(b.get("type") for b in blocks if isinstance(b, dict))]
+        if any(kind in ("compaction", "compaction_summary") for kind in kinds):
+            is_answered = place + 1 < len(messages) and _has_results(messages[place + 1])
+            return min(len(messages) - 1, place + (2 if is_answered else 1))
+    return 0
+
+
+def _has_results(message: JsonObject) -> bool:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)

@@ -1,0 +1,13 @@
+"""The kinds of what happens on the way of requests, which are counted."""
+
+from __future__ import annotations
+
+FITTED = "requests made smaller"
+AS_IT_CAME = "requests passed as they came"
+SIDE = "side calls passed"
+UNKNOWN = "calls of no known conversation"
+SLOW = "took too long, the last substitute was sent"
+FAILED = "failed, the last substitute was sent"
+NOT_RECORDED = "requests that could not be recorded"
+REPLAYED = "made smaller and sent again after an overflow"
+COMPACTED = "compactions"

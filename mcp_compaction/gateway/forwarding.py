@@ -1,0 +1,100 @@
+"""Passes requests on to a provider and its answers back, byte for byte and as they come.
+
+Nothing is buffered, so that a slow reader slows the provider down. Credentials are in the headers,
+which are neither kept nor logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import httpx2
+
+Headers = list[tuple[bytes, bytes]]
+
+_CONNECT_SECONDS = 30.0
+_MOST_CONNECTIONS = 200
+# RFC 9110, 7.6.1: they are about one connection, not about the message.
+_OF_CONNECTION = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+
+
+class Unreachable(Exception):
+    """No answer came from the provider; nothing of one has been passed on."""
+
+
+class Asked(NamedTuple):
+    """One request as it goes to a provider."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes | AsyncIterable[bytes]
+
+
+class Forwarder:
+    """The HTTP client of a gateway, shared by all its requests."""
+
+    def __init__(self) -> None:
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS),
+            follow_redirects=False,
+        )
+
+    @asynccontextmanager
+    async def send(self, asked: Asked) -> AsyncGenerator[httpx2.Response]:
+        """The answer to a request, its body still on the way; left early, it is cancelled."""
+        # Made here and not by the client, which would add headers of its own.
+        request = httpx2.Request(asked.method, asked.url, headers=asked.headers, content=asked.body)
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx2.TransportError as error:
+            raise Unreachable(type(error).__name__) from error
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def headers_to_provider(headers: Sequence[tuple[bytes, bytes]], length: int | None) -> Headers:
+    """The headers of a host's request as they go on.
+
+    `length`: of a body that may have been changed; None: the body is passed as it comes.
+    """
+    dropped = {b"host"} if length is None else {b"host", b"content-length"}
+    kept = _without_connection(headers, dropped)
+    return kept if length is None else [*kept, (b"content-length", str(length).encode())]
+
+
+def headers_to_host(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """The headers of a provider's answer as they go back."""
+    return _without_connection(headers, set())
+
+
+def _without_connection(headers: Sequence[tuple[bytes, bytes]], dropped: set[bytes]) -> Headers:
+    named = {
+        word.strip().lower()
+        for name, value in headers
+        if name.lower() == b"connection"
+        for word in value.split(b",")
+    }
+    left_out = _OF_CONNECTION | named | dropped
+    return [(name, value) for name, value in headers if name.lower() not in left_out]

@@ -1,0 +1,91 @@
+"""The receipts in money: what a provider counted before and after each compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.gateway.money import Price, price_of
+from mcp_compaction.gateway.usage import Usage
+
+
+@dataclass(slots=True)
+class Account:
+    """What the calls of one conversation cost, and what its compactions did to that."""
+
+    name: str
+    price: Price
+    total: Usage = field(default_factory=Usage)
+    calls: int = 0
+    last: Usage | None = None
+    steps: list[Step] = field(default_factory=list["Step"])
+
+    def add(self, usage: Usage, *, has_new_view: bool) -> None:
+        """Add a call; one with a new view that is smaller is the first after a compaction."""
+        if has_new_view and self.last is not None and usage.read < self.last.read:
+            self.steps.append(Step(self.last, usage))
+        elif self.steps:
+            self.steps[-1].later += 1
+        self.total = self.total.plus(usage)
+        self.calls += 1
+        self.last = usage
+
+
+@dataclass(slots=True)
+class Step:
+    """One compaction as the provider counted it: the call before it, the first after, the later."""
+
+    before: Usage
+    after: Usage
+    later: int = 0
+
+    def extra(self, price: Price) -> float:
+        """What the first call after it cost more than it would have, with all before it cached."""
+        would_be = Usage(cached=self.before.read, output=self.after.output)
+        return price.cost_of(self.after) - price.cost_of(would_be)
+
+    def saved_each(self, price: Price) -> float:
+        """What each later call costs less, since less is read from the cache."""
+        return price.cost_of(Usage(cached=max(0, self.before.read - self.after.read)))
+
+    def line(self, price: Price) -> str:
+        """The receipt in words."""
+        sizes = f"{kilo(self.before.read)} -> {kilo(self.after.read)} tokens a request"
+        extra, each = self.extra(price), self.saved_each(price)
+        if each <= 0:
+            return f"{sizes}: it saved nothing"
+        cached = (
+            f"cache read {kilo(self.before.cached)} -> {kilo(self.after.cached)}, written "
+            f"{kilo(self.after.written + self.after.written_long)}"
+        )
+        balance = self.later * each - extra
+        turns = max(0.0, extra) / each
+        verdict = (
+            f"{price.say(balance)} saved after {plural(self.later, 'turn')}"
+            if balance >= 0
+            else f"it has not paid: {price.say(-balance)} lost after {plural(self.later, 'turn')}"
+        )
+        return f"{sizes}; {cached}; pays after {turns:.1f} turns; {verdict}"
+
+
+class Ledger:
+    """The accounts of all conversations of a gateway."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, Account] = {}
+
+    def add(self, name: str, model: str, usage: Usage, *, has_new_view: bool) -> None:
+        """Add what a provider counted for one call of a conversation."""
+        account = self.accounts.setdefault(name, Account(name, price_of(model)))
+        account.add(usage, has_new_view=has_new_view)
+
+    def lines(self) -> Iterator[str]:
+        """The receipts in words."""
+        for account in self.accounts.values():
+            total, price = account.total, account.price
+            said = f"{plural(account.calls, 'call')}, {kilo(total.read)} tokens read"
+            parts = f"{kilo(total.cached)} of them cached, {kilo(total.output)} written"
+            yield f"{account.name}: {said}, {parts}, {price.say(price.cost_of(total))}"
+            for number, step in enumerate(account.steps, 1):
+                yield f"  compaction {number}: {step.line(price)}"

@@ -1,0 +1,146 @@
+"""Runs a gateway on a store, alone or around one process of a host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mcp_compaction.api.handles import OpenStore
+from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.app import Gateway
+from mcp_compaction.gateway.door import Door, make_secret
+from mcp_compaction.gateway.serving import open_listener, serve
+from mcp_compaction.gateway.starting import Asked, Start, plan_start
+from mcp_compaction.gateway.turns import CallTurns
+from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gateway, note_gateway
+from mcp_compaction.settings import Settings
+from mcp_compaction.wiring import SystemClock, open_compactor
+
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The settings of a gateway, and the project whose sessions it serves."""
+
+    settings: Settings
+    project: str
+    is_shadow: bool = False  # it only reports what it would do
+
+
+@dataclass(slots=True)
+class Ran:
+    """What came of a run."""
+
+    code: int
+    requests: int
+    turns: CallTurns
+    start: Start
+
+
+@asynccontextmanager
+async def open_turns(place: Place) -> AsyncGenerator[CallTurns]:
+    """The conversations of a gateway on its store; a shadow has a store of its own, for now."""
+    with TemporaryDirectory(prefix="mcp-compaction-") as folder:
+        settings = place.settings
+        if place.is_shadow:
+            settings = settings.model_copy(update={"home": Path(folder)})
+        compactor = await open_compactor(settings)
+        try:
+            turns = CallTurns(
+                OpenStore(compactor, settings, place.project), is_shadow=place.is_shadow
+            )
+            yield turns
+            await turns.close()
+        finally:
+            await compactor.close()
+
+
+async def run_host(
+    place: Place, words: Sequence[str], environ: Mapping[str, str], server: tuple[str, ...]
+) -> Ran:
+    """Run a host with a gateway for this process only; gives how it ended."""
+    with open_listener() as listener:
+        door = Door(listener.getsockname()[1], make_secret())
+        wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
+        wanted["MCP_COMPACTION_HOME"] = str(place.settings.home)
+        own = {k: v for k, v in environ.items() if k.startswith("MCP_COMPACTION_")}
+        around = {**environ, **wanted}
+        asked = Asked(words, around, Path.cwd(), door, server, {**own, **wanted})
+        start = plan_start(asked)
+        async with open_turns(place) as turns:
+            gateway = Gateway(door, start.upstreams, turns)
+            async with serve(gateway, listener), _noted(place, door, turns, start.host):
+                code = await _run_process(start)
+            await turns.settle()
+            return Ran(code, gateway.requests, turns, start)
+
+
+@asynccontextmanager
+async def serve_gateway(
+    place: Place, upstreams: Mapping[str, str], port: int
+) -> AsyncGenerator[tuple[Gateway, CallTurns]]:
+    """Serve a gateway until the end of the block, for whichever host."""
+    with open_listener(port) as listener:
+        door = Door(listener.getsockname()[1], make_secret())
+        async with open_turns(place) as turns:
+            gateway = Gateway(door, upstreams, turns)
+            async with serve(gateway, listener), _noted(place, door, turns, ""):
+                yield gateway, turns
+
+
+@asynccontextmanager
+async def _noted(place: Place, door: Door, turns: CallTurns, host: str) -> AsyncGenerator[None]:
+    """Have servers, hooks and `gateway status` know of a gateway until the end of the block."""
+    home, process = place.settings.home, os.getpid()
+    started = SystemClock().now().isoformat(timespec="seconds")
+
+    def note() -> None:
+        chats = {} if place.is_shadow else dict(turns.chats)
+        running = RunningGateway(
+            process, door.port, place.project, host, started, chats, dict(turns.tally)
+        )
+        note_gateway(home, running)
+
+    turns.on_change = note
+    note()
+    try:
+        yield
+    finally:
+        turns.on_change = lambda: None
+        forget_gateway(home, process)
+
+
+async def _run_process(start: Start) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*start.words, env=start.environ)
+    except OSError as error:
+        raise InputError(
+            f"{start.words[0]} cannot be started ({error.strerror}); is it installed?"
+        ) from error
+    loop = asyncio.get_running_loop()
+    if sys.platform != "win32":
+        # The terminal tells the host too, which decides what it means.
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        for name in _FORWARDED:
+            number = getattr(signal, name)
+            loop.add_signal_handler(number, _send, process, number)
+    try:
+        code = await process.wait()
+    finally:
+        if sys.platform != "win32":
+            for name in ("SIGINT", *_FORWARDED):
+                loop.remove_signal_handler(getattr(signal, name))
+    return code if code >= 0 else 128 - code
+
+
+def _send(process: asyncio.subprocess.Process, number: int) -> None:
+    if process.returncode is None:
+        process.send_signal(number)

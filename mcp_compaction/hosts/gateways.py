@@ -1,0 +1,98 @@
+"""The gateways that run now: one small file each, by which servers and hooks know of them.
+
+It holds no credentials, and nothing that was said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+PROCESS: Final = "COMPACTION_GATEWAY"
+"""The environment variable with the process of the gateway that a host talks through."""
+
+
+class RunningGateway(NamedTuple):
+    """A gateway, and the chats that go through it."""
+
+    process: int
+    port: int
+    project: str
+    host: str  # that it was started for; empty: for whichever
+    started: str
+    chats: Mapping[str, str]  # the hosts of chats, by the hosts' own ids; the newest is the last
+    counts: Mapping[str, int]  # what happened so far
+
+    @property
+    def newest_chat(self) -> tuple[str, str] | None:
+        """The host and the id of the chat that sent a request last."""
+        return next(((host, chat) for chat, host in reversed(tuple(self.chats.items()))), None)
+
+
+def note_gateway(home: Path, gateway: RunningGateway) -> None:
+    """Write the file of a gateway anew; whoever reads it finds it whole."""
+    folder = home / "gateway"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{gateway.process}.json"
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(gateway._asdict()), encoding="utf-8")
+    fresh.replace(path)
+
+
+def forget_gateway(home: Path, process: int) -> None:
+    """Remove the file of a gateway that ends."""
+    with suppress(OSError):
+        (home / "gateway" / f"{process}.json").unlink()
+
+
+def running_gateways(home: Path) -> tuple[RunningGateway, ...]:
+    """The gateways whose processes are there."""
+    try:
+        files = sorted((home / "gateway").glob("*.json"))
+    except OSError:
+        return ()
+    found = (_read(path) for path in files)
+    return tuple(one for one in found if one is not None and _is_alive(one.process))
+
+
+def gateway_of_chat(home: Path, chat: str | None) -> RunningGateway | None:
+    """The running gateway that a chat goes through."""
+    return next((one for one in running_gateways(home) if chat in one.chats), None)
+
+
+def gateway_around(home: Path, environ: Mapping[str, str]) -> RunningGateway | None:
+    """The running gateway whose host has started this process."""
+    process = environ.get(PROCESS)
+    found = (one for one in running_gateways(home) if str(one.process) == process)
+    return next(found, None) if process else None
+
+
+def is_through_gateway(home: Path, environ: Mapping[str, str], chat: str) -> bool:
+    """Whether a chat goes through a gateway, or will: its first request may not have come yet."""
+    around = gateway_around(home, environ)
+    return around is not None or gateway_of_chat(home, chat) is not None
+
+
+def _read(path: Path) -> RunningGateway | None:
+    try:
+        told: object = json.loads(path.read_text(encoding="utf-8"))
+        return RunningGateway(**cast("dict[str, Any]", told))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _is_alive(process: int) -> bool:
+    if sys.platform == "win32":  # there, asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,14 @@
+"""The benchmark of the gateway: its smallest run."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import gateway
+
+
+def test_a_small_run_prints_every_size_with_its_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    gateway.main(["--sizes", "1000,2000"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["tokens", "plain", "way", "behind", "ratio", "wait"]
+    assert [line.split()[0] for line in lines[1:]] == ["1,000", "2,000"]

@@ -1,0 +1,272 @@
+"""A host that talks through a gateway, and a strict provider that it talks to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from mcp_compaction import open_store
+from mcp_compaction.api import OpenStore
+from mcp_compaction.gateway.turns import CallTurns
+from tests.checkers import Json, problems
+from tests.gateway.upstream import Answer, Asked, open_gateway, provide, write_whole
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+}
+TOOLS = [{"name": "Read", "input_schema": {"type": "object"}}]
+WINDOW = 3_000
+
+
+@dataclass(slots=True)
+class StrictProvider:
+    """Refuses what a provider would, and says what a test wants."""
+
+    shape: str = "anthropic"
+    window: int = 10**9  # characters over which a request is too long
+    is_streamed: bool = True
+    requests: list[Json] = field(default_factory=list[Json])
+    faults: list[str] = field(default_factory=list[str])
+    said: list[Json] = field(default_factory=list[Json])  # to say next, else plain texts
+    status: int | None = None  # to refuse with
+
+    hears: Answer | None = None  # in place of `answer`
+
+    async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, or have the test do so."""
+        await (self.hears or self.answer)(asked, writer)
+
+    async def answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        body = json.loads(asked.body)
+        if asked.path.partition("?")[0].endswith("/count_tokens"):
+            self.requests.append(body)
+            write_whole(writer, json.dumps({"input_tokens": len(asked.body) // 4}).encode())
+            return
+        if self.status is not None:
+            write_whole(writer, b'{"type": "error"}', self.status)
+            return
+        messages = body["input" if self.shape == "responses" else "messages"]
+        self.faults += problems([without_marks(one) for one in messages], self.shape)
+        size = sum(len(json.dumps(one)) for one in messages)
+        if size > self.window:
+            text = f"prompt is too long: {size} tokens > {self.window} maximum"
+            error = {"type": "error", "error": {"type": "invalid_request_error", "message": text}}
+            write_whole(writer, json.dumps(error).encode(), 400)
+            return
+        self.requests.append(body)
+        whole, events = self._speak(size)
+        if self.is_streamed:
+            lines = [f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n" for one in events]
+            data = "".join(lines).encode()
+            write_whole(writer, data, content_type="text/event-stream")
+        else:
+            write_whole(writer, json.dumps(whole).encode(), content_type="application/json")
+
+    def _speak(self, size: int) -> tuple[Json, list[Json]]:
+        number = len(self.requests)
+        said = self.said.pop(0) if self.said else {"text": f"answer {number}"}
+        speak = {"anthropic": _messages, "responses": _responses, "openai": _chat}[self.shape]
+        return speak(said, number, size // 4)
+
+
+def without_marks(message: Json) -> Json:
+    """A message without cache marks."""
+    if not isinstance(message.get("content"), list):
+        return message
+    blocks: list[Json] = message["content"]
+    clean = [{k: v for k, v in block.items() if k != "cache_control"} for block in blocks]
+    return {**message, "content": clean}
+
+
+def _messages(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
+    block: Json = {"type": "text", "text": said.get("text", "")}
+    delta: Json = {"type": "text_delta", "text": block["text"]}
+    begun: Json = {"type": "text", "text": ""}
+    if "tool" in said:
+        block = {"type": "tool_use", "id": f"toolu_{number}", "name": said["tool"]}
+        begun = {**block, "input": {}}
+        block["input"] = said["input"]
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(said["input"])}
+    usage = {"input_tokens": read, "output_tokens": 20, **said.get("usage", {})}
+    whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [block]}
+    whole |= {"usage": usage, "model": "claude-sonnet-4-5"}
+    return whole, [
+        {"type": "message_start", "message": {**whole, "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": begun},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+
+
+def _responses(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
+    item: Json = {"type": "message", "id": f"msg_{number}", "role": "assistant"}
+    item["content"] = [{"type": "output_text", "text": said.get("text", ""), "annotations": []}]
+    if "tool" in said:
+        item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}"}
+        item |= {"name": said["tool"], "arguments": json.dumps(said["input"])}
+    usage = {"input_tokens": read, "output_tokens": 20, "total_tokens": read + 20}
+    whole: Json = {"id": f"resp_{number}", "object": "response", "output": [item], "usage": usage}
+    return whole, [
+        {"type": "response.created", "response": {**whole, "output": []}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+
+
+def _chat(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
+    message: Json = {"role": "assistant", "content": said.get("text")}
+    if "tool" in said:
+        function = {"name": said["tool"], "arguments": json.dumps(said["input"])}
+        message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+    usage = {"prompt_tokens": read, "completion_tokens": 20, "total_tokens": read + 20}
+    whole: Json = {"choices": [{"index": 0, "message": message}], "usage": usage}
+    calls = [{**one, "index": n} for n, one in enumerate(message.get("tool_calls", []))]
+    delta = {**message, "tool_calls": calls} if calls else message
+    return whole, [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": usage},
+    ]
+
+
+@dataclass(slots=True)
+class Host:
+    """A host with a history of its own, as Claude Code, Codex or opencode keep one."""
+
+    client: httpx2.AsyncClient
+    turns: CallTurns
+    provider: StrictProvider
+    session: str = "chat-1"
+    agent: str = ""
+    history: list[Json] = field(default_factory=list[Json])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers by which the host names its conversation."""
+        names = {
+            "anthropic": {"x-claude-code-session-id": self.session, "user-agent": "claude-cli/2"},
+            "responses": {"thread-id": self.session, "user-agent": "codex_exec/0"},
+            "openai": {"x-session-id": self.session, "user-agent": "opencode/1"},
+        }
+        found = {**names[self.provider.shape], "authorization": "Bearer sk-ant-secret-credential"}
+        return {**found, "x-claude-code-agent-id": self.agent} if self.agent else found
+
+    def body(self, messages: Sequence[Json] | None = None, **more: Any) -> Json:
+        """A request body."""
+        key = "input" if self.provider.shape == "responses" else "messages"
+        given = list(self.history if messages is None else messages)
+        tools: list[Any] = [{"type": "function", "function": {"name": "Read"}}]
+        tools = TOOLS if self.provider.shape == "anthropic" else tools
+        return {"model": "m", "tools": tools, key: given, "stream": True, **more}
+
+    async def post(self, body: Json, path: str = "") -> httpx2.Response:
+        """Send a body, and wait until all that comes of it is recorded."""
+        where = PATHS[self.provider.shape] + path
+        response = await self.client.post(where, json=body, headers=self.headers)
+        await self.turns.settle()
+        return response
+
+    async def say(self, text: str) -> None:
+        """Say something as the user, and keep the answer."""
+        self.history.append({"role": "user", "content": text})
+        await self.go_on()
+
+    async def work(self, number: int, size: int = 900) -> None:
+        """Have the model call a tool, run it, and send its result."""
+        self.provider.said.append({"tool": "Read", "input": {"path": f"/srv/file-{number}.py"}})
+        await self.say(f"Read file {number}.")
+        result = f"line of file-{number} " * (size // 18)
+        shape = self.provider.shape
+        last = self.history[-1]
+        if shape == "anthropic":
+            call = last["content"][0]["id"]
+            block = {"type": "tool_result", "tool_use_id": call, "content": result}
+            self.history.append({"role": "user", "content": [block]})
+        elif shape == "responses":
+            item = {"type": "function_call_output", "call_id": last["call_id"], "output": result}
+            self.history.append(item)
+        else:
+            call = last["tool_calls"][0]["id"]
+            self.history.append({"role": "tool", "tool_call_id": call, "content": result})
+        await self.go_on()
+
+    async def work_until_compacted(self) -> None:
+        """Work until a request was sent smaller, and one more."""
+        number = 0
+        before = self.turns.tally["compactions"]
+        while self.turns.tally["compactions"] == before:
+            await self.work(number)
+            number += 1
+            assert number < 40
+        await self.say("Well?")
+        await self.say("And now?")
+
+    async def go_on(self) -> None:
+        """Send the history, and keep the answer."""
+        response = await self.post(self.body())
+        assert response.status_code == 200, response.text
+        self.history += self._answer_of(response)
+
+    def _answer_of(self, response: httpx2.Response) -> list[Json]:
+        events = [
+            json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")
+        ]
+        if self.provider.shape == "responses":
+            return [one["item"] for one in events if one["type"] == "response.output_item.done"]
+        if self.provider.shape == "openai":
+            delta = events[0]["choices"][0]["delta"]
+            for call in delta.get("tool_calls", []):
+                call.pop("index")
+            return [delta]
+        block = events[1]["content_block"]
+        delta = events[2]["delta"]
+        if block["type"] == "text":
+            block["text"] = delta["text"]
+        else:
+            block["input"] = json.loads(delta["partial_json"])
+        return [{"role": "assistant", "content": [block]}]
+
+    @property
+    def last_sent(self) -> list[Json]:
+        """The messages of the last request that came to the provider."""
+        body = self.provider.requests[-1]
+        return body["input" if self.provider.shape == "responses" else "messages"]
+
+
+def size_of(messages: Sequence[Json]) -> int:
+    """The characters of messages."""
+    return sum(len(json.dumps(one)) for one in messages)
+
+
+@asynccontextmanager
+async def open_talk(
+    home: Path,
+    provider: StrictProvider | None = None,
+    *,
+    patience: float = 30.0,
+    **settings: Any,
+) -> AsyncGenerator[tuple[Host, OpenStore]]:
+    """A host, a gateway with a store, and a strict provider."""
+    strict = provider or StrictProvider()
+    wanted: dict[str, Any] = {"window_tokens": WINDOW, "counter": "estimate", **settings}
+    async with (
+        open_store(home=home, project=home, **wanted) as store,
+        provide(strict) as upstream,
+    ):
+        turns = CallTurns(store, patience=patience)
+        async with open_gateway(upstream.url, turns) as (client, _):
+            client.timeout = 60.0
+            yield Host(client, turns, strict), store
+            await turns.settle()

@@ -1,0 +1,164 @@
+"""Real hosts, run through the gateway against a scripted model: what is in their requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.checkers import Json, problems
+from tests.gateway.talking import size_of, without_marks
+from tests.hosts.live import PROGRAM, binary_of
+from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+
+RULE = 'Never push to "main" without a review — not even once.'
+WINDOW = 60_000
+LIMIT = 120  # seconds after which a host that hangs is ended
+
+
+def _shell(number: int) -> Step:
+    command = f"seq -f 'step {number}, line %g of the nightly run' 150"
+    return Step(tool="shell", arguments={"command": command, "description": "the lines"})
+
+
+COMPRESS = Step(tool="compress_context", arguments={"reason": "all read", "force": True})
+PIN = Step(tool="pin_constraint", arguments={"text": RULE})
+STEPS = (PIN, *map(_shell, range(8)), COMPRESS, *map(_shell, range(8, 11)), Step("done"))
+
+
+def _run(folder: Path, words: Sequence[str], environ: dict[str, str]) -> str:
+    """Run a host through the gateway; what was told at its end."""
+    project = folder / "project"
+    project.mkdir(exist_ok=True)
+    command = [PROGRAM, "run", "--window-tokens", str(WINDOW), "--", *words]
+    common = {
+        "HOME": str(folder / "home"),
+        "PATH": os.environ["PATH"],
+        "MCP_COMPACTION_COUNTER": "estimate",
+        "MCP_COMPACTION_HOME": str(folder / "store"),
+    }
+    ran = subprocess.run(
+        command,
+        cwd=project,
+        env={**common, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return ran.stderr
+
+
+def _check(model: ScriptedModel, shape: str) -> None:
+    """Check all that has to be true of the requests of a run."""
+    key = "input" if shape == "responses" else "messages"
+    bodies = [json.loads(one) for one in model.requests]
+    sent: list[list[Json]] = [[_plain(m) for m in body[key]] for body in bodies]
+    faults = [fault for one in sent for fault in problems(_spoken(one), shape)]
+    assert faults == []
+    assert max(len(one) for one in model.requests) < 4 * WINDOW
+    compressed = next(n for n, one in enumerate(model.requests) if "c1 done" in one)
+    assert size_of(sent[compressed]) < 0.8 * size_of(sent[compressed - 1])
+    written = json.dumps(RULE, ensure_ascii=False)[1:-1]
+    assert all(written in one for one in model.requests[1:])
+    breaks = [n for n, (one, two) in enumerate(pairwise(sent), 1) if two[: len(one)] != one]
+    # The pin may still join the block of the first request.
+    assert set(breaks) <= {1, compressed}
+
+
+def _spoken(messages: list[Json]) -> list[Json]:
+    """The messages without the system's own, which the independent rules know nothing of."""
+    return [one for one in messages if one.get("role") != "system"]
+
+
+def test_claude_code_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
+    binary = binary_of("claude-code")
+    with serve_model(ScriptedModel(*STEPS)) as model:
+        environ = {
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "no key",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+        }
+        told = _run(tmp_path, [binary, "--allowedTools=Bash", "-p", RULE + " Go."], environ)
+        _check(model, "anthropic")
+        assert "# Environment" in model.requests[-1]
+        assert "tokens a request" in told
+        model.add(Step("well"))
+        before = [_plain(m) for m in json.loads(model.requests[-1])["messages"]]
+        _run(tmp_path, [binary, "--continue", "-p", "And now?"], environ)
+        after = [_plain(m) for m in json.loads(model.requests[-1])["messages"]]
+        assert after[: len(before)] == before  # by another process of ours, too
+
+
+def _plain(message: Json) -> Json:
+    """A message without cache marks, a single text as a text."""
+    clean = without_marks(message)
+    if not isinstance(clean.get("content"), list):
+        return clean
+    blocks: list[Json] = clean["content"]
+    is_text = [block.get("type") for block in blocks] == ["text"]
+    return {**clean, "content": blocks[0]["text"]} if is_text else clean
+
+
+def test_codex_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
+    binary = binary_of("codex")
+    with serve_model(ScriptedModel(*STEPS)) as model:
+        home = tmp_path / "codex"
+        home.mkdir()
+        (home / "config.toml").write_text(
+            f"""\
+model = "gpt-5.1-codex"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "{model.url}/v1"
+wire_api = "responses"
+env_key = "KEY"
+""",
+            encoding="utf-8",
+        )
+        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json"]
+        environ = {"CODEX_HOME": str(home), "KEY": "no key"}
+        _run(tmp_path, [binary, "exec", *flags, RULE + " Go."], environ)
+        _check(model, "responses")
+
+
+def test_opencode_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
+    binary = binary_of("opencode")
+    with serve_model(ScriptedModel(*STEPS)) as model:
+        (tmp_path / "project").mkdir()
+        options = {"baseURL": f"{model.url}/v1", "apiKey": "no key"}
+        limit = {"context": 200_000, "output": 8_000}
+        provider = {
+            "npm": "@ai-sdk/anthropic",
+            "options": options,
+            "models": {"scripted": {"tool_call": True, "limit": limit}},
+        }
+        config = {"provider": {"scripted": provider}, "autoupdate": False, "share": "disabled"}
+        config |= {"model": "scripted/scripted", "small_model": "scripted/scripted"}
+        text = json.dumps(config)
+        (tmp_path / "project/opencode.json").write_text(text, encoding="utf-8")
+        names = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
+        environ = {f"OPENCODE_DISABLE_{name}": "1" for name in names}
+        _run(tmp_path, [binary, "run", "--format", "json", RULE + " Go."], environ)
+        _check(model, "anthropic")
+
+
+@pytest.fixture(autouse=True)
+def only_on_request() -> None:
+    """Skip, with the reason, where no hosts are installed."""
+    if not os.environ.get("MCP_COMPACTION_HOSTS"):
+        pytest.skip("MCP_COMPACTION_HOSTS names no folder with installed hosts")

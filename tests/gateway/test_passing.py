@@ -1,0 +1,220 @@
+"""What passes through the gateway is what was sent, on both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from tests.gateway.upstream import (
+    Asked,
+    open_gateway,
+    provide,
+    write_chunk,
+    write_head,
+    write_whole,
+)
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = [f"event: ping\ndata: {n}\n\n".encode() for n in range(50)]
+
+
+async def test_a_stream_passes_byte_for_byte_and_piece_by_piece() -> None:
+    heard = asyncio.Event()
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        write_head(writer, 200, {"transfer-encoding": "chunked", "x-request-id": "req_1"})
+        write_chunk(writer, EVENTS[0])
+        await writer.drain()
+        await heard.wait()  # the rest is only written once the first piece has arrived
+        for event in EVENTS[1:]:
+            write_chunk(writer, event)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, _):
+        async with client.stream("POST", "/v1/messages?beta=true", content=b"{}") as response:
+            got = b""
+            async for piece in response.aiter_raw():
+                heard.set()
+                got += piece
+        assert got == b"".join(EVENTS)
+        assert response.headers["x-request-id"] == "req_1"
+        assert provider.asked[0].path == "/v1/messages?beta=true"
+
+
+async def test_headers_pass_but_for_those_of_the_connection() -> None:
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        write_whole(writer, b"{}", set_cookie="a=1")
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, _):
+        sent = {"x-api-key": "k", "anthropic-beta": "a,b", "x-unknown": "y", "te": "trailers"}
+        response = await client.post("/v1/any%2Fthing", content=b"abc", headers=sent)
+        asked = provider.asked[0]
+        assert asked.path == "/v1/any%2Fthing"
+        assert asked.body == b"abc"
+        assert {name: asked.headers.get(name) for name in sent} == {**sent, "te": None}
+        assert asked.headers["host"] in provider.url
+        assert asked.headers["user-agent"] == client.headers["user-agent"]
+        assert response.headers["set-cookie"] == "a=1"
+        assert "date" not in response.headers
+
+
+async def test_nothing_is_added_to_a_request() -> None:
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        write_whole(writer, b"{}")
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (_client, gateway):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.door.port)
+        path = f"/{gateway.door.secret}/api/v1/models"
+        host = f"127.0.0.1:{gateway.door.port}"
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        assert set(provider.asked[0].headers) <= {"host", "transfer-encoding", "content-length"}
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 529])
+async def test_a_compressed_error_passes_as_it_is(status: int) -> None:
+    body = gzip.compress(b'{"type": "error", "error": {"type": "overloaded_error"}}')
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        write_whole(writer, body, status, content_encoding="gzip", retry_after="7")
+
+    async with (
+        provide(answer) as provider,
+        open_gateway(provider.url) as (client, _),
+        client.stream("POST", "/v1/messages", content=b"{}") as response,
+    ):
+        assert b"".join([piece async for piece in response.aiter_raw()]) == body
+        assert response.status_code == status
+        assert response.headers["retry-after"] == "7"
+
+
+@pytest.mark.parametrize("share", [0.1 * n for n in range(10)])
+async def test_a_stream_that_breaks_off_breaks_off_for_the_host(share: float) -> None:
+    whole = b"".join(EVENTS)
+    part = whole[: int(share * len(whole))]
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        write_head(
+            writer, 200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        )
+        if part:
+            write_chunk(writer, part)
+        writer.close()
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, _):
+        got = b""
+
+        async def read() -> None:
+            nonlocal got
+            async with client.stream("POST", "/v1/messages", content=b"{}") as response:
+                async for piece in response.aiter_raw():
+                    got += piece
+
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await read()
+        assert got == part
+
+
+async def test_a_provider_that_is_not_there_is_an_error_and_no_empty_answer() -> None:
+    async with open_gateway("http://127.0.0.1:1") as (client, _):
+        response = await client.post("/v1/messages", content=b"{}")
+        assert response.status_code == 502
+        assert "cannot be reached" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_a_client_that_leaves_cancels_what_the_provider_is_asked(has_begun: bool) -> None:
+    came, left = asyncio.Event(), asyncio.Event()
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if has_begun:
+            write_head(writer, 200, {"transfer-encoding": "chunked"})
+            write_chunk(writer, b"begun")
+            await writer.drain()
+        came.set()
+        assert await asked.reader.read() == b""
+        left.set()
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, _):
+        asking = asyncio.create_task(client.post("/v1/messages", content=b"{}", timeout=None))
+        await came.wait()
+        asking.cancel()
+        async with asyncio.timeout(60):
+            await left.wait()
+
+
+async def test_a_slow_reader_slows_the_provider_down() -> None:
+    piece = os.urandom(2**16)
+    written = 0
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        write_head(writer, 200, {"content-length": str(2**30)})
+        while written < 2**30:
+            writer.write(piece)
+            await writer.drain()
+            written += len(piece)
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, _):
+        async with client.stream("GET", "/v1/files/1") as response:
+            got = 0
+            async for some in response.aiter_raw():
+                got += len(some)
+                if got > 2**22:
+                    break
+            # The provider goes on until every buffer between is full, and no further.
+            before = -1
+            while before != written:
+                before = written
+                for _ in range(200):
+                    await asyncio.sleep(0)
+        assert written < 2**27
+
+
+async def test_a_large_upload_passes_as_it_comes() -> None:
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        write_whole(writer, str(len(asked.body)).encode())
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(64):
+            yield bytes(2**14)
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, _):
+        response = await client.post("/v1/files", content=pieces())
+        assert response.text == str(2**20)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://evil.example"}, 403),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1"}, 403),
+    ],
+)
+async def test_web_pages_and_other_names_are_refused(headers: dict[str, str], status: int) -> None:
+    async with open_gateway("http://127.0.0.1:1") as (client, gateway):
+        response = await client.post("/v1/messages", content=b"{}", headers=headers)
+        assert response.status_code == status
+        assert gateway.requests == 0
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1/messages", "/wrong/api/v1/messages", "//api/v1"])
+async def test_nothing_is_there_without_the_path_of_this_run(path: str) -> None:
+    async with open_gateway("http://127.0.0.1:1") as (client, gateway):
+        url = f"http://127.0.0.1:{gateway.door.port}{path}"
+        assert (await client.post(url, content=b"{}")).status_code == 404
+        assert gateway.requests == 0
+
+
+async def test_the_gateway_listens_on_loopback_only() -> None:
+    async with open_gateway("http://127.0.0.1:1") as (_, gateway):
+        assert gateway.door.url_of("api").startswith("http://127.0.0.1:")

@@ -1,0 +1,194 @@
+"""How hosts are started through the gateway, and what becomes of their exit codes and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.door import Door
+from mcp_compaction.gateway.known_hosts import known_hosts
+from mcp_compaction.gateway.money import Price, listed_prices, price_of, turns_to_pay
+from mcp_compaction.gateway.starting import Asked, Start, plan_start
+from tests.hosts.live import PROGRAM
+
+DOOR = Door(8765, "secret")
+URL = "http://127.0.0.1:8765/secret/api"
+
+
+def _plan(folder: Path, *words: str, **environ: str) -> Start:
+    given = {"HOME": str(folder), **environ}
+    server = {"MCP_COMPACTION_HOME": "/store"}
+    return plan_start(Asked(words, given, folder, DOOR, ("/bin/mcp-compaction", "serve"), server))
+
+
+def _settings_of(start: Start) -> dict[str, Any]:
+    pairs = zip(start.words, start.words[1:], strict=False)
+    return tomllib.loads("\n".join(two for one, two in pairs if one == "-c"))
+
+
+def test_claude_code_gets_the_base_url_and_our_server(tmp_path: Path) -> None:
+    start = _plan(tmp_path, "claude", "-p", "Hello.")
+    assert start.environ["ANTHROPIC_BASE_URL"] == URL
+    assert start.environ["ENABLE_TOOL_SEARCH"] == "true"
+    assert start.upstreams == {"api": "https://api.anthropic.com"}
+    assert start.words[-2:] == ("-p", "Hello.")
+    config = next(w for w in start.words if w.startswith("--mcp-config=")).partition("=")[2]
+    assert json.loads(config)["mcpServers"]["compaction"]["command"] == "/bin/mcp-compaction"
+
+
+def test_a_base_url_that_the_host_has_is_chained_wherever_it_is_set(tmp_path: Path) -> None:
+    start = _plan(tmp_path, "claude", ANTHROPIC_BASE_URL="http://proxy.lan")
+    assert start.upstreams == {"api": "http://proxy.lan"}
+    assert "ENABLE_TOOL_SEARCH" not in start.environ
+    (tmp_path / ".claude").mkdir()
+    settings = {"env": {"ANTHROPIC_BASE_URL": "http://settings.lan"}}
+    (tmp_path / ".claude/settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    start = _plan(tmp_path, "claude", ANTHROPIC_BASE_URL="http://proxy.lan")
+    assert start.upstreams == {"api": "http://settings.lan"}
+    assert any(w.startswith("--settings=") and URL in w for w in start.words)
+
+
+def test_a_server_that_is_there_is_not_plugged_in_again(tmp_path: Path) -> None:
+    config = {"mcpServers": {"compaction": {"command": "/usr/bin/mcp-compaction"}}}
+    (tmp_path / ".claude.json").write_text(json.dumps(config), encoding="utf-8")
+    assert _plan(tmp_path, "claude").words == ("claude",)
+
+
+@pytest.mark.parametrize("name", ["BEDROCK", "VERTEX", "FOUNDRY"])
+def test_a_cloud_with_another_api_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="without the gateway"):
+        _plan(tmp_path, "claude", **{f"CLAUDE_CODE_USE_{name}": "1"})
+
+
+def test_an_unknown_host_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="claude, codex, opencode"):
+        _plan(tmp_path, "emacs")
+
+
+def test_codex_gets_a_provider_of_its_own(tmp_path: Path) -> None:
+    start = _plan(tmp_path, "codex", "exec", "Hello.")
+    settings = _settings_of(start)
+    provider = settings["model_providers"][settings["model_provider"]]
+    assert provider["base_url"] == URL
+    assert provider["requires_openai_auth"] is True
+    assert start.upstreams == {"api": "https://api.openai.com/v1"}
+    assert settings["mcp_servers"]["compaction"]["env"] == {"MCP_COMPACTION_HOME": "/store"}
+    assert start.words[-2:] == ("exec", "Hello.")
+
+
+def test_codex_keeps_the_provider_that_is_configured(tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    text = 'model_provider = "x"\n[model_providers.x]\nbase_url = "http://x.lan/v1"\n'
+    (tmp_path / ".codex/config.toml").write_text(text, encoding="utf-8")
+    start = _plan(tmp_path, "codex")
+    assert start.upstreams == {"api": "http://x.lan/v1"}
+    assert _settings_of(start)["model_providers"]["x"]["base_url"] == URL
+
+
+def test_every_known_provider_of_opencode_goes_through_the_gateway(tmp_path: Path) -> None:
+    config = {"provider": {"mine": {"options": {"baseURL": "http://mine.lan/v1"}}}}
+    (tmp_path / "opencode.json").write_text(json.dumps(config), encoding="utf-8")
+    start = _plan(tmp_path, "opencode", OPENAI_API_KEY="k")
+    assert start.upstreams == {"mine": "http://mine.lan/v1", "openai": "https://api.openai.com/v1"}
+    given = json.loads(start.environ["OPENCODE_CONFIG_CONTENT"])
+    assert given["provider"]["mine"]["options"]["baseURL"] == DOOR.url_of("mine")
+    assert given["mcp"]["compaction"]["command"] == ["/bin/mcp-compaction", "serve"]
+
+
+HOST = """\
+import json, os, signal, sys, urllib.request
+if sys.argv[-1] == "wait":
+    def leave(*_):
+        print("was told", flush=True)
+        sys.exit(7)
+    signal.signal(signal.SIGTERM, leave)
+    print("here", flush=True)
+    signal.pause()
+body = {"model": "m", "tools": [{"name": "Read"}], "messages": [{"role": "user", "content": "Hi."}]}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+headers = {"x-claude-code-session-id": "chat-1", "content-type": "application/json"}
+request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+try:
+    urllib.request.urlopen(request).read()
+except OSError as error:
+    print(error)
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> str:
+    """A program that passes for Claude Code."""
+    path = tmp_path / "claude"
+    path.write_text(f"#!{sys.executable}\n{HOST}", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_run_gives_the_hosts_exit_code_and_says_on_stderr_what_came_of_it(
+    tmp_path: Path, host: str
+) -> None:
+    environ = {**os.environ, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    command = [PROGRAM, "run", "--home", str(tmp_path / "store"), "--", host]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 3
+    assert "502" in ran.stdout  # nobody listens there, and the host is told so
+    assert "requests passed as they came: 1" in ran.stderr
+    assert list((tmp_path / "store/gateway").glob("*.json")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_a_signal_for_the_gateway_is_one_for_the_host(tmp_path: Path, host: str) -> None:
+    command = [PROGRAM, "run", "--home", str(tmp_path / "store"), "--", host, "wait"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "here\n"
+        status = [PROGRAM, "gateway", "status", "--json", "--home", str(tmp_path / "store")]
+        told = json.loads(subprocess.run(status, capture_output=True, check=True).stdout)
+        assert [one["process"] for one in told] == [process.pid]
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "was told\n"
+        assert "no request came through" in process.stderr.read()
+        assert process.wait() == 7
+
+
+def test_the_host_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    command = [PROGRAM, "run", "--home", str(tmp_path), "--", str(tmp_path / "claude")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "is it installed?" in ran.stderr
+
+
+@pytest.mark.parametrize("known", known_hosts(), ids=lambda one: one.name)
+def test_side_calls_are_known_by_their_examples(known: Any) -> None:
+    for side in known.side:
+        assert known.find_side(side.example) == side.kind
+        assert known.find_side(side.near_miss) is None
+
+
+def test_prices_are_of_the_models_that_they_name() -> None:
+    for listed in listed_prices():
+        assert price_of(listed.example).is_money
+        assert price_of(listed.near_miss) != price_of(listed.example)
+    assert not price_of("a-model-of-tomorrow").is_money
+
+
+def test_a_large_step_pays_after_two_turns_and_a_small_one_hardly_ever() -> None:
+    price = Price()
+    assert turns_to_pay(price, 170_000, 35_000, 0, is_warm=True) == pytest.approx(2.0, abs=0.1)
+    assert turns_to_pay(price, 170_000, 165_000, 0, is_warm=True) > 300
+    assert turns_to_pay(price, 170_000, 35_000, 0, is_warm=False) == 0
