@@ -21,7 +21,11 @@ from mcp_compaction.summarizers.price import Price
 
 _PREFIX = "MCP_COMPACTION_"
 _CONFIG = "MCP_COMPACTION_CONFIG"
-_DEBUG = "MCP_COMPACTION_DEBUG"  # how the command line complains; no setting
+_NO_SETTINGS = (
+    _CONFIG,
+    "MCP_COMPACTION_DEBUG",  # how the command line complains
+    "MCP_COMPACTION_VIEWS",  # where a plugin looks for the view service
+)
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
@@ -86,6 +90,12 @@ class Settings(Value):
     )
     summarizer_prices: dict[str, Price] = Field(
         default={}, description="Dollars for a million tokens, by model."
+    )
+    ask_timeout_seconds: Seconds = Field(
+        default=45, description="The longest wait for a user who is asked; then the agent decides."
+    )
+    view_timeout_seconds: Seconds = Field(
+        default=0.3, description="The longest a plugin waits for a view before it sends its own."
     )
     unrecorded: tuple[str, ...] = Field(
         default=(), description="Projects whose messages are not recorded."
@@ -266,7 +276,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
         {
             variable.removeprefix(_PREFIX).lower(): _Given(value, variable)
             for variable, value in environ.items()
-            if variable.startswith(_PREFIX) and variable not in (_CONFIG, _DEBUG) and value.strip()
+            if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and value.strip()
         }
     )
 

@@ -63,7 +63,7 @@ async def ask(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Asking
     await compactor.close()
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(QUERIES.flatmap(lambda words: st.sampled_from([" ", "", "\n"]).map(lambda s: s.join(words))))
 @example("")
 async def test_any_text_is_answered_or_refused(ask: Asking, query: str) -> None:

@@ -36,7 +36,7 @@ from tests.strategies import SHAPES, coding_session
 
 pytestmark = pytest.mark.anyio
 
-SESSIONS_EACH = [9, pytest.param(100, marks=pytest.mark.slow)]
+SESSIONS_EACH = [4, pytest.param(100, marks=pytest.mark.slow)]
 WINDOW = Policy(window_tokens=3_000)
 
 PINS = (

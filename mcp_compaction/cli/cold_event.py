@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
+from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project, git_top_of
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
@@ -22,7 +24,8 @@ def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, st
 async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
     settings = load_settings(environ)
     folder = environ.get(_PROJECT_OF_HOST) or git_top_of(str(told.get("cwd", "")))
-    handler = EventHandler(find_project(settings.project or folder), environ, settings.records)
+    project = find_project(settings.project or folder)
+    handler = EventHandler(project, environ, settings.records, partial(note_trouble, environ))
     happened = HostEvent(
         host=host,
         name=event,

@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Protocol, TextIO, cast
 
+from mcp_compaction.hosts.hook_runs import RunNotes
+from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.store.pin_lines import read_pin_lines
 
@@ -34,25 +36,45 @@ class _ColdEvent(Protocol):
 
 
 def run(
-    argv: Sequence[str], say: Callable[[str], None], stdin: TextIO, environ: Mapping[str, str]
+    argv: Sequence[str],
+    say: Callable[[str], None],
+    stdin: TextIO,
+    environ: Mapping[str, str],
+    limit: float = _MOST_SECONDS,
 ) -> int:
     """Handle one event; whatever fails, the host goes on as if there were no hook."""
-    end = Timer(_MOST_SECONDS, os._exit, (0,))
+    end = Timer(limit, _give_up, (argv, environ))
     end.daemon = True
     end.start()
     try:
-        host, event = argv
+        host, event, *place = argv
+        if place:  # --home DIR, as install has written it
+            environ = {**environ, "MCP_COMPACTION_HOME": place[-1]}
         told: Any = json.loads(stdin.read(_MOST_CHARS))
         text = _answer(host, event, cast("dict[str, Any]", told), environ)
         if text:
             say(text)
+        RunNotes(environ).note(host, event)
     except Exception as error:  # a hook never stops its host
         if environ.get("MCP_COMPACTION_DEBUG") == "1":
             raise
-        del error
+        _note(argv, environ, f"it was not handled: {error!r}")
     finally:
         end.cancel()
     return 0
+
+
+def _give_up(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """End the process, whatever it waits for: nothing is left half done, and the host goes on."""
+    try:
+        _note(argv, environ, "it took too long and was ended")
+    finally:
+        os._exit(0)
+
+
+def _note(argv: Sequence[str], environ: Mapping[str, str], what: str) -> None:
+    host, event = (*argv, "", "")[:2]
+    note_trouble(environ, host, event, what)
 
 
 def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.foreign import name_foreign
-from mcp_compaction.hosts.folders import HostFolder, host_of_file
+from mcp_compaction.hosts.folders import HostFolder, host_of_file, known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex, gemini, opencode, own_export
 from mcp_compaction.hosts.transcripts.files import (
     FileTranscript,
@@ -53,6 +53,17 @@ def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | N
     host = host_of_file(real, environ)
     form = _BY_HOST.get(host.name) if host is not None else None
     return None if form is None else FileTranscript(form, real, is_hosts_word=True)
+
+
+def find_chat(name: str, session: str, environ: Mapping[str, str]) -> Transcript | None:
+    """The transcript that a host itself keeps of a chat, by the host's own id for it."""
+    host = next((host for host in known_hosts() if host.name == name), None)
+    if host is None or name != opencode.NAME:
+        return None  # the hooks of other hosts name the file
+    for path in host.find_transcripts(environ):
+        if session in opencode.sessions_in(path):
+            return DatabaseTranscript(path, is_hosts_word=True, session=session)
+    return None
 
 
 def _depth_and_name(path: Path) -> tuple[int, str]:

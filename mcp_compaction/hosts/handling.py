@@ -84,6 +84,7 @@ class EventHandler:
     project: str
     environ: Mapping[str, str]
     may_record: Callable[[str], bool] = lambda _: True
+    note: Callable[[str, str, str], None] = lambda host, event, what: None  # trouble, to be kept
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
     _threads: Threads = field(default_factory=Threads)
 
@@ -130,12 +131,15 @@ class EventHandler:
                 compactor, transcript, lambda _: self.project, most_pieces=_MOST_PIECES
             )
             memory.has_news |= taken.new > 0
+            if taken.skipped:
+                self.note(host.name, "", "lines of the transcript could not be read")
             if memory.watch is None:
                 memory.watch = Watch(transcript.path, host.boundary.encode())
             if await self._threads.run(memory.watch.look):
                 memory.must_check = True
         except CompactionError as error:
             logger.warning("a chat of %s was not recorded: %s", host.name, error)
+            self.note(host.name, "", f"the chat was not recorded: {error}")
 
     async def confirm(self, compactor: Compactor, answer: Answer) -> None:
         """Count an answer as given: it reached the host in time."""

@@ -11,6 +11,7 @@ from mcp.server import CacheHint, MCPServer
 
 from mcp_compaction.server import prompts, resources, tools
 from mcp_compaction.server.middleware import strict_arguments
+from mcp_compaction.server.plugin import serve_plugin
 from mcp_compaction.server.session_finder import SessionFinder
 from mcp_compaction.server.state import State
 from mcp_compaction.settings import Settings
@@ -52,7 +53,8 @@ def build_server(
     @asynccontextmanager
     async def lifespan(_: MCPServer[State]) -> AsyncGenerator[State]:
         try:
-            yield state
+            async with serve_plugin(state):
+                yield state
         finally:
             await state.close()
 

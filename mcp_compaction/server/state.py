@@ -16,6 +16,8 @@ from mcp.server.mcpserver import Context
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.hosts.handling import EventHandler
+from mcp_compaction.hosts.hook_runs import RunNotes
+from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.relieving import Relieving
@@ -24,6 +26,7 @@ from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
+from mcp_compaction.view_service.views import Views
 from mcp_compaction.wiring import open_compactor
 
 _PATIENCE_AT_END = 1.0  # seconds for what hooks told last
@@ -43,7 +46,9 @@ class State:
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    _runs: RunNotes | None = None
     _events: EventHandler | None = None
+    _views: Views | None = None
     _told_chat: Host | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -62,8 +67,28 @@ class State:
     def events(self) -> EventHandler:
         """Who handles what hooks tell."""
         if self._events is None:
-            self._events = EventHandler(self.project, self.environ, self.settings.records)
+            self._events = EventHandler(
+                self.project, self.environ, self.settings.records, self.note_trouble
+            )
         return self._events
+
+    def note_run(self, host: str, event: str) -> None:
+        """Note that a host runs our hooks."""
+        if self._runs is None:
+            self._runs = RunNotes(self.environ)
+        self._runs.note(host, event)
+
+    def note_trouble(self, host: str, event: str, what: str) -> None:
+        """Note durably that an event of a host was not handled as it should have been."""
+        note_trouble(self.environ, host, event, what)
+
+    @property
+    def views(self) -> Views:
+        """Who gives a plugin what to send."""
+        if self._views is None:
+            limit = self.settings.view_timeout_seconds
+            self._views = Views(self.compactor, self.settings.records, self.environ, limit)
+        return self._views
 
     def follow_chat(self, host: str, session: str) -> None:
         """Take a chat for the calling one: the environment still names the one before /clear."""
@@ -117,7 +142,7 @@ class State:
 
     def mode(self, ctx: Context[State], info: SessionInfo) -> Mode:
         """Whether this caller can replace the window of that session, and who puts pins back."""
-        if not self.host(ctx).is_closed:
+        if self.views.has_shown(info.host_session) or not self.host(ctx).is_closed:
             return info.traits.mode
         if self.events.has_heard_of(info.host_session):
             return "hooks"
@@ -137,8 +162,11 @@ class State:
         try:
             yield
         except NeedsUser as error:
-            program = typed_command(self.environ.get("PATH"))
-            raise NeedsUser(complete(str(error), program, self._place(info))) from error
+            raise NeedsUser(self.complete_commands(str(error), info)) from error
+
+    def complete_commands(self, text: str, info: SessionInfo | None) -> str:
+        """The text with its commands as the user can run them, in whatever folder."""
+        return complete(text, typed_command(self.environ.get("PATH")), self._place(info))
 
     def _place(self, info: SessionInfo | None) -> dict[str, str]:
         """The options with which a command means this session, or this project without one."""
@@ -154,6 +182,8 @@ class State:
         """End what runs beside the calls, and let go of the store."""
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
+            if self._views is not None:
+                await self._views.close()
             if self._events is not None:
                 await self._events.close()
             if self.events_under_way:

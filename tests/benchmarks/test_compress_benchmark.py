@@ -36,8 +36,9 @@ def test_joined_sessions_name_thousands_of_things() -> None:
 
 
 def test_a_small_run_prints_ratio_and_exponent_of_every_kind(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compress, "_MOST_ROUNDS", 1)
     sessions = tmp_path / "sessions.jsonl"
     lines = ({"messages": list(islice(windows.joined(), n, n + 40))} for n in (0, 40))
     sessions.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from mcp_compaction.cli import cold_event
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.hosts.trouble import note_trouble, read_trouble, trouble_path
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -68,23 +71,39 @@ def test_a_new_chat_starts_with_the_pins_of_its_project(tmp_path: Path) -> None:
     assert (elsewhere.stdout, resumed.stdout) == (b"", b"")
 
 
+def gemini_chat(folder: Path) -> dict[str, str]:
+    """What Gemini CLI tells of a chat that it has kept."""
+    (transcript, *_) = (folder / "home/.gemini/tmp/shop/chats").glob("*c67f5a60.jsonl")
+    header: dict[str, Any] = json.loads(transcript.read_text(encoding="utf-8").split("\n")[0])
+    project = os.path.realpath(folder)
+    return {
+        "session_id": header["sessionId"],
+        "transcript_path": str(transcript),
+        "cwd": project,
+    }
+
+
+def count_messages(home: Path, project: str) -> int:
+    """The messages of the longest session of a project."""
+    listed = run_program(home, "sessions", "--project", project, "--json")
+    return max(one["messages"] for one in json.loads(listed))
+
+
 def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_path: Path) -> None:
     environ = {**make_home(tmp_path / "home"), "MCP_COMPACTION_COUNTER": "estimate"}
-    (transcript, *_) = (tmp_path / "home/.gemini/tmp/shop/chats").glob("*c67f5a60.jsonl")
-    project = os.path.realpath(tmp_path)
-    asyncio.run(pin_for_project(tmp_path / "home", project))
-    header: dict[str, Any] = json.loads(transcript.read_text(encoding="utf-8").split("\n")[0])
-    told = {"session_id": header["sessionId"], "transcript_path": str(transcript), "cwd": project}
+    told = gemini_chat(tmp_path)
+    asyncio.run(pin_for_project(tmp_path / "home", told["cwd"]))
     first = cold_event.handle("gemini", "BeforeAgent", told, environ)
     context = json.loads(first)["hookSpecificOutput"]["additionalContext"]
     assert RULE in context
     line = {"id": "u9", "type": "user", "content": [{"text": context}]}
-    with transcript.open("a", encoding="utf-8") as file:  # Gemini CLI keeps what a hook added
+    with Path(told["transcript_path"]).open(
+        "a", encoding="utf-8"
+    ) as file:  # Gemini CLI keeps what a hook added
         file.write(json.dumps(line) + "\n")
     assert cold_event.handle("gemini", "BeforeAgent", told, environ) == ""
     assert cold_event.handle("gemini", "AfterAgent", told, environ) == ""
-    listed = run_program(tmp_path / "home", "sessions", "--project", project, "--json")
-    assert max(one["messages"] for one in json.loads(listed)) > 1
+    assert count_messages(tmp_path / "home", told["cwd"]) > 1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +123,7 @@ def test_whatever_a_host_writes_it_ends_well_and_says_nothing(
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_a_damaged_store_does_not_stop_the_host(tmp_path: Path) -> None:
+def test_a_damaged_store_does_not_stop_the_host_and_is_noted(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     store.write_bytes(b"not a store" * 500)
     done = run_hook(
@@ -116,3 +135,38 @@ def test_a_damaged_store_does_not_stop_the_host(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert store.read_bytes() == b"not a store" * 500
+    (note,) = read_trouble({"HOME": str(tmp_path)})
+    assert (note.host, note.event) == ("claude-code", "SessionStart")
+    assert "it was not handled" in note.what
+
+
+def test_a_locked_store_holds_no_host_and_what_was_said_is_recorded_at_the_next_event(
+    tmp_path: Path,
+) -> None:
+    environ = {**make_home(tmp_path / "home"), "MCP_COMPACTION_COUNTER": "estimate"}
+    told = gemini_chat(tmp_path)
+    asyncio.run(pin_for_project(tmp_path / "home", told["cwd"]))
+    store = tmp_path / "home/.local/share/mcp-compaction/store.db"
+    with closing(sqlite3.connect(store, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        done = run_hook(tmp_path / "home", json.dumps(told).encode(), "gemini", "AfterAgent")
+        other.execute("ROLLBACK")  # the hook has ended, though the lock was still held
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert read_trouble(environ)
+    cold_event.handle("gemini", "AfterAgent", told, environ)
+    assert count_messages(tmp_path / "home", told["cwd"]) > 1
+
+
+def test_notes_of_trouble_are_bounded_and_what_is_broken_in_them_is_left_out(
+    tmp_path: Path,
+) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    path = trouble_path(environ)
+    path.parent.mkdir()
+    path.write_bytes(b'{"at": 1, "host": "x"}\n[]\n{"torn\n' + b"x" * 2**18 + b"\n")
+    note_trouble(environ, "gemini", "AfterAgent", "y" * 5000)
+    note_trouble(environ, "gemini", "BeforeAgent", "it was not handled")
+    assert [note.event for note in read_trouble(environ)] == ["AfterAgent", "BeforeAgent"]
+    assert path.stat().st_size < 2**18
+    assert read_trouble({"XDG_STATE_HOME": "/proc/nowhere"}) == []
+    note_trouble({"XDG_STATE_HOME": "/proc/nowhere"}, "gemini", "AfterAgent", "nobody can write")

@@ -219,7 +219,7 @@ def requests_and_part(draw: st.DrawFn) -> tuple[list[str], str]:
     return requests, draw(st.sampled_from(parts))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(requests_and_part())
 async def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
     drawn: tuple[list[str], str],

@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from tests.hosts.scripted_model import ScriptedModel
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
-SERVER = "compaction"
 _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
+    "opencode": "opencode/node_modules/opencode-*/bin/opencode",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
 
@@ -39,25 +38,17 @@ def binary_of(host: str) -> str:
     return str(found[0])
 
 
-def hooks_of(host: str) -> dict[str, Any]:
-    """The hooks of a host as its file has them, made from the table of events."""
-    groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for hook in hooked_hosts()[host].hook:
-        handler: dict[str, Any] = {
-            "type": "command",
-            "command": f"'{PROGRAM}' hook {host} {hook.event}",
-        }
-        if hook.way == "tool":
-            handler = {"type": "mcp_tool", "server": SERVER, "tool": TOOL, "input": hook.tool_input}
-        groups.setdefault(hook.event, {}).setdefault(hook.matcher, []).append(
-            {**handler, **hook.handler}
-        )
-    return {
-        "hooks": {
-            event: [{"matcher": matcher, "hooks": hooks} for matcher, hooks in several.items()]
-            for event, several in groups.items()
-        }
-    }
+def install(host: str, environ: dict[str, str], project: Path) -> None:
+    """Plug us in as a user does; twice is once."""
+    command = [PROGRAM, "install", host]
+    subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
+
+
+def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
+    """The exit code of doctor, and what it says."""
+    command = [PROGRAM, "doctor", "--no-server", "--json"]
+    ran = subprocess.run(command, env=environ, cwd=project, check=False, capture_output=True)
+    return ran.returncode, json.loads(ran.stdout)
 
 
 @dataclass(slots=True)
@@ -73,19 +64,10 @@ class ClaudeCode:
         """The folder that it works in."""
         return self.folder / "project"
 
-    def run(self, *turns: str, resume: str | None = None) -> str:
-        """Run one process through some turns; the id of its session at the end."""
-        (self.project / ".claude").mkdir(parents=True, exist_ok=True)
-        settings = json.dumps(hooks_of("claude-code"))
-        (self.project / ".claude/settings.json").write_text(settings, encoding="utf-8")
-        servers = {"mcpServers": {SERVER: {"command": PROGRAM, "args": ["serve"]}}}
-        config = self.folder / "mcp.json"
-        config.write_text(json.dumps(servers), encoding="utf-8")
-        command = [binary_of("claude-code"), "-p", "--verbose", "--mcp-config", str(config)]
-        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
-        command += ["--strict-mcp-config", "--allowedTools", f"mcp__{SERVER}", "Bash"]
-        command += ["--resume", resume] if resume else []
-        environ = {
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of its user."""
+        return {
             "HOME": str(self.folder / "home"),
             "PATH": os.environ["PATH"],
             "ANTHROPIC_BASE_URL": self.model.url,
@@ -94,7 +76,15 @@ class ClaudeCode:
             "ENABLE_TOOL_SEARCH": "false",
             "MCP_COMPACTION_COUNTER": "estimate",
         }
-        return self._talk(command, environ, turns)
+
+    def run(self, *turns: str, resume: str | None = None) -> str:
+        """Run one process through some turns; the id of its session at the end."""
+        self.project.mkdir(parents=True, exist_ok=True)
+        command = [binary_of("claude-code"), "-p", "--verbose", "--allowedTools", "Bash"]
+        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
+        command += ["--resume", resume] if resume else []
+        install("claude-code", self.environ, self.project)
+        return self._talk(command, self.environ, turns)
 
     def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
         session = ""
@@ -127,49 +117,61 @@ class ClaudeCode:
 
 @dataclass(slots=True)
 class Codex:
-    """Codex in a folder of its own, told to run hooks that no user has trusted."""
+    """Codex in a folder of its own; trusted: told to run hooks that no user has looked at."""
 
     folder: Path
     model: ScriptedModel
     compacts_at: int = 50_000  # tokens
+    is_trusted: bool = True
+    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def project(self) -> Path:
         """The folder that it works in."""
         return self.folder / "project"
 
+    @property
+    def home(self) -> Path:
+        """The folder of its own files."""
+        return self.folder / "codex"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of its user."""
+        return {
+            "HOME": str(self.folder / "home"),
+            "PATH": os.environ["PATH"],
+            "CODEX_HOME": str(self.home),
+            "KEY": "no key",
+        }
+
     def run(self, prompt: str, *, resumes: bool = False) -> None:
         """Run one turn, of a new session or of the last one."""
-        home = self.folder / "codex"
-        home.mkdir(exist_ok=True)
+        home = self.home
         self.project.mkdir(exist_ok=True)
-        (home / "hooks.json").write_text(json.dumps(hooks_of("codex")), encoding="utf-8")
-        (home / "config.toml").write_text(self._config(home), encoding="utf-8")
-        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-        flags += ["--dangerously-bypass-hook-trust", "--json"]
+        if not home.exists():
+            home.mkdir()
+            (home / "config.toml").write_text(self._config(), encoding="utf-8")
+        install("codex", self.environ, self.project)
+        flags = ["--skip-git-repo-check", "--json"]
+        flags += ["--dangerously-bypass-hook-trust"] if self.is_trusted else []
         command = [binary_of("codex"), "exec", *(["resume", "--last"] if resumes else [])]
-        subprocess.run(
+        ran = subprocess.run(
             [*command, *flags, prompt],
             cwd=self.project,
-            env={
-                "HOME": str(self.folder / "home"),
-                "PATH": os.environ["PATH"],
-                "CODEX_HOME": str(home),
-                "KEY": "no key",
-            },
+            env=self.environ,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=_LIMIT,
             check=True,
         )
+        self.said += map(json.loads, ran.stdout.splitlines())
 
-    def _config(self, home: Path) -> str:
+    def _config(self) -> str:
         return f"""\
 model = "gpt-5.1-codex"
 model_provider = "scripted"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
 model_auto_compact_token_limit = {self.compacts_at}
 [analytics]
@@ -179,9 +181,78 @@ name = "scripted"
 base_url = "{self.model.url}/v1"
 wire_api = "responses"
 env_key = "KEY"
-[mcp_servers.{SERVER}]
-command = {json.dumps(PROGRAM)}
-args = ["serve"]
-env = {{ CODEX_HOME = {json.dumps(str(home))}, MCP_COMPACTION_COUNTER = "estimate" }}
-required = true
 """
+
+
+@dataclass(slots=True)
+class OpenCode:
+    """opencode in a folder of its own, with our plugin."""
+
+    folder: Path
+    model: ScriptedModel
+
+    @property
+    def project(self) -> Path:
+        """The folder that it works in."""
+        return self.folder / "project"
+
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.folder / "home"
+        self.project.mkdir(exist_ok=True)
+        _give_package_of_plugins(home / ".config/opencode")
+        config = json.dumps(self._config())
+        (self.project / "opencode.json").write_text(config, encoding="utf-8")
+        environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            # Other tests share the machine: what is slow is not what is tested.
+            "MCP_COMPACTION_COUNTER": "estimate",
+            "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60",
+        }
+        install("opencode", environ, self.project)
+        command = [binary_of("opencode"), "run", "--format", "json"]
+        command += ["--continue"] if resumes else []
+        subprocess.run(
+            [*command, *prompt.split(" ")],  # an argument with a space it would put in quotes
+            cwd=self.project,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_LIMIT,
+            check=True,
+        )
+
+    def _config(self) -> dict[str, Any]:
+        limit = {"context": 200_000, "output": 8000}
+        provider: dict[str, Any] = {
+            "npm": "@ai-sdk/anthropic",
+            "name": "scripted",
+            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "no key"},
+            "models": {"scripted": {"name": "scripted", "tool_call": True, "limit": limit}},
+        }
+        return {
+            "provider": {"scripted": provider},
+            "model": "scripted/scripted",
+            "small_model": "scripted/scripted",
+            "autoupdate": False,
+            "share": "disabled",
+        }
+
+
+def _give_package_of_plugins(folder: Path) -> None:
+    """Give opencode the package that it would fetch from the network, and wait for."""
+    hosts = Path(os.environ.get("MCP_COMPACTION_HOSTS", ""))
+    places = (hosts / "opencode", hosts / "home/.config/opencode")
+    place = next((p for p in places if (p / "node_modules/@opencode-ai/plugin").exists()), None)
+    if place is None:
+        pytest.skip(f"@opencode-ai/plugin is not installed in {hosts}")
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / "node_modules").symlink_to(place / "node_modules")
+        for name in ("package.json", "package-lock.json"):
+            (folder / name).write_bytes((place / name).read_bytes())

@@ -1,4 +1,4 @@
-"""A model on loopback that says what a test has written down, to Claude Code and to Codex."""
+"""A model on loopback that says to Claude Code, Codex and opencode what a test has written."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
 def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Messages API."""
     if step.tool:
-        name = "Bash" if step.tool == "shell" else f"mcp__compaction__{step.tool}"
+        name = _name_among(step.tool, [tool["name"] for tool in body.get("tools", [])])
         block: dict[str, Any] = {
             "type": "tool_use",
             "id": f"toolu_{number}",
@@ -156,6 +156,13 @@ def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dic
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": whole},
     ]
+
+
+def _name_among(tool: str, names: list[str]) -> str:
+    """The name that a host gives a tool: that of the shell, or one of ours behind its server's."""
+    if tool == "shell":
+        return "Bash" if "Bash" in names else "bash"
+    return next((name for name in names if name.endswith(tool)), f"mcp__compaction__{tool}")
 
 
 def _name_for_codex(tool: str) -> dict[str, str]:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from tests.hosts.live import ClaudeCode, Codex
+from tests.checkers import problems
+from tests.hosts.live import ClaudeCode, Codex, OpenCode, ask_doctor, install
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 RULE = 'Never push to "main" without a review — not even once.'
@@ -99,3 +100,69 @@ def test_in_claude_code_pins_are_back_after_it_compacts_by_itself_amid_the_work(
         assert after.count(written(BLOCK)) == 1
         assert after.count("[digest d1") == 1
         assert DROPPED not in after
+
+
+def test_in_opencode_the_request_after_compress_context_is_smaller_and_valid(
+    tmp_path: Path,
+) -> None:
+    later = [f"seq -f 'line %g of report {n} is in order' 600" for n in range(3)]
+    work = [Step(tool="shell", arguments=_described(command)) for command in later]
+    wish = {"reason": "the night is read", "force": True}
+    compress = Step(tool="compress_context", arguments=wish)
+    read = Step(tool="shell", arguments=_described(LONG))
+    with serve_model(ScriptedModel(PIN, read, *work, compress, Step("done"))) as model:
+        host = OpenCode(tmp_path, model)
+        host.run(RULE + " How was the night?")
+        before, after = model.requests[-2:]
+        assert len(after) < len(before)
+        assert DROPPED in before
+        assert DROPPED not in after
+        assert after.count(written(BLOCK)) == 1
+        assert after.count("[digest d1") == 1
+        model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
+        host.run("What was step 123?", resumes=True)
+        resumed, last = model.requests[-2:]
+        assert DROPPED not in resumed
+        assert resumed.count(written(BLOCK)) == 1
+        assert DROPPED in last
+        for request in model.requests:
+            assert not problems(json.loads(request)["messages"], "anthropic")
+
+
+def _described(command: str) -> dict[str, str]:
+    """The arguments of opencode's shell."""
+    return {"command": command, "description": "look"}
+
+
+def test_claude_code_takes_what_install_writes_and_asks_for_what_it_does_not_allow(
+    tmp_path: Path,
+) -> None:
+    steps = [PIN, Step(tool="unpin_constraint", arguments={"pin": "p1"}), Step("done")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.project.mkdir()
+        install("claude-code", host.environ, host.project)
+        code, told = ask_doctor(host.environ, host.project)
+        assert (code, len(told["problems"])) == (1, 1)
+        assert told["problems"][0].startswith("no hook of Claude Code has run yet: ")
+        host.run(RULE)
+        assert "pinned as p1" in model.requests[1]
+        assert "requested permissions" in model.requests[2]
+        code, told = ask_doctor(host.environ, host.project)
+        assert (code, told["problems"]) == (0, [])
+        assert "a hook last ran" in told["hosts"][0]["state"]
+
+
+def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Path) -> None:
+    steps = [PIN, Step(tool="restore_context"), Step("done")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = Codex(tmp_path, model, is_trusted=False)
+        host.run(RULE)
+        assert "pinned as p1 (constraint, session, by agent)" in model.requests[1]
+        assert "requires approval" in model.requests[2]
+        code, told = ask_doctor(host.environ, host.project)
+        assert (code, len(told["problems"])) == (1, 1)
+        assert "type /hooks and trust" in told["problems"][0]
+        host.is_trusted = True
+        host.run("Go on.")
+        assert ask_doctor(host.environ, host.project)[0] == 0

@@ -32,7 +32,8 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="finds a child in 
 T = TypeVar("T")
 SERVER = [str(Path(sys.executable).with_name("mcp-compaction")), "serve", "--project", "/busy"]
 SMALL, LARGE = 60, 300  # steps: the larger ones are compacted by a process of their own
-sizes = pytest.mark.parametrize("steps", [SMALL, LARGE])
+in_process = pytest.mark.parametrize("steps", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
+in_child = pytest.mark.parametrize("steps", [pytest.param(SMALL, marks=pytest.mark.slow), LARGE])
 MORE = [{"role": "user", "content": "And then?"}]
 
 
@@ -149,7 +150,7 @@ def wait_until_reading(host: Host) -> None:
         pass
 
 
-@sizes
+@in_process
 async def test_others_are_answered_while_a_model_writes_a_digest(
     tmp_path: Path, steps: int
 ) -> None:
@@ -177,7 +178,7 @@ async def test_others_are_answered_while_a_large_window_is_computed(tmp_path: Pa
         assert text_of(host.reply_to("compress")).startswith("c1 done: ")
 
 
-@sizes
+@in_child
 async def test_a_full_window_is_compacted_beside_the_calls_and_told_once(
     tmp_path: Path, steps: int
 ) -> None:
@@ -209,14 +210,14 @@ async def _newest(compactor: Compactor) -> int:
     return (await compactor.find("/busy", "work")).messages
 
 
-@sizes
-async def test_four_servers_of_a_full_session_make_one_compaction(
+@in_process
+async def test_three_servers_of_a_full_session_make_one_compaction(
     tmp_path: Path, steps: int
 ) -> None:
     await fill_store(tmp_path, steps, 97)
     with waiting_model() as model, ExitStack() as stack:
         env = environ(tmp_path, model)
-        first, *others = [stack.enter_context(toy(command=SERVER, env=env)) for _ in range(4)]
+        first, *others = [stack.enter_context(toy(command=SERVER, env=env)) for _ in range(3)]
         for host in (first, *others):
             host.greet()
         assert "a compaction is under way" in record(first)
@@ -232,13 +233,13 @@ async def test_four_servers_of_a_full_session_make_one_compaction(
     assert await receipts_of(tmp_path) == ["c1"]
 
 
-async def test_four_servers_that_record_at_the_same_moment_make_one_compaction(
+async def test_three_servers_that_record_at_the_same_moment_make_one_compaction(
     tmp_path: Path,
 ) -> None:
     await fill_store(tmp_path, SMALL, 97)
     with ExitStack() as stack:
         env = environ(tmp_path)
-        hosts = [stack.enter_context(toy(command=SERVER, env=env)) for _ in range(4)]
+        hosts = [stack.enter_context(toy(command=SERVER, env=env)) for _ in range(3)]
         for host in hosts:
             host.greet()
         for host in hosts:
@@ -251,7 +252,7 @@ async def test_four_servers_that_record_at_the_same_moment_make_one_compaction(
     assert await receipts_of(tmp_path) == ["c1"]
 
 
-@sizes
+@in_process
 async def test_a_killed_servers_session_is_free_for_others(tmp_path: Path, steps: int) -> None:
     await fill_store(tmp_path, steps, 97)
     with waiting_model() as model, toy(command=SERVER, env=environ(tmp_path, model)) as host:
@@ -266,7 +267,7 @@ async def test_a_killed_servers_session_is_free_for_others(tmp_path: Path, steps
     assert await receipts_of(tmp_path) == ["c1"]
 
 
-@sizes
+@in_child
 async def test_a_cancelled_compaction_leaves_the_session_as_it_was(
     tmp_path: Path, steps: int
 ) -> None:

@@ -44,6 +44,21 @@ ASKED = ["EOF", "SIGTERM", "SIGINT", "SIGHUP"]
 LEFT_ALONE = ["host SIGKILL", "leaked pipe", "sh wrapper"]
 
 
+def pairs_of(ways: list[str]) -> pytest.MarkDecorator:
+    """Every way with every state; each way and each state is in the plain run at least once."""
+    states = list(STATES)
+    return pytest.mark.parametrize(
+        ("way", "state"),
+        [
+            (way, state)
+            if state == states[number % len(states)]
+            else pytest.param(way, state, marks=pytest.mark.slow)
+            for number, way in enumerate(ways)
+            for state in states
+        ],
+    )
+
+
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a toy finish its cleaning up; how soon it does is for benchmarks/waits.py to tell."""
@@ -66,8 +81,7 @@ def end(host: Host, way: str) -> None:
         host.process.send_signal(getattr(signal, way))
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("way", ASKED)
+@pairs_of(ASKED)
 def test_it_cleans_up_and_leaves_when_asked(way: str, state: str, marks: dict[str, Path]) -> None:
     with toy() as host:
         host.greet()
@@ -106,8 +120,7 @@ def doomed(way: str, tool: str | None) -> Generator[tuple[subprocess.Popen[bytes
                 os.kill(sibling, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("way", LEFT_ALONE)
+@pairs_of(LEFT_ALONE)
 def test_it_cleans_up_and_leaves_when_its_host_is_killed(
     way: str, state: str, marks: dict[str, Path]
 ) -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
@@ -377,6 +378,27 @@ async def test_an_agents_pin_is_widened_only_when_the_user_agrees(tmp_path: Path
         await check_refusal(chat)
     async with talk(tmp_path / "cannot ask", era) as chat:
         await check_refusal(chat)
+
+
+async def test_who_is_asked_and_says_nothing_leaves_the_pin_to_the_agent(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def says_nothing(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        await anyio.sleep_forever()
+        raise AssertionError("unreachable")
+
+    brief = {"ask_timeout_seconds": "0.01"}
+    wish = {"text": "skip the slow tests", "session": "a"}
+    async with talk(tmp_path, "legacy", policy=brief, elicitation_callback=says_nothing) as chat:
+        text = await chat.say("pin_constraint", scope="project", **wish)
+        assert "pinned as p1 (constraint, session, by agent)" in text
+        assert "the user was asked and did not answer in time: this is the agent's pin" in text
+        assert "--project /p --session a --scope project TEXT" in text
+        await chat.prompt("pin", text="Never push.")
+        refused = await chat.fail("unpin_constraint", ref="p2", session="a")
+        assert "only the user releases it" in refused
+    assert len(asked) == 2
 
 
 async def told_by_a_host(folder: Path, messages: list[dict[str, Any]], name: str = "loop") -> None:

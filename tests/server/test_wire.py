@@ -185,7 +185,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return line[:start] + draw(st.binary(max_size=6)) + line[end:]
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.binary() | loose_json | damaged())
 @example(b'{"jsonrpc":"2.0","id":' + b"9" * 4_000 + b',"method":""}')
 def test_every_line_is_served_or_answered(line: bytes) -> None:

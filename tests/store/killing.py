@@ -215,12 +215,12 @@ def _migrate_to_death(path: Path, statement: int) -> None:
 
 
 def random_moments(folder: Path) -> dict[str, object]:
-    """Kill a writer 200 times, most of them with a transaction open."""
+    """Kill a writer 100 times, most of them with a transaction open."""
     path = folder / "store.db"
     with_store(path, new_session)
     chance = random.Random(20261115)
     found = {"kills": 0, "in_transaction": 0, "acknowledged": 0, "lost": 0, "unsound": 0}
-    for number in range(200):
+    for number in range(100):
         inside = number < 130
         acknowledged = _killed_writer(path, number, chance, inside)
         found["kills"] += 1
@@ -305,9 +305,9 @@ async def _write_many(store: SqliteStore, writer: int, each: int) -> None:
 
 
 def first_openers(folder: Path) -> dict[str, object]:
-    """Six processes open a store that is not there yet, all at once, sixty times."""
+    """Six processes open a store that is not there yet, all at once, twenty times."""
     errors = 0
-    for round_number in range(60):
+    for round_number in range(20):
         path = folder / str(round_number) / "store.db"
         waiting, starting = os.pipe()
 

@@ -144,7 +144,7 @@ def test_no_row_of_another_project_is_seen(filled: tuple[Path, int, int]) -> Non
         assert hits(connection, Scope(project=None, session=mine), query)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(terms=st.lists(ANY_TEXT, max_size=8).map(tuple))
 def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[str, ...]) -> None:
     path, mine, _ = filled

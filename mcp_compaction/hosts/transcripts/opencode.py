@@ -36,6 +36,8 @@ from mcp_compaction.model import Event, JsonObject
 from mcp_compaction.ports import Mark
 
 NAME: Final = "opencode"
+WRITTEN: Final = ":written"  # ends the id of what opencode wrote beside the words of the user
+RESULTS: Final = ":results"  # ends the id of the results of an answer's calls
 _SIGNATURE = b"SQLite format 3\0"
 _PATIENCE_SECONDS = 2.0
 
@@ -105,6 +107,14 @@ def sessions_in(path: Path) -> list[str]:
     with _open(path) as connection:
         rows = connection.execute("SELECT id FROM session ORDER BY parent_id, time_created, id")
         return [session for (session,) in rows]
+
+
+def messages_in(info: JsonObject, parts: list[JsonObject]) -> tuple[IncomingMessage, ...]:
+    """The messages that one of opencode's tells, by its own row and those of its parts."""
+    created = object_at(info, "time").get("created")
+    moment = created if isinstance(created, int) else 0
+    row = _Row(text_at(info, "id") or "", moment, info, parts, size=0, is_newest=False)
+    return _read_row(row).messages
 
 
 def is_database(path: Path) -> bool:
@@ -194,7 +204,7 @@ def _read_user(row: _Row) -> Line:
         *_message_of_texts(row, typed, row.id),
         *(
             message.model_copy(update={"via": "tool"})
-            for message in _message_of_texts(row, written, f"{row.id}:written")
+            for message in _message_of_texts(row, written, f"{row.id}{WRITTEN}")
         ),
     ]
     moment = parse_moment(row.created)
@@ -232,7 +242,7 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
     answer: JsonObject = {"role": "assistant", "content": blocks}
     yield from message_of(answer, "anthropic", row.id, row.created)
     told: JsonObject = {"role": "user", "content": results}
-    yield from message_of(told, "anthropic", f"{row.id}:results", row.created)
+    yield from message_of(told, "anthropic", f"{row.id}{RESULTS}", row.created)
 
 
 def _call_of(part: JsonObject) -> JsonObject:

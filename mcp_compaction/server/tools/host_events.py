@@ -56,6 +56,7 @@ async def host_event(
         summary=summary,
     )
     state.follow_chat(host, session_id)
+    state.note_run(host, event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or "{}")])
 
@@ -66,6 +67,7 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
     host = state.host(ctx)
     is_other_thread = host.name == "codex" and host.session != session
     if keys_of_models() & set(meta) or host.name not in hooked_hosts() or is_other_thread:
+        state.note_trouble(host.name, "", "a call that no hook made was refused")
         raise ToolError(_NOT_FOR_MODELS)
     return host.name
 
@@ -76,6 +78,7 @@ async def _handle_in_time(state: State, told: HostEvent) -> str:
     done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
     if not done:
         logger.warning("%s took too long and goes on beside the calls", told.name)
+        state.note_trouble(told.host, told.name, "it took too long and went on beside the calls")
         return ""
     answer = task.result()
     if answer.session:  # what it notes in the store must not hold the host either
@@ -103,4 +106,5 @@ async def _handle(state: State, told: HostEvent) -> Answer:
         return await state.events.handle(await state.compactor(), told)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         logger.warning("%s was not handled: %r", told.name, error)
+        state.note_trouble(told.host, told.name, f"it was not handled: {error!r}")
         return Answer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import anyio
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
@@ -27,6 +28,25 @@ class Sure(BaseModel):
     sure: bool = Field(default=True, description="Really do this?")  # to accept is to agree
 
 
+class Unanswered(Sure):
+    """The answer of a user who was asked and said nothing in time."""
+
+    sure: bool = False
+
+
+async def _ask(ctx: Ctx, question: str) -> Elicit[Sure] | Sure:
+    """Ask the user; where this process waits for the answer itself, not for ever."""
+    if not ctx.session.can_send_request:
+        return Elicit(question, Sure)  # the host asks, and calls again with the answer
+    with anyio.move_on_after(state_of(ctx).settings.ask_timeout_seconds):
+        try:
+            answer = await ctx.elicit(question, Sure)
+        except ValueError:  # what came is no answer to this question
+            return Sure(sure=False)
+        return answer.data if isinstance(answer, AcceptedElicitation) else Sure(sure=False)
+    return Unanswered()
+
+
 async def _ask_for_pin(
     ctx: Ctx,
     text: str,
@@ -47,7 +67,7 @@ async def _ask_for_pin(
         question = await compactor.pin_question(state.project, info, wish)
     except CompactionError:  # the tool itself will say what is wrong
         return Sure(sure=False)
-    return Elicit(question.text, Sure) if question is not None else Sure(sure=False)
+    return await _ask(ctx, question.text) if question is not None else Sure(sure=False)
 
 
 @errors_as(ToolError)
@@ -66,6 +86,8 @@ async def pin_constraint(
     state.check_records()
     by, until = _author_of(allowed), parse_time(expires)
     compactor = await state.compactor()
+    wider = scope if _is_unanswered(allowed) else None
+    scope = None if wider else scope
     wish = PinWish(text, by, kind, scope, supersedes, until)
     if by == "agent" and await session_if_any(ctx, session) is None:
         with state.asking_user(None):  # what is refused begins no session
@@ -84,6 +106,9 @@ async def pin_constraint(
         )
     state.own_pins.add(done.pin.number)
     said = answers.pin_text(done, state.mode(ctx, info), info.traits.pins_put_back)
+    if wider is not None:
+        told = answers.unanswered_line(done.pin, wider)
+        said = f"{said}\n{state.complete_commands(told, info)}"
     if is_new:
         said = f"{said}\n{await state.describe_new_session(ctx, info)}"
     return await reply(ctx, info, said, asked=info.name if is_new else session)
@@ -95,7 +120,7 @@ async def _ask_for_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Su
     pin = next((pin for pin in pins if pin.ref == ref), None)
     if pin is None or pin.author != "user":
         return Sure(sure=False)
-    return Elicit(f"The agent wants to release your pin {pin.ref}: {pin.text}", Sure)
+    return await _ask(ctx, f"The agent wants to release your pin {pin.ref}: {pin.text}")
 
 
 @errors_as(ToolError)
@@ -120,6 +145,10 @@ def _can_ask(ctx: Ctx) -> bool:
         return False
     capabilities = ctx.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None
+
+
+def _is_unanswered(answer: ElicitationResult[Sure]) -> bool:
+    return isinstance(answer, AcceptedElicitation) and isinstance(answer.data, Unanswered)
 
 
 def _author_of(answer: ElicitationResult[Sure]) -> Author:

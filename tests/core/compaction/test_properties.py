@@ -59,7 +59,7 @@ shapes_and_sessions = st.sampled_from(SHAPES).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_a_view_is_valid_for_its_provider_and_for_the_others(
     given_session: tuple[Shape, list[dict[str, Any]]], policy: Policy, ask: dict[str, Any]
@@ -75,7 +75,7 @@ def test_a_view_is_valid_for_its_provider_and_for_the_others(
     assert changed_thinking(originals, view_messages(seen, policy, shape)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_pins_stand_in_every_compacted_view_byte_for_byte(
     given_session: tuple[Shape, list[dict[str, Any]]], policy: Policy, ask: dict[str, Any]
@@ -91,7 +91,7 @@ def test_pins_stand_in_every_compacted_view_byte_for_byte(
         assert all(any(p.text in record for record in records) for p in PINS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_order_is_kept_and_a_call_stays_with_its_result(
     given_session: tuple[Shape, list[dict[str, Any]]], policy: Policy, ask: dict[str, Any]
@@ -107,7 +107,7 @@ def test_order_is_kept_and_a_call_stays_with_its_result(
         assert not any(digest.first <= number <= digest.last for number in numbers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_tokens_never_grow_and_the_target_is_met_or_the_shortfall_named(
     given_session: tuple[Shape, list[dict[str, Any]]], policy: Policy, ask: dict[str, Any]
@@ -126,7 +126,7 @@ def test_tokens_never_grow_and_the_target_is_met_or_the_shortfall_named(
         assert missed == (receipt.shortfall is not None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_compressing_twice_changes_nothing(
     given_session: tuple[Shape, list[dict[str, Any]]], policy: Policy, ask: dict[str, Any]
@@ -150,7 +150,7 @@ def test_the_same_input_gives_the_same_bytes(
     assert first.model_dump_json() == second.model_dump_json()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, st.lists(st.integers(1, 6), min_size=2, max_size=5), policies())
 def test_chained_compactions_stay_valid_and_lose_no_message(
     given_session: tuple[Shape, list[dict[str, Any]]], cuts: list[int], policy: Policy

@@ -69,7 +69,7 @@ def shown(digest: Digest) -> set[tuple[str, str]]:
     return {(name, item.text) for name, items in digest.sections for item in items}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     sessions("anthropic", min_steps=4, max_steps=14),
     DRAFTS,

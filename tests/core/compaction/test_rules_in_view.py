@@ -157,7 +157,7 @@ def told(draw: st.DrawFn) -> list[Json]:
     return messages
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     told(),
     st.sampled_from([12_000, 6_000, 3_000, 1_000]),

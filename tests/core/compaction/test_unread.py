@@ -88,7 +88,7 @@ def test_a_subagent_sees_as_much_of_an_unread_result_as_its_target_holds() -> No
 # What gives way to what
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     sessions("anthropic", min_steps=2, max_steps=10),
     st.integers(1, 300),

@@ -345,8 +345,8 @@ _HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", _HOSTILE)
-def test_a_megabyte_of_a_hostile_pattern_takes_linear_time(unit: str):
-    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+def test_a_long_hostile_pattern_takes_linear_time(unit: str):
+    text = (unit * (250_000 // len(unit) + 1))[:250_000]
     began = process_time()
     redacted = redact(text)
     assert process_time() - began < 60  # alone it takes under 1, quadratic hours
@@ -369,7 +369,7 @@ def test_time_grows_with_the_length_of_what_nearly_is_a_secret(kind: str):
         example = made_up(secret.example)
         openings = (*secret.starts, *secret.words, *(f"{name}:" for name in secret.names))
         for unit in (example, example[:-1], f"{example}-", *openings[:2]):
-            short, long = ((unit * (size // len(unit)) + "_") for size in (4_000, 64_000))
+            short, long = ((unit * (size // len(unit)) + "_") for size in (2_000, 32_000))
             assert _cpu_time(long) < 80 * _cpu_time(short)  # 16 is linear, 256 quadratic
 
 

@@ -25,7 +25,7 @@ def outside_notes(shown: str, text: str, ref: str) -> list[str]:
     return [start, *rest.split("[...]\n")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(LINES, st.sampled_from(("\n", " ")), st.integers(40, 3_000), st.text(max_size=60))
 def test_what_is_shown_takes_no_more_than_its_tokens_and_is_the_texts_own(
     lines: list[str], joint: str, tokens: int, request: str

@@ -1,0 +1,1 @@
+"""What opencode's plugin needs: the plugin itself, and its messages as a provider has them."""

@@ -1,0 +1,1 @@
+"""Gives programs between a host and its model what to send in place of the host's own messages."""

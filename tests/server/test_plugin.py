@@ -1,0 +1,49 @@
+"""The server that opencode starts, when its plugin asks it for views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.types import Implementation
+
+from tests.server.talking import talk
+from tests.view_service.test_listening import ask
+from tests.view_service.test_views import history
+
+pytestmark = pytest.mark.anyio
+
+OPENCODE = Implementation(name="opencode", version="1.18.33")
+
+
+async def test_a_plugin_gets_views_and_the_name_that_makes_calls_mean_its_chat(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    place = folder / "views.json"
+    environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
+    slow = {"view_timeout_seconds": "60"}
+    async with talk(tmp_path, environ=environ, policy=slow, client_info=OPENCODE) as host:
+        status, told = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
+        assert status == 200
+        before = _size(told)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 20}
+        said = await host.say("compress_context", session=told["session"], **wish)
+        assert "window: smaller from your next step" in said
+        _, told = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
+        assert _size(told) < before
+        assert (await ask(place, "/opencode/record", session="ses_1"))[0] == 200
+        assert (await ask(place, "/opencode/view", messages=[]))[0] == 404
+
+
+async def test_without_a_plugin_nothing_listens(tmp_path: Path) -> None:
+    async with talk(tmp_path, environ={"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": "views"}):
+        assert not list(tmp_path.rglob("views*"))
+
+
+def _size(told: Any) -> int:
+    whole = sum(len(str(message)) for message in history(2)) // 3
+    cut = sum(whole - len(text) for text in told["outputs"].values())
+    return sum(whole if "id" in entry else len(entry["text"]) for entry in told["show"]) - cut

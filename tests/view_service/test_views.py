@@ -1,0 +1,187 @@
+"""The views that a plugin of opencode is given, and that they fail open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.errors import StoreError
+from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
+from mcp_compaction.model import JsonObject
+from mcp_compaction.view_service.views import Chat, Views
+from tests.checkers import problems
+from tests.hosts.given_hosts import compactor_in
+
+pytestmark = pytest.mark.anyio
+
+CHAT = Chat("/home/ann/shop", "opencode", "ses_1", 40_000)
+RULE = "Never deploy on a Friday."
+LINES = "\n".join(f"row {n} of the table, with its price and its name" for n in range(400))
+
+
+def typed(number: int, text: str, written: str | None = None) -> dict[str, Any]:
+    """A user's message as opencode has it."""
+    parts = [{"type": "text", "text": text}]
+    if written is not None:
+        parts.append({"type": "text", "text": written, "synthetic": True})  # pyright: ignore[reportArgumentType]
+    return {"info": {"id": f"msg_{number}", "role": "user"}, "parts": parts}
+
+
+def answered(number: int, text: str, output: str | None = None) -> dict[str, Any]:
+    """An answer as opencode has it, with the result of its call."""
+    parts: list[dict[str, Any]] = [{"type": "step-start"}, {"type": "text", "text": text}]
+    if output is not None:
+        state = {"status": "completed", "input": {"path": f"{number}.txt"}, "output": output}
+        parts.append({"type": "tool", "tool": "read", "callID": f"c{number}", "state": state})
+    return {"info": {"id": f"msg_{number}", "role": "assistant"}, "parts": parts}
+
+
+def history(steps: int) -> list[dict[str, Any]]:
+    """A chat of one request and so many files that were read."""
+    reads = [answered(n, f"I read {n}.", LINES) for n in range(2, steps + 2)]
+    return [typed(1, f"{RULE} Read the tables."), *reads]
+
+
+async def views_on(compactor: Compactor, environ: Mapping[str, str] | None = None) -> Views:
+    """Views of a compactor, without a limit."""
+
+    async def opened() -> Compactor:
+        return compactor
+
+    return Views(opened, lambda _: True, environ or {"HOME": "/nowhere"}, limit=60.0)
+
+
+async def test_a_chat_that_was_not_compacted_is_sent_as_it_is(tmp_path: Path) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        views = await views_on(compactor)
+        given = history(1)
+        told = await views.view_for_opencode(CHAT._replace(window_tokens=None), given)
+        assert told is not None
+        assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
+        assert told["outputs"] == told["inputs"] == {}
+
+
+async def test_after_a_compaction_the_plugin_is_told_of_records_and_of_what_stays(
+    tmp_path: Path,
+) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        views = await views_on(compactor)
+        given = history(3)
+        await views.view_for_opencode(CHAT, given)
+        info = await compactor.find_of_host(CHAT.project, CHAT.session)
+        assert info is not None
+        await compactor.pin(info, RULE, by="agent")
+        await compactor.compress(info, make_ask(reason="read", force=True, target_percent=30))
+        given += [answered(5, "I read all.")]
+        told: Any = await views.view_for_opencode(CHAT, given)
+        texts = [entry["text"] for entry in told["show"] if "text" in entry]
+        ids = [entry["id"] for entry in told["show"] if "id" in entry]
+        assert any(RULE in text for text in texts)
+        assert ids[0] == "msg_1"
+        assert ids[-1] == "msg_5"
+        assert told["session"] == info.name
+        reads = {"msg_2", "msg_3", "msg_4"}.intersection(ids)
+        shown = [told["outputs"].get(f"c{own_id[4:]}", LINES) for own_id in reads]
+        assert sum(map(len, [*texts, *shown])) < 3 * len(LINES)
+
+
+async def test_a_body_of_a_provider_gets_a_body_back(tmp_path: Path) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        views = await views_on(compactor)
+        messages = [{"role": "user", "content": "Hello."}]
+        view = await views.view(CHAT, {"model": "claude-x", "messages": messages})
+        assert view is not None
+        assert view.request == {"model": "claude-x", "messages": messages}
+        assert view.messages[0] is messages[0]
+        assert views.has_shown(CHAT.session)
+
+
+async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
+    tmp_path: Path,
+) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        may_go_on = asyncio.Event()
+
+        async def open_later() -> Compactor:
+            await may_go_on.wait()
+            return compactor
+
+        views = Views(open_later, lambda _: True, {"HOME": "/nowhere"}, limit=0.01)
+        assert await views.view_for_opencode(CHAT, history(1)) is None
+        may_go_on.set()
+        views.limit = 60.0
+        assert await views.view_for_opencode(CHAT, history(1)) is not None
+        await views.close()
+
+
+async def test_a_fault_of_any_kind_is_no_view() -> None:
+    async def fail() -> Compactor:
+        raise StoreError("the disk is full; free some of it.")
+
+    views = Views(fail, lambda _: True, {"HOME": "/nowhere"}, limit=60.0)
+    assert await views.view_for_opencode(CHAT, history(1)) is None
+    assert await views.view_for_opencode(CHAT, [{"parts": "?"}]) is None
+    assert await views.view(CHAT, "no history") is None
+    assert not views.has_shown(CHAT.session)
+
+
+async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_path: Path) -> None:
+    async with compactor_in(tmp_path) as compactor:
+
+        async def opened() -> Compactor:
+            return compactor
+
+        views = Views(opened, lambda _: False, {"HOME": "/nowhere"}, limit=60.0)
+        assert await views.view_for_opencode(CHAT, history(1)) is None
+        assert await compactor.sessions(None) == ()
+
+
+def test_each_piece_of_opencodes_messages_is_a_message_of_a_provider() -> None:
+    window = read_window([typed(1, "Read it.", "what opencode wrote"), answered(2, "Yes.", "rows")])
+    assert [m["role"] for m in window.messages] == ["user", "user", "assistant", "user"]
+    assert not problems(window.messages, "anthropic")
+
+
+def test_of_a_message_of_which_half_is_sent_the_plugin_is_told_which() -> None:
+    window = read_window([typed(1, "Read it.", "what opencode wrote"), answered(2, "Yes.", "rows")])
+    said, beside, *_ = window.messages
+    assert tell_plugin(window, [said])["show"] == [{"id": "msg_1", "only": "typed"}]
+    assert tell_plugin(window, [beside])["show"] == [{"id": "msg_1", "only": "written"}]
+    assert tell_plugin(window, [said, beside])["show"] == [{"id": "msg_1"}]
+
+
+def test_an_answer_without_its_results_is_not_sent() -> None:
+    window = read_window([answered(2, "Yes.", "rows")])
+    for half in window.messages:
+        with pytest.raises(Exception, match="only a part of 'msg_2'"):
+            tell_plugin(window, [half])
+
+
+def test_shorter_results_and_calls_are_told_by_the_ids_of_their_calls() -> None:
+    window = read_window([typed(1, "Read it."), answered(2, "Yes.", "rows")])
+    asked, _, _ = window.messages
+    call: JsonObject = {"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "…"}}
+    result: JsonObject = {"type": "tool_result", "tool_use_id": "c2", "content": "r…"}
+    told = tell_plugin(
+        window,
+        [asked, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}],
+    )
+    assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
+    assert told["outputs"] == {"c2": "r…"}
+    assert told["inputs"] == {"c2": {"path": "…"}}
+
+
+def test_a_message_that_says_nothing_stays_before_the_one_it_stood_before() -> None:
+    silent = {"info": {"id": "msg_0", "role": "user"}, "parts": [{"type": "compaction"}]}
+    window = read_window([silent, answered(1, "A summary."), {**silent, "info": {"id": "msg_9"}}])
+    assert tell_plugin(window, window.messages)["show"] == [
+        {"id": "msg_0"},
+        {"id": "msg_1"},
+        {"id": "msg_9"},
+    ]
