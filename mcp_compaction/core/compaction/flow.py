@@ -64,6 +64,7 @@ def flow(
         fill=fill,
         count=count,
         messages=session.messages,
+        digests=session.digests,
         found=identifiers_by_message(session.messages),
         plan_ref=ref_of_standing_plan(session.messages),
     )

@@ -20,8 +20,8 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.compaction.previews import shrink_step
-from mcp_compaction.core.compaction.shares import RoomForTarget, share_out
-from mcp_compaction.core.compaction.unread import give_up_excess
+from mcp_compaction.core.compaction.shares import RoomForTarget, room_for_records, share_out
+from mcp_compaction.core.compaction.unread import give_up_excess, share_of_unread
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -31,6 +31,7 @@ from mcp_compaction.model import Ask, Session, Value
 _DIGEST_SHARE = 15  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
 _LEAST_FOR_DIGEST = 60  # tokens, with its label
+_LEAST_TAIL = 8  # percent of an explicit target
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
@@ -162,10 +163,19 @@ def _shorten_index(window: WindowPlan, goal: int, least: int) -> WindowPlan:
 def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
     """The window whose newest steps take no more than the rest of the goal leaves."""
     digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
-    left = goal - window.fixed - max(digests, _LEAST_FOR_DIGEST)
+    records = room_for_records(goal, max(digests, _LEAST_FOR_DIGEST), policy.digest_max_tokens)
+    left = goal - window.fixed - records - _room_for_unread(window, goal)
+    left = max(left, goal * _LEAST_TAIL // 100)
     most = max(0, min(room.tail, left))
     blocks = with_guards(window.blocks, policy, most)
     return window.model_copy(update={"tail_most": most, "blocks": blocks})
+
+
+def _room_for_unread(window: WindowPlan, goal: int) -> int:
+    """The tokens of unread results that stand before the newest steps."""
+    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
+    taken = sum(block.tokens - block.tokens_beside_unread for block in steps)
+    return min(taken, share_of_unread(window, goal))
 
 
 def _climb(

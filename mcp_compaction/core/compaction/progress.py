@@ -43,6 +43,7 @@ class Inputs:
     fill: Fill
     count: CountTokens
     messages: tuple[Message, ...]  # all that the window showed before
+    digests: tuple[Digest, ...]  # and its digests
     found: dict[int, tuple[Finding, ...]]  # their identifiers
     plan_ref: str  # the ref of the task plan that is in force
 

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of, show_whole
 from mcp_compaction.core.compaction.previews import fit_step
 from mcp_compaction.core.compaction.progress import Inputs, Progress
+from mcp_compaction.core.compaction.shares import room_beside_names, room_for_names
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
+from mcp_compaction.core.digest.names import (
+    choose_names,
+    names_of_digests,
+    with_names,
+    without_names,
+)
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.paging import wanted_excerpts
+from mcp_compaction.core.log.content import shown_parts, words_of
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.typed_names import typed_names
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Digested, MessageEntry, Session, ShownRecord, Trimmed
+from mcp_compaction.model import Digested, MessageEntry, Session, Shown, ShownRecord, Trimmed
 
-_NEWEST_SHARE = 70  # percent of the room, for newest steps that were cut
+_NEWEST_SHARE = 90  # percent of the room, for newest steps that were cut
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
 
 
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
     """The steps that were cut, in the room that digests left: unread results, then newest steps."""
-    return _fit_newest(_fit_unread(_fit_index(progress, inputs), inputs), inputs)
+    progress = _list_names(_fit_index(progress, inputs), inputs)
+    return _fit_newest(_fit_unread(progress, inputs), inputs)
 
 
 def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
@@ -32,10 +45,7 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
         return progress
     kept = {message.seq for message in session.messages}
     gone = [message for message in before.messages if message.seq not in kept]
-    shown = "\n".join(
-        piece.text if isinstance(piece, ShownRecord) else piece.message.text
-        for piece in lay_out(session, inputs.given_policy.index_limit, inputs.count)
-    )
+    shown = _text_of_view(session, inputs)
     earlier = (*excerpts_of_digests(before.digests), *before.view.promoted)
     markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
     chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers)
@@ -50,6 +60,33 @@ def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
         return progress
     over = fill.counted - goal + inputs.given_policy.overhead_per_message
     return progress.change_view(index_most=max(0, dict(fill.parts)["index"] - over))
+
+
+def _list_names(progress: Progress, inputs: Inputs) -> Progress:
+    """The newest digest lists the names that the agent typed and that nothing but the index shows;
+    the index gives way to them."""
+    goal, count = progress.plan.goal, inputs.count
+    new = {digest.number: digest for digest in progress.digests}
+    shown = [e.digest for e in progress.session.view.body if isinstance(e, Digested)]
+    written = [new[number] for number in shown if number in new]
+    if goal is None or not written or inputs.ask.strategy == "archive":
+        return progress
+    for digest in written:
+        progress = progress.replace_digest(without_names(digest, count))
+    without_index = progress.change_view(index_most=0).session
+    said, earlier = conversation_of(inputs.messages), names_of_digests(inputs.digests)
+    typed = typed_names(said, inputs.found, earlier)
+    shown_now = _text_of_view(without_index, inputs)
+    room = room_for_names(goal, inputs.policy.index_max_tokens)
+    names = choose_names(typed, shown_now, room, count)
+    bare = without_names(written[-1], count)
+    full = with_names(bare, names, count)
+    progress = progress.replace_digest(full)
+    if names:
+        most = room_beside_names(goal, full.tokens - bare.tokens)
+        now = progress.session.view.index_most
+        progress = progress.change_view(index_most=most if now is None else min(now, most))
+    return _fit_index(progress, inputs)
 
 
 def _fit_unread(progress: Progress, inputs: Inputs) -> Progress:
@@ -100,3 +137,19 @@ def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:
     if progress.plan.is_thorough:
         return min(room, (inputs.fill.counted - now) // _THOROUGH_SHARE)
     return room if inputs.ask.target_percent is not None else min(room, policy.promoted_limit)
+
+
+def _text_of_view(session: Session, inputs: Inputs) -> str:
+    """All that a view says."""
+    return "\n".join(
+        text
+        for piece in lay_out(session, inputs.given_policy.index_limit, inputs.count)
+        for text in _texts_of(piece)
+    )
+
+
+def _texts_of(piece: Shown) -> Iterator[str]:
+    if isinstance(piece, ShownRecord):
+        yield piece.text
+    else:
+        yield from map(words_of, shown_parts(piece.message, piece.cuts))

@@ -1,4 +1,4 @@
-"""Shares out an explicit target: to the newest steps and the index; words of users come first."""
+"""Shares out a goal: to the newest steps, names and the index; words of users come first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Session, Value
 
-# Percent of the target.
+# Percent of the goal.
 _MOST_TAIL, _LEAST_TAIL = 60, 12
 _MOST_INDEX, _LEAST_INDEX = 40, 20
+_NAMES = 15
+_DIGEST = 10  # what is left to it in any case
+_MOST_NAMES = 4  # times the most tokens of an index, however large the goal is
+_INDEX_FOR_NAMES = 3  # an index tells where and how as well, which takes three times the tokens
 
 
 class RoomForTarget(Value):
@@ -33,3 +37,21 @@ def share_out(session: Session, fill: Fill, target: int) -> RoomForTarget:
     index = target * _MOST_INDEX // 100
     shortest = index if 2 * tail < most else target * _LEAST_INDEX // 100
     return RoomForTarget(tail=tail, index=index, least_index=shortest)
+
+
+def room_for_names(goal: int, index_most: int) -> int:
+    """The most tokens of a goal that the names typed in calls may take."""
+    return min(_MOST_NAMES * index_most, goal * _NAMES // 100)
+
+
+def room_beside_names(goal: int, names: int) -> int:
+    """The most tokens that are left for the index where names take so many: both together a fifth
+    of the goal, or more where there are few names and the index has to tell them."""
+    together = goal * _LEAST_INDEX // 100 - names
+    return max(0, together, goal * _MOST_INDEX // 100 - _INDEX_FOR_NAMES * names)
+
+
+def room_for_records(goal: int, digests: int, digest_most: int) -> int:
+    """The tokens that the newest steps leave to digests, names and the index."""
+    least = min(digest_most, goal * _DIGEST // 100)
+    return max(digests, least) + goal * _LEAST_INDEX // 100

@@ -63,13 +63,17 @@ def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
     return goal - (window.tokens - taken)
 
 
+def share_of_unread(window: WindowPlan, goal: int) -> int:
+    """The tokens that unread results may claim before recent steps get any."""
+    return (goal - window.fixed) * _SHARE // 100
+
+
 def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens) -> WindowPlan:
     """The window with unread results cut to their share, or to all that the rest leaves."""
     taken = unread_tokens(window, count)
     if not taken:
         return window
-    claimed = (goal - window.fixed) * _SHARE // 100
-    most = max(claimed, room_beside_rest(window, goal, taken))
+    most = max(share_of_unread(window, goal), room_beside_rest(window, goal, taken))
     return cut_unread(window, rung, most, count)
 
 

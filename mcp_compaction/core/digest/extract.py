@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.digest.ahead import next_items
-from mcp_compaction.core.digest.facts import fact_items, name_items
+from mcp_compaction.core.digest.facts import fact_items
 from mcp_compaction.core.digest.learned import learned_items
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.state import done_items, state_items
@@ -95,7 +95,6 @@ def extract(request: SummaryRequest) -> Draft:
         "DECISIONS": list(decisions),
         "LEARNED": learned_items(reading),
         "FACTS": fact_items(reading, (*decisions, *done)),
-        "NAMES": list(name_items(reading)),
         "UNCERTAIN": list(_doubts(reading.said)) if is_work else [],
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],

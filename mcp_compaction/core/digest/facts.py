@@ -1,4 +1,4 @@
-"""Reads what is known: findings that were used, exact sentences, the names that were typed."""
+"""Reads what is known: findings that were used, and exact sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.findings import UsedLine, used_lines
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.spoken import leaves_open
-from mcp_compaction.core.log.typed_names import typed_names
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
@@ -21,7 +20,6 @@ from mcp_compaction.model import Item
 
 _MOST_FACTS = 40
 _MOST_FOUND = 16
-_NAMES_IN_A_LINE, _MOST_NAMES = 6, 60
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
@@ -83,10 +81,3 @@ def _is_fact(sentence: Sentence, is_work: bool) -> bool:
     if is_work and _NUMBER.search(said):
         return True
     return any(is_work or finding.kind != "number" for finding in find_identifiers(said))
-
-
-def name_items(reading: Reading) -> Iterator[Item]:
-    """The names that the agent typed in its calls, those most used and most lately first."""
-    names = [name.text for name in typed_names(reading.messages)[:_MOST_NAMES]]
-    for start in range(0, len(names), _NAMES_IN_A_LINE):
-        yield Item(text=", ".join(names[start : start + _NAMES_IN_A_LINE]))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, cast
 
-from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message
 
 _NAME = pattern_of(
-    r"(?:~|\.{1,2})?/?[\w@+-][\w.@+-]*(?:/[\w.@+-]+)+|/[\w.@+-]+(?:/[\w.@+-]+)*"  # a path
+    r"https?://[^\s\"'`<>()\[\]{}\\|]+"
+    r"|(?:~|\.{1,2})?/?[\w@+-][\w.@+-]*(?:/[\w.@+-]+)+|/[\w.@+-]+(?:/[\w.@+-]+)*"  # a path
     r"|\b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9}\b"  # a file, or a name with parts
     r"|(?<!\S)--[a-z][\w-]+"  # an option
     r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[a-z]+[A-Z][A-Za-z0-9]+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
-    r"|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\b\d+\.\d+(?:\.\d+)+\b|\b\d{4,}\b"
+    r"|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\b\d+\.\d+(?:\.\d+)+\b"
+    r"|\b\d{4}-\d\d-\d\d\b|\b\d{4,}\b|\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}\b"
 )
+_DEVICE = pattern_of(r"/(?:dev|proc)/|/(?:usr/)?bin/(?:env|(?:ba)?sh)$")
+_END = ".,:;)"
 _RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
 _FEWEST_IN_A_RUN = 3
@@ -24,30 +29,64 @@ _MOST_CHARS = 20_000  # of one call; what is longer is the text of a file
 
 
 class TypedName(NamedTuple):
-    """A name, its worth, and the message that typed it last."""
+    """A name, its worth, and where it was typed last: the message, and the place in it."""
 
     text: str
     worth: float
-    ref: str
+    last: tuple[int, int]
 
 
-def typed_names(messages: Sequence[Message]) -> list[TypedName]:
-    """The names that calls typed, those most used and most lately first; runs are folded."""
-    worth: dict[str, float] = {}
-    last: dict[str, str] = {}
+def typed_names(
+    messages: Sequence[Message],
+    met: Mapping[int, Iterable[Finding]] = MappingProxyType({}),
+    earlier: Sequence[str] = (),
+) -> list[TypedName]:
+    """The names that calls typed, those most used and most lately first; runs are folded.
+
+    Names known from `earlier` messages were used at least once, before all others. Paths and ids
+    that messages only named, given by their numbers, may be typed next: they come after all that
+    was typed, the newest first.
+    """
+    worth: dict[str, float] = dict.fromkeys(earlier, 1.0)
+    last = {name: (-1, place) for place, name in enumerate(earlier)}
     total = max(1, len(messages))
-    for place, message in enumerate(messages):
-        names = {
-            name.rstrip(".,:;)")
-            for call in message.calls
-            for name in _NAME.findall(words_of(call)[:_MOST_CHARS])
-            if _SHORTEST <= len(name) <= _LONGEST
-        }
-        for name in sorted(names):
-            worth[name] = worth.get(name, 0.0) + 1 + place / total
-            last[name] = message.ref
+    for number, message in enumerate(messages):
+        for place, name in enumerate(_names_in(message)):
+            worth[name] = worth.get(name, 0.0) + 1 + number / total
+            last[name] = (message.seq, place)
+        named = (one.text for one in met.get(message.seq, ()) if one.kind in ("file", "id"))
+        for place, name in enumerate(filter(_is_name, named)):
+            worth[name] = max(worth.get(name, 0.0), number / total)
+            last.setdefault(name, (message.seq, place))
     found = (TypedName(name, value, last[name]) for name, value in worth.items())
-    return sorted(_fold_runs(found), key=lambda one: -one.worth)
+    return sorted(_fold_runs(found), key=lambda one: (-one.worth, one.text))
+
+
+def _names_in(message: Message) -> list[str]:
+    """The names that the calls of a message typed, each once, in the order they stand."""
+    typed = (
+        name.rstrip(_END)
+        for call in message.calls
+        for value in _values_of(call.arguments)
+        for name in _NAME.findall(value[:_MOST_CHARS])
+    )
+    return list(dict.fromkeys(filter(_is_name, typed)))
+
+
+def _is_name(text: str) -> bool:
+    return _SHORTEST <= len(text) <= _LONGEST and not _DEVICE.match(text)
+
+
+def _values_of(arguments: object) -> Iterator[str]:
+    """The values that a call was given; what they are called is the tool's."""
+    if isinstance(arguments, dict):
+        for value in cast("dict[str, object]", arguments).values():
+            yield from _values_of(value)
+    elif isinstance(arguments, list):
+        for value in cast("list[object]", arguments):
+            yield from _values_of(value)
+    elif arguments is not None:
+        yield str(arguments)
 
 
 def _fold_runs(names: Iterable[TypedName]) -> Iterator[TypedName]:
@@ -66,6 +105,6 @@ def _fold_runs(names: Iterable[TypedName]) -> Iterator[TypedName]:
             if len(members) < _FEWEST_IN_A_RUN:
                 yield from (one for _, one in members)
                 continue
-            newest = max((one for _, one in members), key=lambda one: int(one.ref[1:]))
             text = f"{before}{members[0][0]}..{members[-1][0]}{behind}"
-            yield TypedName(text, max(one.worth for _, one in members), newest.ref)
+            worth = max(one.worth for _, one in members)
+            yield TypedName(text, worth, max(one.last for _, one in members))

@@ -238,12 +238,6 @@ def test_what_stood_in_a_file_that_was_changed_since_is_no_fact() -> None:
     assert draft.items("FACTS") == ()
 
 
-def test_names_are_those_typed_most_and_runs_are_folded() -> None:
-    steps = [m for n in range(1, 6) for m in ran(str(n), f"python part_{n}.py --fast", "ok")]
-    (names,) = texts(drafted(steps), "NAMES")
-    assert names == "--fast, part_1..5.py"
-
-
 # What comes next
 
 

@@ -9,7 +9,7 @@ from mcp_compaction.core.compaction.previews import fit_step, shrink_step
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
-_SHARE = 85  # percent of the room left for the newest steps that one of them may take
+_SHARE = 95  # percent of the room left for the newest steps that one of them may take
 
 
 def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:

@@ -15,12 +15,12 @@ from mcp_compaction.core.window.offload import lines_to_keep
 from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Message, MessageEntry, Text
 
-_FIRST_SHARE, _NEWEST_SHARE = 25, 40  # percent of the goal
+_FIRST_SHARE, _NEWEST_SHARE = 20, 40  # percent of the goal
 _FEWEST_CHARS = 160  # about two sentences: less says nothing
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """The first request takes a quarter of the goal at most, and the newest two fifths; over that
+    """The first request takes a fifth of the goal at most, and the newest two fifths; over that
     they are shown as previews, in which their rules and questions stay in sight. What a host put
     before the first in messages of their own is shortened alike."""
     first = min(policy.head_preview_over_tokens, goal * _FIRST_SHARE // 100)

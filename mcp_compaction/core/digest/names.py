@@ -1,0 +1,71 @@
+"""Keeps a ledger in a digest: the names that the agent typed and that a view does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mcp_compaction.core.digest.text import measure_digest
+from mcp_compaction.core.log.typed_names import TypedName
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import Digest, Item
+
+_SECTION = "NAMES"
+_CHARS_IN_A_LINE = 200
+_LEAST_ROOM = 3  # tokens; hardly a name takes less
+
+
+def names_of_digests(digests: Iterable[Digest]) -> list[str]:
+    """The names that digests list, without those that an agent or a model wrote of itself."""
+    items = (item for digest in digests for item in digest.items(_SECTION) if _is_ours(item))
+    return [name for item in items for name in item.text.split()]
+
+
+def without_names(digest: Digest, count: CountTokens) -> Digest:
+    """The digest without its ledger of names; what an agent or a model wrote stays."""
+    return with_names(digest, (), count)
+
+
+def with_names(digest: Digest, names: Sequence[str], count: CountTokens) -> Digest:
+    """The digest with this ledger of names instead of the one it had."""
+    written = [item for item in digest.items(_SECTION) if not _is_ours(item)]
+    items = (*written, *_lines_of(names))
+    others = [(name, kept) for name, kept in digest.sections if name != _SECTION]
+    sections = (*others, (_SECTION, items)) if items else tuple(others)
+    changed = digest.model_copy(update={"sections": sections})
+    return digest if changed == digest else measure_digest(changed, count)
+
+
+def choose_names(
+    names: Iterable[TypedName], shown: str, room: int, count: CountTokens
+) -> list[str]:
+    """The first names that a view does not show, as many as the room holds, in the order they were
+    typed last: those of one call stand together."""
+    room -= count(f"\n{_SECTION}")
+    chosen: list[TypedName] = []
+    known = [shown]
+    for one in names:
+        if any(one.text in text for text in known):
+            continue
+        cost = count(f" {one.text}")
+        if cost <= room:
+            room -= cost
+            chosen.append(one)
+            known.append(one.text)
+        elif room < _LEAST_ROOM:
+            break
+    return [one.text for one in sorted(chosen, key=lambda one: one.last)]
+
+
+def _lines_of(names: Sequence[str]) -> Iterator[Item]:
+    line: list[str] = []
+    for name in names:
+        if line and sum(map(len, line)) + len(line) + len(name) > _CHARS_IN_A_LINE:
+            yield Item(text=" ".join(line))
+            line = []
+        line.append(name)
+    if line:
+        yield Item(text=" ".join(line))
+
+
+def _is_ours(item: Item) -> bool:
+    return item.provenance == "extracted" and not item.refs

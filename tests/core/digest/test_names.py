@@ -1,0 +1,79 @@
+"""The ledger of names: what the agent typed in its calls, by use and recency, where room is."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.digest.names import (
+    choose_names,
+    names_of_digests,
+    with_names,
+    without_names,
+)
+from mcp_compaction.core.log.identifiers import identifiers_by_message
+from mcp_compaction.core.log.typed_names import TypedName, typed_names
+from mcp_compaction.model import Digest, Item
+from tests.core.saying import ran, used, user
+from tests.sessions import messages_of
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+def digest_with(*items: Item) -> Digest:
+    return Digest(number=1, first=1, last=9, messages=9, sections=(("NAMES", items),))
+
+
+def test_names_are_those_typed_most_and_runs_are_folded() -> None:
+    steps = [m for n in range(1, 6) for m in ran(str(n), f"python part_{n}.py --fast", "ok")]
+    assert [name.text for name in typed_names(messages_of(steps))] == ["--fast", "part_1..5.py"]
+
+
+def test_names_are_values_of_calls_and_neither_tools_nor_keys_nor_devices() -> None:
+    step = used("1", "book_seat", "ok", seat_code="HAT097", holders=[{"user_id": "mia_li_3668"}])
+    found = typed_names(messages_of([*step, *ran("2", "make >/dev/null", "ok")]))
+    assert {name.text for name in found} == {"HAT097", "mia_li_3668"}
+
+
+def test_an_address_is_one_name() -> None:
+    found = typed_names(messages_of(ran("1", "curl https://docs.example.org/guide/valve", "ok")))
+    assert [name.text for name in found] == ["https://docs.example.org/guide/valve"]
+
+
+def test_paths_that_were_only_met_come_after_all_that_was_typed() -> None:
+    messages = messages_of([*ran("1", "cat src/one.py", "ok"), *ran("2", "ls", "src/two.py")])
+    found = typed_names(messages, identifiers_by_message(messages))
+    assert [name.text for name in found] == ["src/one.py", "src/two.py"]
+
+
+def test_names_of_earlier_digests_come_back_and_rise_when_they_are_typed_again() -> None:
+    messages = messages_of([user("go"), *ran("1", "cat old_thing new_thing", "ok")])
+    found = typed_names(messages, earlier=["old_thing", "other_thing"])
+    assert [name.text for name in found] == ["old_thing", "new_thing", "other_thing"]
+
+
+def test_what_a_view_shows_is_not_listed_and_names_of_one_call_stand_together() -> None:
+    names = [
+        TypedName("late_b", 3.0, (9, 1)),
+        TypedName("shown_name", 2.5, (8, 0)),
+        TypedName("early", 2.0, (2, 0)),
+        TypedName("late_a", 1.0, (9, 0)),
+        TypedName("left_out", 0.5, (9, 2)),
+    ]
+    assert choose_names(names, "so shown_name it is", 4, count) == ["early", "late_a", "late_b"]
+
+
+def test_a_ledger_is_replaced_and_what_a_model_wrote_stays() -> None:
+    written = Item(text="FooBar: the parser", provenance="summarized")
+    digest = digest_with(written, Item(text="one_name two_names"))
+    assert names_of_digests([digest]) == ["one_name", "two_names"]
+    assert without_names(digest, count).items("NAMES") == (written,)
+    changed = with_names(digest, ["three_names"], count)
+    assert changed.items("NAMES") == (written, Item(text="three_names"))
+    assert changed.tokens > without_names(digest, count).tokens
+
+
+def test_a_ledger_is_broken_into_lines() -> None:
+    names = [f"a_rather_long_name_{n:03}" for n in range(30)]
+    lines = with_names(digest_with(), names, count).items("NAMES")
+    assert [name for line in lines for name in line.text.split()] == names
+    assert all(len(line.text) <= 200 for line in lines)
