@@ -24,7 +24,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 def test_install_says_what_it_wrote_what_is_next_and_how_to_undo_it(shell: Shell) -> None:
     out = shell.done("install", "codex")
     assert "Codex, for all projects\n  ~/.codex/config.toml: written\n" in out
-    assert "next: start Codex, type /hooks and trust the hooks" in out
+    assert "next: start Codex; it asks about new hooks" in out
     assert f"mcp-compaction doctor --home {shell.home}\n" in out
     assert f"to undo it: mcp-compaction uninstall --home {shell.home} codex\n" in out
     assert "config.toml: already so" in shell.done("install", "codex")
@@ -109,7 +109,7 @@ def test_the_list_says_what_is_installed_where(shell: Shell) -> None:
     shell.done("install", "codex")
     lines = shell.done("install", "--list").splitlines()
     states = {line.split()[0]: line for line in lines}
-    assert "the server and 7 groups of hooks in ~/.codex/config.toml" in states["codex"]
+    assert "the server and 8 hooks in ~/.codex/config.toml" in states["codex"]
     assert states["claude-code"].endswith("not installed")
     assert "not run here" in states["cursor"]
 

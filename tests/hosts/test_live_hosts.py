@@ -162,7 +162,7 @@ def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Pa
         assert "requires approval" in model.requests[2]
         code, told = ask_doctor(host.environ, host.project)
         assert (code, len(told["problems"])) == (1, 1)
-        assert "type /hooks and trust" in told["problems"][0]
+        assert "runs none before you trust them" in told["problems"][0]
         host.is_trusted = True
         host.run("Go on.")
         assert ask_doctor(host.environ, host.project)[0] == 0

@@ -68,7 +68,7 @@ def describe_scope(host: HostSetup, scope: Scope, place: Place) -> str:
 def describe_installed(installed: Installed, environ: Mapping[str, str]) -> str:
     """What stands in the files of a host."""
     parts = ["the server"] if installed.has_server else []
-    parts += [plural(installed.hooks, "group") + " of hooks"] if installed.hooks else []
+    parts += [plural(installed.hooks, "hook")] if installed.hooks else []
     where = ", ".join(shorten(path, environ) for path in installed.paths)
     return f"{' and '.join(parts) or 'permissions'} in {where}"
 

@@ -146,7 +146,7 @@ def find_installed(host: HostSetup, scope: Scope, place: Place) -> Installed | N
         data = parse_file(host, read_file(path) or "", str(path))
         ours = find_ours(host, file.holds, data)
         paths += [path] if ours else []
-        hooks += sum(1 for at in ours if at[0] == "hooks")
+        hooks += sum(_count_handlers(value_at(data, at)) for at in ours if at[0] == "hooks")
         server = value_at(data, host.server.at) if host.server.at in ours else server
     if not paths:
         return None
@@ -160,6 +160,11 @@ def find_installed(host: HostSetup, scope: Scope, place: Place) -> Installed | N
         is_current=not any(change.is_one for change in changes),
         missing_program=_find_missing_program(server),
     )
+
+
+def _count_handlers(hook: Any) -> int:
+    """The handlers of a group of hooks; what is no group is one handler."""
+    return len(value_at(hook, ("hooks",)) or (hook,))
 
 
 def _find_missing_program(server: Any) -> str:
