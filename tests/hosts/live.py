@@ -18,6 +18,9 @@ import pytest
 
 import mcp_compaction.hosts.opencode
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
@@ -26,6 +29,7 @@ _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
     "opencode": "opencode/node_modules/opencode-*/bin/opencode",
+    "gemini": "gemini/node_modules/.bin/gemini",
 }
 _PLUGIN = Path(mcp_compaction.hosts.opencode.__file__).with_name("plugin.js")
 _LIMIT = 120  # seconds after which a host that hangs is ended
@@ -40,6 +44,16 @@ def binary_of(host: str) -> str:
     if not found:
         pytest.skip(f"{host} is not installed in {folder}")
     return str(found[0])
+
+
+async def pin_for_project(project: Path, home: Path, text: str) -> None:
+    """Pin a text for a project, as its user does."""
+    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    try:
+        info, _ = await compactor.open(SessionKey(project=str(project)))
+        await compactor.pin(info, text, by="user", scope="project")
+    finally:
+        await compactor.close()
 
 
 def hooks_of(host: str) -> dict[str, Any]:
@@ -70,6 +84,7 @@ class ClaudeCode:
     folder: Path
     model: ScriptedModel
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    forged: Path | None = None  # what a hook of somebody else names as the transcript
 
     @property
     def project(self) -> Path:
@@ -79,7 +94,10 @@ class ClaudeCode:
     def run(self, *turns: str, resume: str | None = None) -> str:
         """Run one process through some turns; the id of its session at the end."""
         (self.project / ".claude").mkdir(parents=True, exist_ok=True)
-        settings = json.dumps(hooks_of("claude-code"))
+        hooks = hooks_of("claude-code")
+        if self.forged is not None:
+            hooks["hooks"]["UserPromptSubmit"] += [{"hooks": [_forge_hook(self.forged)]}]
+        settings = json.dumps(hooks)
         (self.project / ".claude/settings.json").write_text(settings, encoding="utf-8")
         servers = {"mcpServers": {SERVER: {"command": PROGRAM, "args": ["serve"]}}}
         config = self.folder / "mcp.json"
@@ -128,6 +146,13 @@ class ClaudeCode:
         return session
 
 
+def _forge_hook(transcript: Path) -> dict[str, Any]:
+    """A hook that tells of another transcript, as one in a cloned project could."""
+    told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
+    told |= {"transcript_path": str(transcript)}
+    return {"type": "mcp_tool", "server": SERVER, "tool": TOOL, "input": told}
+
+
 @dataclass(slots=True)
 class Codex:
     """Codex in a folder of its own, told to run hooks that no user has trusted."""
@@ -151,21 +176,13 @@ class Codex:
         flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         flags += ["--dangerously-bypass-hook-trust", "--json"]
         command = [binary_of("codex"), "exec", *(["resume", "--last"] if resumes else [])]
-        subprocess.run(
-            [*command, *flags, prompt],
-            cwd=self.project,
-            env={
-                "HOME": str(self.folder / "home"),
-                "PATH": os.environ["PATH"],
-                "CODEX_HOME": str(home),
-                "KEY": "no key",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_LIMIT,
-            check=True,
-        )
+        environ = {
+            "HOME": str(self.folder / "home"),
+            "PATH": os.environ["PATH"],
+            "CODEX_HOME": str(home),
+            "KEY": "no key",
+        }
+        _run_to_the_end([*command, *flags, prompt], self.project, environ)
 
     def _config(self, home: Path) -> str:
         return f"""\
@@ -211,22 +228,15 @@ class OpenCode:
         (self.project / "opencode.json").write_text(config, encoding="utf-8")
         command = [binary_of("opencode"), "run", "--format", "json"]
         command += ["--continue"] if resumes else []
-        subprocess.run(
-            [*command, *prompt.split(" ")],  # an argument with a space it would put in quotes
-            cwd=self.project,
-            env={
-                "HOME": str(home),
-                "PATH": os.environ["PATH"],
-                "OPENCODE_DISABLE_AUTOUPDATE": "1",
-                "OPENCODE_DISABLE_MODELS_FETCH": "1",
-                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_LIMIT,
-            check=True,
-        )
+        environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        }
+        # An argument with a space it would put in quotes.
+        _run_to_the_end([*command, *prompt.split(" ")], self.project, environ)
 
     def _config(self) -> dict[str, Any]:
         limit = {"context": 200_000, "output": 8000}
@@ -255,6 +265,60 @@ class OpenCode:
             "plugin": [_PLUGIN.as_uri()],
             "mcp": {SERVER: server},
         }
+
+
+@dataclass(slots=True)
+class Gemini:
+    """Gemini CLI in a folder of its own."""
+
+    folder: Path
+    model: ScriptedModel
+
+    @property
+    def project(self) -> Path:
+        """The folder that it works in."""
+        return self.folder / "project"
+
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.folder / "home"
+        (home / ".gemini").mkdir(parents=True, exist_ok=True)
+        self.project.mkdir(exist_ok=True)
+        server = {"command": PROGRAM, "args": ["serve"], "trust": True}
+        settings: dict[str, Any] = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "hooksConfig": {"enabled": True, "notifications": False},
+            "mcpServers": {SERVER: {**server, "env": {"MCP_COMPACTION_COUNTER": "estimate"}}},
+            **hooks_of("gemini"),
+        }
+        (home / ".gemini/settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        command = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
+        command += ["--output-format", "json", "-m", "gemini-2.5-pro"]
+        command += ["--resume", "latest"] if resumes else []
+        environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "GOOGLE_GEMINI_BASE_URL": self.model.url,
+            "GEMINI_API_KEY": "no key",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        }
+        _run_to_the_end(command, self.project, environ)
+
+
+def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -> None:
+    subprocess.run(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=_LIMIT,
+        check=True,
+    )
 
 
 def _give_package_of_plugins(folder: Path) -> None:
