@@ -115,6 +115,8 @@ class Recorded(Value):
     masked: dict[str, int] = Field(
         default_factory=dict[str, int]
     )  # the secrets taken out of the new messages, by kind
+    ours: tuple[int, ...] = ()  # places of a whole history at which records of ours stand
+    cut: tuple[int, ...] = ()  # and those of messages as a view of ours shows them shorter
 
     @property
     def refs(self) -> tuple[str, ...]:

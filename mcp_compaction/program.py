@@ -17,7 +17,7 @@ _WITH_SESSION = frozenset(
     ("record", "stats", "show", "compress", "restore", "recall", "pin", "unpin", "pins", "export")
 )
 _WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget"}
-_WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup"}
+_WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup", "install", "uninstall"}
 # The options that say where a command works, and the commands that take them.
 TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {
     "--home": _WITH_HOME,

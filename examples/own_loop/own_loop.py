@@ -23,19 +23,21 @@ async def agent(kit: LoopKit, ask: Callable[[list[Any]], Awaitable[Json]], task:
         calls = kit.calls_of(response)
         if not calls:
             return messages
-        results = [await kit.call(call) if kit.owns(call) else read(call) for call in calls]
-        for call, result in zip(calls, results, strict=True):
+        results: list[Any] = []
+        for call in calls:
             if kit.owns(call):
-                print(f"{call['name']}: {str(result['content']).splitlines()[0]}")
-        messages.append({"role": "user", "content": results})
-        messages = await kit.apply(messages)
+                results.append(await kit.call(call))
+                print(f"{call['name']}: {str(results[-1]['content']).splitlines()[0]}")
+            else:
+                results.append(kit.result_of(call, read(call)))
+        messages += kit.messages_of(results)
+        messages = await kit.apply(messages)  # after the whole batch
 
 
-def read(call: Any) -> Json:
+def read(call: Any) -> str:
     """The only tool of this loop: a file's text."""
     path = call["input"]["path"]
-    text = f"-- {path}\n" + f"ALTER TABLE {path.removesuffix('.sql')} ADD COLUMN note text;\n" * 30
-    return {"type": "tool_result", "tool_use_id": call["id"], "content": text}
+    return f"-- {path}\n" + f"ALTER TABLE {path.removesuffix('.sql')} ADD COLUMN note text;\n" * 30
 
 
 class Script:

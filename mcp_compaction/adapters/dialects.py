@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS
-from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.content import objects_in
+from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.arguments import Definition
 
@@ -20,19 +20,6 @@ class Call(NamedTuple):
     id: str
     name: str
     arguments: Any  # an object, or its JSON text
-
-
-def plain_of(value: Any) -> Any:
-    """A value of JSON: of an SDK's object what it would send."""
-    if isinstance(value, Mapping):
-        return {key: plain_of(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [plain_of(inner) for inner in cast("Sequence[Any]", value)]
-    if callable(to_dict := getattr(value, "to_dict", None)):
-        return to_dict()
-    if callable(dump := getattr(value, "model_dump", None)):
-        return dump(mode="json", exclude_unset=True)
-    return value
 
 
 def plain_messages(messages: Iterable[Any]) -> list[JsonObject]:
@@ -49,17 +36,40 @@ def _is_plain(message: Any) -> bool:
     )
 
 
-def answer_messages(response: Any) -> list[JsonObject]:
-    """The messages that a response adds to a history."""
-    return messages_of_answer(plain_of(response))[1]
+class Request(NamedTuple):
+    """A request of a loop: its messages, and the body that they stand in."""
+
+    messages: list[Any]
+    body: Mapping[str, Any] | None  # None: it is a bare list
+    key: str  # under which the body has them
+
+    @property
+    def beside(self) -> JsonObject:
+        """All of the body that counts in a window, or says of which model it is."""
+        body = self.body or {}
+        return {key: plain_of(body[key]) for key in _BESIDE if key in body}
+
+    def with_messages(self, messages: list[JsonObject]) -> Any:
+        """The same request with other messages."""
+        return messages if self.body is None else {**self.body, self.key: messages}
 
 
-def answer_calls(response: Any) -> list[JsonObject]:
-    """The tool calls of a response, as it has them."""
-    return [call for message in answer_messages(response) for call in _calls_in(message)]
+_BESIDE = ("system", "instructions", "tools", "model")
 
 
-def _calls_in(message: JsonObject) -> list[JsonObject]:
+def read_request(request: Any) -> Request:
+    """A list of messages, or the body of a request with such a list."""
+    if not isinstance(request, Mapping):
+        return Request(list(request), None, "")
+    body = cast("Mapping[str, Any]", request)
+    key = "input" if "input" in body else "messages"
+    found: Any = body.get(key) or ()
+    asked = [{"role": "user", "content": found}] if isinstance(found, str) else found
+    return Request(list(asked), body, key)
+
+
+def calls_in(message: JsonObject) -> list[JsonObject]:
+    """The tool calls of a message, as it has them."""
     if message.get("type") == "function_call":
         return [message]
     content = message.get("content")
@@ -111,6 +121,13 @@ def make_result(call: Call, text: str, is_error: bool, shape: Shape) -> JsonObje
             return {"role": "tool", "tool_call_id": call.id, "content": text}
         case "responses":
             return {"type": "function_call_output", "call_id": call.id, "output": text}
+
+
+def result_messages(results: Sequence[JsonObject], shape: Shape) -> list[JsonObject]:
+    """The messages that results of tool calls add to a history."""
+    if shape != "anthropic" or not results:
+        return list(results)
+    return [{"role": "user", "content": list(results)}]
 
 
 def make_definition(tool: Definition, shape: Shape) -> JsonObject:

@@ -3,8 +3,9 @@
     kit = LoopKit(await store.session("tax-2026"))      # or over MCP: LoopKit(client, session="…")
     response = await kit.send(ask, messages)            # fits the window, retries an overflow once
     messages += kit.answer_of(response)
-    results = [await kit.call(c) if kit.owns(c) else run(c) for c in kit.calls_of(response)]
-    messages.append({"role": "user", "content": results})
+    calls = kit.calls_of(response)
+    results = [await kit.call(c) if kit.owns(c) else kit.result_of(c, run(c)) for c in calls]
+    messages += kit.messages_of(results)
     messages = await kit.apply(messages)                # after the whole batch
 
 A failure of the kit's own is logged and counted, and the loop goes on with its own messages.
@@ -19,28 +20,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast, get_args
+from inspect import isawaitable
+from types import TracebackType
+from typing import Any, TypeVar, cast, get_args, overload
 
+from mcp_compaction.adapters.backends import Backend
 from mcp_compaction.adapters.dialects import (
-    answer_calls,
-    answer_messages,
+    Call,
     arguments_of,
+    calls_in,
     count_compacted_by_api,
     has_open_calls,
     make_definition,
     make_result,
     plain_messages,
-    plain_of,
     read_call,
+    read_request,
+    result_messages,
 )
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
-from mcp_compaction.adapters.sides import Side, Wish
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.lexicon.furniture import own_tools
-from mcp_compaction.lexicon.overflow import is_overflow
+from mcp_compaction.lexicon.overflow import is_overflow, limit_in
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.answers import BUDGET_LABEL
 from mcp_compaction.tools.arguments import definition_of
@@ -52,7 +59,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
 _FAILED = (
     "this call failed inside the context tools ({error}); nothing was changed. Go on without it, "
     "or call again later."
@@ -84,14 +90,14 @@ class LoopKit:
         """
         if shape not in get_args(Shape):
             raise InputError(f"shape is {shape!r}; use {', '.join(get_args(Shape))}.")
-        self._side = _side_of(source, session, shape)
+        self._backend = _backend_of(source, session, shape)
         self.shape: Shape = shape
         self.failures = 0
-        by_agent = self._side.by_agent if agent_controlled is None else agent_controlled
+        by_agent = self._backend.by_agent if agent_controlled is None else agent_controlled
         self.tools: list[JsonObject] = [
             make_definition(definition_of(tool), shape) for tool in list_tools(by_agent=by_agent)
         ]
-        self._wish = Wish(offload_over_tokens, microcompact)
+        self._options = FitOptions(True, offload_over_tokens, microcompact)
         self._has_indicator = indicator
         self._is_directed = False
         self._last: tuple[list[Any], list[JsonObject]] = ([], [])  # what came, and what went out
@@ -106,11 +112,9 @@ class LoopKit:
 
         Whatever goes wrong is a result that says what to do next.
         """
-        known = read_call(call)
-        if known is None:
-            raise InputError("this is no tool call; pass a call for which `owns` is true.")
+        known = _must_be_call(call)
         try:
-            answer = await self._side.run(known.name, arguments_of(known))
+            answer = await self._backend.run(known.name, arguments_of(known))
         except (MemoryError, RecursionError):
             raise
         except CompactionError as error:
@@ -123,94 +127,131 @@ class LoopKit:
         self._is_directed = self._is_directed or answer.changes_view
         return make_result(known, answer.text, answer.is_error, self.shape)
 
+    def result_of(self, call: Any, content: Any, *, is_error: bool = False) -> JsonObject:
+        """The result of a call that you ran yourself, in the loop's dialect.
+
+        `content`: its text, or blocks as the provider takes them.
+        """
+        return make_result(_must_be_call(call), content, is_error, self.shape)
+
+    def messages_of(self, results: Sequence[JsonObject]) -> list[JsonObject]:
+        """The messages that the results of a batch add to the history."""
+        return result_messages(results, self.shape)
+
     def answer_of(self, response: Any) -> list[JsonObject]:
         """The messages that a response adds to the history, as plain objects."""
-        return answer_messages(response)
+        shape: Shape = self.shape
+        messages: list[JsonObject] = []
+        with self._isolate("reading an answer"):
+            shape, messages = messages_of_answer(plain_of(response), shape)
+        if shape != self.shape:
+            raise InputError(
+                f"the kit speaks {self.shape!r} and this response is {shape!r}; make the kit with "
+                f"shape={shape!r}."
+            )
+        return messages
 
     def calls_of(self, response: Any) -> list[JsonObject]:
         """The tool calls of a response."""
-        return answer_calls(response)
+        return [call for message in self.answer_of(response) for call in calls_in(message)]
 
     async def record(self, response: Any) -> None:
         """Keep what the model answered, with its usage; a dict or an SDK's object."""
-        await self._isolate("recording an answer", self._record(response), None)
+        with self._isolate("recording an answer"):
+            await self._backend.record(plain_of(response))
 
-    async def fit(self, messages: Sequence[Any]) -> list[JsonObject]:
+    @overload
+    async def fit(self, request: Mapping[str, Any]) -> dict[str, Any]: ...
+    @overload
+    async def fit(self, request: Sequence[Any]) -> list[JsonObject]: ...
+    async def fit(self, request: Any) -> Any:
         """Record what is new, make room where the window is too full, and give what to send.
 
-        What stays as it was said is your own object.
+        `request`: your messages, or the whole body with them; you get the same kind back. What
+        stays as it was said is your own object.
         """
-        own = [one for one in messages if not _is_budget_line(one)]
-        sent = await self._isolate("fitting the window", self._fit(own, self._wish), None)
+        given = read_request(request)
+        own = [one for one in given.messages if not _is_budget_line(one)]
+        sent = None
+        with self._isolate("fitting the window"):
+            sent = await self._fit(own, given.beside, self._options)
         if sent is None:
-            return self._without_us(own)
+            return given.with_messages(self._without_us(own))
         self._last = (own, sent)
-        return await self._with_indicator(sent)
+        return given.with_messages(await self._with_indicator(sent))
 
-    async def apply(self, messages: list[Any]) -> list[Any]:
-        """Replace the window where a tool's result asks for it; else the list as it is.
+    async def apply(self, request: Any) -> Any:
+        """Replace the window where a tool's result asks for it; else the request as it is.
 
-        Call it when all results of a batch are in the list; before that it changes nothing.
+        `request`: your messages, or the whole body with them. Call it when all results of a batch
+        are in; before that it changes nothing.
         """
         if not self._is_directed:
-            return messages
-        own = [one for one in messages if not _is_budget_line(one)]
-        sent = await self._isolate("replacing the window", self._fit_whole_batch(own), None)
-        if sent is None:
-            return messages
-        self._is_directed = False
-        self._last = (sent, sent)
-        return sent
+            return request
+        with self._isolate("replacing the window"):
+            given = read_request(request)
+            own = [one for one in given.messages if not _is_budget_line(one)]
+            if has_open_calls(plain_messages(own), self.shape):
+                return request
+            sent = await self._fit(own, given.beside, self._options._replace(relieve=False))
+            self._is_directed = False
+            self._last = (sent, sent)
+            return given.with_messages(sent)
+        return request
 
-    async def send(
-        self, call: Callable[[list[JsonObject]], Awaitable[T]], messages: Sequence[Any]
-    ) -> T:
+    @overload
+    async def send(self, call: Callable[[Any], Awaitable[T]], request: Any) -> T: ...
+    @overload
+    async def send(self, call: Callable[[Any], T], request: Any) -> T: ...
+    async def send(self, call: Callable[[Any], Any], request: Any) -> Any:
         """Fit the window, call the model with it, and record the answer.
 
-        Where the provider says that the request is too large, the window is compressed and the
-        call made once more.
+        `call` takes what `fit` gives, and may be a coroutine function or a plain one. Where the
+        provider says that the request is too large, the window is compressed and the call made
+        once more.
         """
         try:
-            response = await call(await self.fit(messages))
-            if not _is_refused(response):
+            response = await self._ask(call, request)
+            refusal = _refusal_in(response)
+            if not is_overflow(refusal):
                 await self.record(response)
                 return response
         except Exception as error:
-            if not _is_too_large(error) or not await self._make_room():
+            refusal = _text_of(error)
+            if not is_overflow(refusal) or not await self._make_room(refusal):
                 raise
         else:
-            if not await self._make_room():
+            if not await self._make_room(refusal):
                 return response
-        response = await call(await self.fit(messages))
+        response = await self._ask(call, request)
         await self.record(response)
         return response
 
-    async def _record(self, response: Any) -> None:
-        await self._side.record(plain_of(response))
+    async def _ask(self, call: Callable[[Any], Any], request: Any) -> Any:
+        response = call(await self.fit(request))
+        return await response if isawaitable(response) else response
 
-    async def _fit(self, messages: Sequence[Any], wish: Wish) -> list[JsonObject]:
+    async def _fit(
+        self, messages: Sequence[Any], beside: JsonObject, options: FitOptions
+    ) -> list[JsonObject]:
         plain = plain_messages(messages)
         done = count_compacted_by_api(plain) if self.shape == "anthropic" else 0
         if done == len(plain):
             return plain
-        return [*plain[:done], *await self._side.fit(plain[done:], wish)]
+        return [*plain[:done], *await self._backend.fit(plain[done:], beside, options)]
 
-    async def _fit_whole_batch(self, messages: Sequence[Any]) -> list[JsonObject] | None:
-        if has_open_calls(plain_messages(messages), self.shape):
-            return None
-        return await self._fit(messages, self._wish._replace(relieve=False))
-
-    async def _make_room(self) -> bool:
-        reason = "the provider refused the request: too large for the window"
-        return await self._isolate(
-            "compressing after an overflow", self._side.make_room(reason, _AFTER_OVERFLOW), False
-        )
+    async def _make_room(self, refusal: str) -> bool:
+        with self._isolate("compressing after an overflow"):
+            return await self._backend.make_room(limit_in(refusal))
+        return False
 
     async def _with_indicator(self, sent: list[JsonObject]) -> list[JsonObject]:
         """The request with the line of the fill behind it: no cache mark stands after that."""
-        if not self._has_indicator or sent[-1].get("role") == "assistant":
+        if not self._has_indicator or not sent or sent[-1].get("role") == "assistant":
             return sent
-        line = await self._isolate("measuring the window", self._side.budget_line(), "")
+        line = ""
+        with self._isolate("measuring the window"):
+            line = await self._backend.budget_line()
         return [*sent, {"role": "user", "content": line}] if line else sent
 
     def _without_us(self, messages: list[Any]) -> list[JsonObject]:
@@ -221,22 +262,35 @@ class LoopKit:
         )
         return [*sent, *messages[len(came) :]] if is_longer else messages
 
-    async def _isolate(self, doing: str, work: Awaitable[T], otherwise: T) -> T:
-        try:
-            return await work
-        except (MemoryError, RecursionError):
-            raise
-        except Exception:  # the loop goes on, whatever fails here
-            logger.exception("%s failed; the loop goes on without it", doing)
-            self.failures += 1
-            return otherwise
+    def _isolate(self, doing: str) -> _Isolation:
+        return _Isolation(self, doing)
 
 
-def _side_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape) -> Side:
+class _Isolation:
+    """A block of which failures are logged and counted: the loop goes on without it."""
+
+    def __init__(self, kit: LoopKit, doing: str) -> None:
+        self._kit = kit
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, MemoryError | RecursionError):
+            return False
+        logger.error("%s failed; the loop goes on without it", self._doing, exc_info=error)
+        self._kit.failures += 1
+        return True
+
+
+def _backend_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape) -> Backend:
     if isinstance(source, OpenSession):
         if session is not None:
             raise InputError("the session is open already; leave `session` out.")
-        return InProcess(source)
+        return InProcess(source, shape)
     if isinstance(source, BlockingSession):
         raise InputError("the kit is for asyncio; open the store with `async with open_store()`.")
     if session is None:
@@ -244,21 +298,28 @@ def _side_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape
     return OverMcp(source, session, shape)
 
 
+def _must_be_call(call: Any) -> Call:
+    known = read_call(call)
+    if known is None:
+        raise InputError("this is no tool call; pass one of those that `calls_of` gives.")
+    return known
+
+
 def _is_budget_line(message: Any) -> bool:
     content = cast("Any", message.get("content")) if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType]
     return isinstance(content, str) and content.startswith(BUDGET_LABEL)
 
 
-def _is_too_large(error: Exception) -> bool:
-    """Whether a provider's error says that the request does not fit into the window."""
+def _text_of(error: Exception) -> str:
+    """All that a provider's error says: its text, its body and its status."""
     response = getattr(error, "response", None)
-    told = (error, getattr(error, "body", ""), getattr(response, "text", ""))
-    return is_overflow(" ".join(map(str, told)))
+    status = getattr(error, "status_code", None) or getattr(response, "status_code", "")
+    told = (error, getattr(error, "body", ""), getattr(response, "text", ""), f"HTTP {status}")
+    return " ".join(map(str, told))
 
 
-def _is_refused(response: Any) -> bool:
-    """Whether what a call gave back is such an error, not an answer."""
+def _refusal_in(response: Any) -> str:
+    """The error that a call gave back in place of an answer; empty where it is one."""
     if not isinstance(response, Mapping):
-        return False
-    error: Any = cast("Mapping[str, Any]", response).get("error")
-    return bool(error) and is_overflow(str(error))
+        return ""
+    return str(cast("Mapping[str, Any]", response).get("error") or "")

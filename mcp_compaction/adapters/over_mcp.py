@@ -1,25 +1,26 @@
-"""The side of a loop whose session is kept by an MCP server: by refs, around the loop's objects."""
+"""The backend of a loop whose session is kept by an MCP server: only what is new goes there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from mcp_compaction.adapters.dialects import plain_of
-from mcp_compaction.adapters.sides import Wish
-from mcp_compaction.compactor.lines import Answer as KnownAnswer
-from mcp_compaction.compactor.lines import Line, Lines, Seen
+from mcp_compaction.adapters.directives import complete_layout, read_layout, refs_missing
+from mcp_compaction.compactor.framing import Layout, Own, lay_out_around, make_frame, own_objects
+from mcp_compaction.compactor.histories import Answer, Frame, KnownHistories, KnownHistory, Seen
+from mcp_compaction.compactor.placing import is_ours
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.refs import number_of
-from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.answer import messages_of_answer
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
-from mcp_compaction.formats.show import arrange, without_repeats
-from mcp_compaction.model import JsonObject, Shape, Text
-from mcp_compaction.tools.running import Answer
+from mcp_compaction.formats.arrival import reported_tokens_of
+from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
+from mcp_compaction.formats.plain import plain_of
+from mcp_compaction.model import JsonObject, Message, Shape
+from mcp_compaction.tools.running import ToolAnswer
 
-_ONLY = 0  # the one session of a side, among the lines it remembers
+_ONLY = 0  # the one session of a backend, among the histories it remembers
 
 
 class ToolCaller(Protocol):
@@ -45,178 +46,153 @@ class OverMcp:
         self._caller = caller
         self._session = session
         self._shape: Shape = shape
-        self._lines = Lines()
-        self._own: dict[int, JsonObject] = {}
-        self._view: dict[str, Any] = {}  # the newest directive
-        self._told: dict[str, Any] = {}  # what the newest answer to a recording says beside it
+        self._key = "input" if shape == "responses" else "messages"
+        self._histories = KnownHistories()
+        self._layout: Layout | None = None  # of the newest directive
+        self._budget = ""
 
-    async def fit(self, messages: list[JsonObject], wish: Wish) -> list[JsonObject]:
+    async def fit(
+        self, messages: list[JsonObject], beside: JsonObject, options: FitOptions
+    ) -> list[JsonObject]:
         """Record what is new of a history, and give what to send in its place."""
-        prints = fingerprints_of(messages)
-        found = self._lines.find(_ONLY, prints)
-        known = found and found.start_of(prints, messages)
-        if known is None:
-            line = await self._record_all(messages, prints, wish)
-        else:
-            line = await self._record_news(known, messages, prints, wish)
-        self._own |= {
-            seen.seq: obj
-            for seen, obj in zip(line.seen, messages, strict=True)
-            if seen.seq is not None and seen.is_whole
-        }
-        sent, given = self._lay_out(messages, line)
-        self._lines.keep(_ONLY, line, given)
-        return sent
+        history = await self._record(messages, beside, options)
+        layout = self._layout
+        if layout is None:
+            raise CompactionError("the server gave no view; use one of the kit's own version.")
+        own = own_objects(history, messages)
+        frame = history.frame
+        if frame is None or not frame.serves(layout.version, layout.pins, own.whole):
+            frame = await self._make_frame(layout, own)
+        laid = lay_out_around(frame, history, messages, own.whole)
+        self._histories.keep(_ONLY, history._replace(frame=frame), laid.history)
+        return laid.messages
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""
-        shape, messages = messages_of_answer(answer)
-        lines = self._lines.of(_ONLY)
-        if not lines or not messages or shape != self._shape:
+        shape, messages = messages_of_answer(answer, self._shape)
+        histories = self._histories.of(_ONLY)
+        if not histories or not messages or shape != self._shape:
             return  # the next request brings it
-        seqs = await self._send(_with_usage(messages, answer), _last_of(lines[0]), None)
-        read = FORMATS[shape].read
-        said: tuple[KnownAnswer, ...] = tuple(read(one, "the answer") for one in messages)
-        prints = fingerprints_of(messages)
-        self._lines.keep(
-            _ONLY, *(line.with_answer(prints, seqs, said, len(seqs)) for line in lines)
+        told = {"model": answer["model"]} if answer.get("model") else {}
+        reply = await self._send(
+            {**told, self._key: messages},
+            _last_of(histories[0]),
+            {"reported_tokens": reported_tokens_of(answer)},
         )
+        seqs = _numbers_in(reply, len(messages))
+        read = FORMATS[shape].read
+        said: tuple[Answer, ...] = tuple(read(one, "the answer") for one in messages)
+        prints = fingerprints_of(messages)
+        longer = (one.with_answer(prints, seqs, said, len(seqs)) for one in histories)
+        self._histories.keep(_ONLY, *longer)
 
-    async def run(self, tool: str, given: Mapping[str, Any]) -> Answer:
+    async def run(self, tool: str, given: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call of a tool."""
         reply = await self._call(tool, dict(given))
-        return Answer(reply.text, reply.is_error, self._take_view(reply.meta))
+        return ToolAnswer(reply.text, reply.is_error, self._take_layout(reply.meta))
 
-    async def make_room(self, reason: str, share: float) -> bool:
-        """Compress to a share of the present fill; says whether the window is smaller now."""
-        percent = self._told.get("fill_percent")
-        asked: dict[str, Any] = {"reason": reason, "force": True}
-        if isinstance(percent, int | float) and percent > 0:
-            asked["target_percent"] = min(99.0, share * percent)
-        reply = await self._call("compress_context", asked)
-        return not reply.is_error and self._take_view(reply.meta)
+    async def make_room(self, limit: int | None) -> bool:
+        """Compress after a provider refused a request; says whether the window is smaller now."""
+        reply = await self._send({self._key: []}, None, {"overflow": {"limit": limit}})
+        return reply.meta.get("compressed") is True
 
     async def budget_line(self) -> str:
         """The line with the fill, and advice when it is due."""
-        return str(self._told.get("budget") or "")
+        return self._budget
 
-    async def _record_all(
-        self, messages: list[JsonObject], prints: list[bytes], wish: Wish
-    ) -> Line:
-        """Record a history that does not go on from a known one; the server follows it."""
-        ours = {n for n, message in enumerate(messages) if _is_ours(message)}
-        numbers = iter(await self._send(messages, None, wish))
-        seen = [Seen(None) if n in ours else Seen(next(numbers)) for n in range(len(messages))]
-        return Line(
-            shape=self._shape, is_sure=True, prints=prints, seen=seen, newest=0, gone=(), rest=b""
+    async def _record(
+        self, messages: list[JsonObject], beside: JsonObject, options: FitOptions
+    ) -> KnownHistory:
+        """Record what is new of a history; the server follows one that is not known."""
+        prints, rest = fingerprints_of(messages), fingerprint_of(beside)
+        known = self._histories.find(_ONLY, prints, messages)
+        new = messages[len(known.prints) :] if known is not None else messages
+        if known is None or any(map(self._may_be_ours, new)):
+            reply = await self._send({**beside, self._key: messages}, None, options._asdict())
+            return KnownHistory(
+                shape=self._shape,
+                is_sure=True,
+                prints=prints,
+                seen=_seen_in(reply, len(messages)),
+                newest=0,
+                gone=(),
+                rest=rest,
+                bare=bare_fingerprints_of(messages, prints),
+            )
+        told = {} if known.rest == rest else beside
+        # Even without news: the view may have changed meanwhile.
+        reply = await self._send({**told, self._key: new}, _last_of(known), options._asdict())
+        seqs = _numbers_in(reply, len(new))
+        return known._replace(
+            prints=prints,
+            seen=[*known.seen, *map(Seen, seqs)],
+            rest=rest,
+            bare=known.bare | bare_fingerprints_of(new, prints[len(known.prints) :]),
         )
 
-    async def _record_news(
-        self, known: Line, messages: list[JsonObject], prints: list[bytes], wish: Wish
-    ) -> Line:
-        new = messages[len(known.prints) :]
-        # Even without news: the view may have changed meanwhile.
-        seqs = await self._send(new, _last_of(known), wish)
-        return known._replace(prints=prints, seen=[*known.seen, *map(Seen, seqs)])
+    def _may_be_ours(self, obj: JsonObject) -> bool:
+        """Whether a message may be a record of ours: the server judges, by all it knows."""
+        role, parts = FORMATS[self._shape].read(obj, "the message")
+        return is_ours(Message(seq=0, role=role, parts=parts, shape=self._shape, raw=""))
+
+    async def _make_frame(self, layout: Layout, own: Own) -> Frame:
+        missing = refs_missing(layout, own)
+        objects: dict[str, JsonObject] = {}
+        if missing:
+            reply = await self._send({self._key: []}, None, {"wants": missing})
+            objects = reply.meta.get("objects") or {}
+        return make_frame(complete_layout(layout, objects), self._shape, own)
 
     async def _send(
-        self, messages: Sequence[JsonObject], after: int | None, wish: Wish | None
-    ) -> list[int]:
-        body: dict[str, Any] = {"messages": list(messages)}
-        if wish is not None:
-            body["loop"] = {"view": self._view.get("view"), **wish._asdict()}
-        asked: dict[str, Any] = {"messages": body}
+        self, body: dict[str, Any], after: int | None, told: Mapping[str, Any]
+    ) -> _Reply:
+        """Record messages, and take the view that comes back where it is another."""
+        known = self._layout
+        loop: dict[str, Any] = {"shape": self._shape, **told}
+        if known is not None:
+            loop |= {"view": known.version, "pins": [*known.pins]}
+        asked: dict[str, Any] = {"messages": {**body, "loop": loop}}
         if after is not None:
             asked["after"] = f"m{after}"
         reply = await self._call("record_messages", asked)
         if reply.is_error:
             raise CompactionError(reply.text)
-        if wish is not None:
-            self._told = reply.meta
-        self._take_view(reply.meta)
-        seqs = [number_of(str(ref), "m") for ref in reply.meta.get("refs", ())]
-        if after is not None and len(seqs) != len(messages):
-            raise CompactionError("the server gave no refs; use one of the kit's own version.")
-        return seqs
+        self._budget = str(reply.meta.get("budget") or "")
+        self._take_layout(reply.meta)
+        return reply
 
     async def _call(self, tool: str, asked: dict[str, Any]) -> _Reply:
         result = await self._caller.call_tool(tool, {**asked, "session": self._session})
         return _read_reply(result)
 
-    def _take_view(self, meta: Mapping[str, Any]) -> bool:
-        """Remember the directive that an answer carries; says whether there is one."""
-        if meta.get("compaction_directive") is not True or "layout" not in meta:
+    def _take_layout(self, meta: Mapping[str, Any]) -> bool:
+        """Remember the view of a directive that an answer carries; says whether there is one."""
+        if meta.get("compaction_directive") is not True or "upto" not in meta:
             return False
-        self._view = dict(meta)
+        self._layout = read_layout(meta, self._shape)
         return True
 
-    def _lay_out(self, messages: list[JsonObject], line: Line) -> tuple[list[JsonObject], Line]:
-        """The messages to send, and what is remembered of them."""
-        laid = self._objects_of_view()
-        if laid is None:
-            return messages, line
-        objects = without_repeats(obj for obj, _ in laid)
-        placed = [
-            (obj, seq) for obj, (_, seq) in zip(objects, laid, strict=True) if seq is not None
-        ]
-        number = {id(obj): seq for obj, seq in placed}
-        cut = {id(obj) for obj, seq in placed if obj is not self._own.get(seq)}
-        sent = arrange(objects, self._shape)
-        seen = [Seen(number.get(id(obj)), id(obj) not in cut) for obj in sent]
-        prints = fingerprints_of(sent)
-        newest = int(self._view["newest"])
-        for known, obj in zip(line.seen, messages, strict=True):
-            if known.seq is not None and known.seq > newest:
-                sent.append(obj)
-                seen.append(known)
-                prints.append(fingerprint_of(obj))
-        return sent, line._replace(prints=prints, seen=seen)
 
-    def _objects_of_view(self) -> list[tuple[JsonObject, int | None]] | None:
-        """The objects that the directive lays out, with their numbers; None where one is missing.
-
-        Where the loop has an object no more, its own messages go out as they are.
-        """
-        if not self._view:
-            return None
-        laid: list[tuple[JsonObject, int | None]] = []
-        form = FORMATS[self._shape]
-        for item in cast("list[Any]", self._view["layout"]):
-            if isinstance(item, str):
-                seq = number_of(item, "m")
-                if seq not in self._own:
-                    return None
-                laid.append((self._own[seq], seq))
-            elif isinstance(item, int):
-                change = self._view["replace"][item]
-                is_one = change["from"] == change["to"]
-                seq = number_of(change["from"], "m") if is_one else None
-                laid += [(obj, seq) for obj in change["with"]]
-            else:
-                laid += [(obj, None) for obj in form.build("user", (Text(text=item["text"]),))]
-        return laid
+def _last_of(history: KnownHistory) -> int | None:
+    return next((seen.seq for seen in reversed(history.seen) if seen.seq is not None), None)
 
 
-def _last_of(line: Line) -> int | None:
-    return next((seen.seq for seen in reversed(line.seen) if seen.seq is not None), None)
+def _numbers_in(reply: _Reply, count: int) -> list[int]:
+    """The numbers of recorded messages, in order."""
+    seqs = [number_of(str(ref), "m") for ref in reply.meta.get("refs", ())]
+    if len(seqs) != count:
+        raise CompactionError("the server gave no refs; use one of the kit's own version.")
+    return seqs
 
 
-def _is_ours(message: JsonObject) -> bool:
-    content = message.get("content")
-    if isinstance(content, list) and content and isinstance(content[0], dict):
-        content = content[0].get("text")
-    return message.get("role") == "user" and isinstance(content, str) and is_record(content)
-
-
-def _with_usage(messages: Sequence[JsonObject], answer: JsonObject) -> list[JsonObject]:
-    """The messages of an answer; the last one said by the assistant reports the usage."""
-    told = {key: answer[key] for key in ("usage", "model") if answer.get(key)}
-    laid = list(messages)
-    for n in reversed(range(len(laid))):
-        if laid[n].get("role") == "assistant":
-            laid[n] = {**laid[n], **told}
-            break
-    return laid
+def _seen_in(reply: _Reply, count: int) -> list[Seen]:
+    """What each message of a whole history is, as the server judged it."""
+    ours, cut = set(reply.meta.get("ours", ())), set(reply.meta.get("cut", ()))
+    numbers = iter(_numbers_in(reply, count - len(ours)))
+    return [
+        Seen(None) if place in ours else Seen(next(numbers), place not in cut)
+        for place in range(count)
+    ]
 
 
 def _read_reply(result: Any) -> _Reply:
@@ -225,6 +201,6 @@ def _read_reply(result: Any) -> _Reply:
         dump = getattr(result, "model_dump", None)
         result = dump(by_alias=True, mode="json") if callable(dump) else plain_of(result)
     given = cast("Mapping[str, Any]", result)
-    content = cast("list[Mapping[str, Any]]", given.get("content") or [])
+    content = cast("Sequence[Mapping[str, Any]]", given.get("content") or [])
     texts = [str(block.get("text")) for block in content if block.get("type") == "text"]
     return _Reply("\n".join(texts), bool(given.get("isError")), dict(given.get("_meta") or {}))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
 from mcp_compaction.compactor.asking import make_ask
-from mcp_compaction.compactor.results import Prepared, SearchScope
+from mcp_compaction.compactor.results import FitOptions, Prepared, SearchScope
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
+from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.model import (
     AgentProfile,
     Author,
     Complexity,
-    JsonObject,
     Outcome,
     Pin,
     PinKind,
@@ -125,21 +125,17 @@ class OpenSession:
         `microcompact`: large results outside the recent turns become previews first.
         """
         self._check_recorded()
-        return await self._compactor.fit(
-            self.info,
-            request,
-            relieves=relieve,
-            offload_over=offload_over_tokens,
-            shortens_stale=microcompact,
-        )
+        options = FitOptions(relieve, offload_over_tokens, microcompact)
+        return await self._compactor.fit(self.info, request, options)
 
-    async def record_answer(self, answer: Mapping[str, object]) -> Recorded:
+    async def record_answer(self, answer: Any) -> Recorded:
         """Keep what the model answered, with the usage that it reported.
 
-        `answer`: the response of the Messages API, of chat completions or of the Responses API.
+        `answer`: the response of the Messages API, of chat completions or of the Responses API, as
+        a dict or as the object of an SDK.
         """
         self._check_recorded()
-        return await self._compactor.record_answer(self.info, cast("JsonObject", {**answer}))
+        return await self._compactor.record_answer(self.info, plain_of(answer))
 
     async def prepare(self) -> Prepared | Outcome:
         """Digest all but the newest steps, for a window that somebody else will empty."""

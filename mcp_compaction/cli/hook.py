@@ -16,6 +16,7 @@ from threading import Timer
 from typing import IO, Any, Protocol, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import git_top_of
 from mcp_compaction.store.connect import default_home
@@ -60,8 +61,11 @@ def run(
     end.daemon = True
     end.start()
     try:
-        host, event = argv
+        host, event, *place = argv
+        if place:  # --home DIR, as install has written it
+            environ = {**environ, "MCP_COMPACTION_HOME": place[-1]}
         told: Any = json.loads(stdin.read(_MOST_CHARS))
+        RunNotes(environ).note(host, event)
         for text in _answers(host, event, cast("dict[str, Any]", told), environ):
             screen.say(text)
             screen.flush()  # so that the host has it, whatever becomes of the rest
@@ -93,7 +97,7 @@ def _answers(
     if is_claude and event == "SessionStart" and told.get("source") != "startup":
         return  # the running server looks what is missing at the next prompt
     if event == _REST:
-        _record_apart(argv=(host, event), told=told)
+        _record_apart((host, event), told, environ)
         return
     text = "" if _has_settings(environ) else _show_pins(event, told, environ)
     if text:
@@ -106,10 +110,15 @@ def _answers(
         yield later
 
 
-def _record_apart(argv: Sequence[str], told: dict[str, Any]) -> None:
+def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:
     """Record in another process: the host reads nothing of it, and so need not wait."""
     with Popen(
-        (*_APART, *argv), stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+        (*_APART, *argv),
+        stdin=PIPE,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        env=environ,
+        start_new_session=True,
     ) as process:
         process.returncode = 0  # nobody waits for it
         cast("IO[bytes]", process.stdin).write(json.dumps(told).encode())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
-from mcp_compaction.program import as_typed, complete, host_entry, lasting_command, typed_command
+from mcp_compaction.program import complete, host_entry, typed_command
 
 if TYPE_CHECKING:
     from mcp_compaction.cli.console.invocation import Command
@@ -34,6 +34,8 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Mapping[str, Listed] = {
+    "install": Listed("mcp_compaction.cli.commands.install", "plug it into a host"),
+    "uninstall": Listed("mcp_compaction.cli.commands.uninstall", "take it out of a host again"),
     "record": Listed("mcp_compaction.cli.commands.record", "keep messages from a file or stdin"),
     "import": Listed(
         "mcp_compaction.cli.commands.import_transcripts", "take in the chats that hosts have kept"
@@ -77,8 +79,9 @@ usage: {program} COMMAND [options]
 
 _START = """\
 plug it into a host:
-  claude mcp add --scope user compaction -- {lasting}
-  codex mcp add compaction -- {lasting}
+  {program} install claude-code
+  {program} install codex
+  {program} install --list
   others: {entry}
 
 start here:
@@ -151,9 +154,7 @@ def overview(program: str) -> str:
     """The commands and how to begin, on half a screen."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
-    start = _START.format(
-        program=program, lasting=as_typed(lasting_command()), entry=json.dumps(host_entry())
-    )
+    start = _START.format(program=program, entry=json.dumps(host_entry()))
     return "\n".join([_SUMMARY.format(program=program), "", "commands:", *lines, "", start])
 
 

@@ -13,6 +13,7 @@ from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.pinning import suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
+from mcp_compaction.compactor.shortening import has_only_head, is_over_net
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
 from mcp_compaction.core.compaction.receipt.reasons import (
     explain_being_compacted,
@@ -41,6 +42,7 @@ T = TypeVar("T")
 
 _PATIENCE = 30.0  # seconds for which another's compaction of the same session is waited for
 _MOST_LOOKED_AT = 30  # newest messages among which a boundary is looked for
+_DUE = ("act", "safety net")
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
 
 
@@ -115,8 +117,10 @@ async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
 async def _is_due(work: Workspace, window: Reading) -> bool:
     """Whether a window is compressed now without being asked: past the trigger at a boundary."""
     level = pressure(window.fill, window.policy).level
+    if level in _DUE and not is_over_net(work, window) and await has_only_head(work, window):
+        return False  # a first request that fits is not cut
     if level != "wait":
-        return level in ("act", "safety net")
+        return level in _DUE
     info = window.session.info
     newest = await work.store.originals(scope_of(info), after=info.messages - _MOST_LOOKED_AT)
     messages = [original.message for original in newest]

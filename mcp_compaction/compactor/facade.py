@@ -16,6 +16,7 @@ from mcp_compaction.compactor import owning, pinning, recalling, recording, reco
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
+    FitOptions,
     HostSummary,
     Pinned,
     PinWish,
@@ -142,31 +143,17 @@ class Compactor:
         mark: Mark | None = None,
         events: tuple[Event, ...] = (),
     ) -> Recorded:
-        """Append a piece of a transcript: its messages are known by their host ids alone.
-
-        Messages, mark and events are saved together.
-        """
+        """Append a piece of a transcript by its host ids, with mark and events or not at all."""
         return await recording.record_transcript(self._work, info, came, via, mark, events)
 
-    async def fit(
-        self,
-        info: SessionInfo,
-        sent: Any,
-        *,
-        relieves: bool = True,
-        offload_over: int | None = None,
-        shortens_stale: bool = False,
-    ) -> Fitted:
+    async def fit(self, info: SessionInfo, sent: Any, options: FitOptions | None = None) -> Fitted:
         """Record what is new of a caller's history, and give what should be sent in its place.
 
-        `sent`: a list of messages, or a request body with it. `relieves`: compress where the window
-        is too full. `offload_over`: tokens over which a result that comes now becomes a preview.
-        `shortens_stale`: large results outside the recent turns become previews first.
+        `sent`: a list of messages, or a request body with it.
         """
         from mcp_compaction.compactor import fitting
 
-        wish = fitting.Wish(relieves, offload_over, shortens_stale)
-        return await fitting.fit(self._work, info, sent, wish)
+        return await fitting.fit(self._work, info, sent, options or FitOptions())
 
     async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
         """Record what a model answered and reported, before the caller sends it back."""
@@ -201,9 +188,9 @@ class Compactor:
         window = await self._work.read_window(info)
         return window.fill, pressure(window.fill, window.policy)
 
-    async def view_version(self, info: SessionInfo) -> int:
-        """The version of the view that is shown; each change of it has its own."""
-        return (await self._work.read_window(info)).session.view.version
+    async def load_window(self, info: SessionInfo) -> Session:
+        """The session at this moment without its messages: its view, and the pins in force."""
+        return (await self._work.read_window(info)).session
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
@@ -232,11 +219,13 @@ class Compactor:
 
         return await stats.stats_of(self._work, session)
 
-    async def begin(self, info: SessionInfo) -> None:
-        """Put the pins in force at their place, when a window is shown for the first time."""
-        from mcp_compaction.compactor import viewing
+    async def show_pins(self, info: SessionInfo) -> None:
+        """Put pins at their place: at the first time all in force, late ones behind a request."""
+        from mcp_compaction.compactor import late_pins, viewing
 
-        await viewing.begin(self._work, (await self._work.read_window(info)).session)
+        window = await self.load_window(info)
+        if not await viewing.begin(self._work, window):
+            await late_pins.show_late_pins(self._work, window)
 
     async def context(
         self, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False
@@ -262,8 +251,7 @@ class Compactor:
     async def prepare(self, info: SessionInfo) -> Prepared | Outcome:
         """Digest all but the newest steps, whatever the fill; what the window shows stays as it is.
 
-        For a window that somebody else will empty. With nothing new since the last time it does
-        nothing.
+        For a window that somebody else will empty; what is prepared is not prepared again.
         """
         from mcp_compaction.compactor import preparing
 

@@ -6,43 +6,35 @@ what it still has; the log keeps both.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.compactor.lines import Seen
-from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
-from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block
+from mcp_compaction.compactor.histories import Seen
+from mcp_compaction.compactor.placing import Placing, first_text, place_history
+from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace
 from mcp_compaction.core.window.history import (
-    Given,
     Place,
-    find_places,
     follow,
     head_of,
     is_in,
-    is_record,
     messages_behind,
+    without_stale_cuts,
 )
 from mcp_compaction.errors import LogMoved
-from mcp_compaction.formats import FORMATS, normalize
-from mcp_compaction.formats.identity import content_hash, hash_of, normal_of_essence
-from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.model import (
     Logged,
     Message,
     NewMessage,
-    Pin,
+    Reworded,
     Run,
     Session,
     SessionInfo,
-    Trimmed,
     View,
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
 
-_NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
-_MOST_VIEWS = 10  # earlier views in which a cut is looked for
 _MOST_OF_HEAD = 50  # messages among which a history's head is looked for
 
 
@@ -56,14 +48,17 @@ class Followed(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A history laid beside the log."""
+    """What is appended of a history, and the view that shows it."""
 
     seen: tuple[Seen, ...]
     same: tuple[int, ...]
-    new: tuple[NewMessage, ...]  # the last of them may be other words for messages that stay
+    rows: tuple[NewMessage, ...]  # other words for messages that stay, then what is new
     follows: tuple[int, ...]
     view: View | None
     diverged: int | None
+    newest: int  # message of the log before
+    base_version: int  # of the view that it was made from
+    is_all: bool  # False: more messages were edited than one transaction may take
 
 
 async def follow_history(
@@ -71,178 +66,161 @@ async def follow_history(
 ) -> Followed:
     """Append what is new of a whole history, and show what the caller still has of it.
 
-    `rest`: all that is to be stored beside the messages.
+    `rest`: all that is to be stored beside the messages. After each transaction the session is
+    that of a shorter history, with which the next request goes on where this one is stopped.
     """
-    for attempt in range(1, MOST_TRIES + 1):
+    parts: list[Recorded] = []
+    newest: int | None = None
+    diverged: int | None = None
+    moves = 0
+    while True:
         log = await work.store.history(info.id)
         session = await work.load(info)
-        cuts = await _find_cuts(work, session, log, messages)
-        ended = await work.store.pins(scope_of(info), work.now(), released=True)
-        pins = (*session.pins, *ended)
-        plan = await work.threads.run(_lay_beside, log, session, messages, cuts, pins)
-        placed = Placed(
-            newest=log[-1].seq if log else 0,
-            follows=plan.follows,
-            base_version=session.view.version,
-            view=plan.view,
-            same=plan.same,
-        )
-        batch = rest.model_copy(update={"messages": plan.new, "placed": placed})
+        placing = await place_history(work, session, log, messages)
+        back = await _go_back(work, session, log, placing)
+        plan = await work.threads.run(_lay_beside, log, session, back, placing)
+        if newest is None:
+            newest, diverged = plan.newest, plan.diverged
         try:
-            done = await work.store.append(info.id, batch, work.now())
+            async for part in _append(work, info, plan, rest):
+                parts.append(part)
         except LogMoved:
-            if attempt == MOST_TRIES:
+            moves += 1
+            if moves == MOST_TRIES:
                 raise
             continue
-        masked = count_masked_in_new(plan.new, done)
-        seqs = tuple(one.seq for one in plan.seen if one.seq is not None)
-        recorded = Recorded(seqs=seqs, new=done.new, diverged=plan.diverged, masked=masked)
-        return Followed(recorded, plan.seen, placed.newest, (plan.view or session.view).gone)
-    raise AssertionError("unreachable")
-
-
-async def _find_cuts(
-    work: Workspace, session: Session, log: Sequence[Logged], messages: Sequence[NewMessage]
-) -> dict[str, int]:
-    """The messages that a view shows shorter, by the hash of what it shows.
-
-    A caller that goes on with what it was given may have cuts that the view shows no more.
-    """
-    known = {row.content for row in log}
-    found = await work.threads.run(_hashes_of_cuts, session)
-    view = session.view
-    noted = {content_hash(message) for message in messages if _has_note(message)} - known
-    for version in range(view.version - 1, max(0, view.version - _MOST_VIEWS), -1):
-        if noted <= found.keys():
+        if plan.is_all:
             break
-        earlier = await work.store.view(session.info.id, version)
-        seen = await work.store.load(session.info.id, work.now(), earlier)
-        found = {**await work.threads.run(_hashes_of_cuts, seen), **found}
-    return found
+    masked = sum((Counter(part.masked) for part in parts), Counter[str]())
+    recorded = Recorded(
+        seqs=tuple(one.seq for one in plan.seen if one.seq is not None),
+        new=sum(part.new for part in parts),
+        diverged=diverged,
+        masked=masked,
+        ours=tuple(n for n, one in enumerate(plan.seen) if one.seq is None),
+        cut=tuple(n for n, one in enumerate(plan.seen) if not one.is_whole),
+    )
+    return Followed(recorded, plan.seen, newest, (plan.view or session.view).gone)
 
 
-def _has_note(message: NewMessage) -> bool:
-    """Whether a note of ours may stand in a message, as in one that was cut."""
-    said = (part for part in message.parts if part.kind == "text" or part.kind == "result")
-    return any(_NOTE.search(part.text) for part in said)
+async def _append(
+    work: Workspace, info: SessionInfo, plan: _Plan, rest: Batch
+) -> AsyncIterator[Recorded]:
+    """Append the rows of a plan, in as many transactions as they take; the first has the view."""
+    for start in range(0, max(1, len(plan.rows)), MOST_ROWS):
+        rows = plan.rows[start : start + MOST_ROWS]
+        placed = Placed(
+            newest=plan.newest + start,
+            follows=plan.follows[start : start + MOST_ROWS],
+            base_version=plan.base_version,
+            view=None if start else plan.view,
+            same=() if start else plan.same,
+        )
+        batch = rest.model_copy(update={"messages": rows, "placed": placed})
+        done = await work.store.append(info.id, batch, work.now())
+        yield done.model_copy(update={"masked": count_masked_in_new(rows, done)})
 
 
-def _lay_beside(
-    log: Sequence[Logged],
-    session: Session,
-    messages: Sequence[NewMessage],
-    cut: dict[str, int],
-    pins: Sequence[Pin],
-) -> _Plan:
+async def _go_back(
+    work: Workspace, session: Session, log: Sequence[Logged], placing: Placing
+) -> Session:
+    """The session as it was seen when the last message that a rewound history has was the newest.
+
+    A caller that goes on with what it was given has no other view to go back to.
+    """
+    last = placing.found[-1].seq if placing.found else 0
+    view = session.view
+    newest = next((row.seq for row in reversed(log) if not is_in(view.gone, row.seq)), 0)
+    if not last or last >= newest or placing.has_ours:
+        return session
+    pinned, late_pins = view.pinned, view.late_pins
+    if view.compaction is not None and view.upto > last:
+        for receipt, base in reversed(await work.store.receipts(session.info.id)):
+            if base < view.version and receipt.kind != "digest" and view.upto > last:
+                view = await work.store.view(session.info.id, base)
+        pinned, late_pins = tuple(pin.number for pin in session.pins), ()
+    view = without_stale_cuts(view).model_copy(
+        update={"version": session.view.version, "pinned": pinned, "late_pins": late_pins}
+    )
+    return await work.load(session.info, view)
+
+
+def _lay_beside(log: Sequence[Logged], session: Session, back: Session, placing: Placing) -> _Plan:
+    """Plan what is appended of a history, and its view.
+
+    `back`: the session as it was seen when the history was as long as it is now.
+    """
     newest = log[-1].seq if log else 0
-    hashes = [content_hash(message) for message in messages]
-    known = {row.content for row in log}
-    ours = [
-        n
-        for n, message in enumerate(messages)
-        if hashes[n] not in known and session.view.is_begun and _is_ours_of(message, pins)
-    ]
-    said = [n for n in range(len(messages)) if n not in set(ours)]
-    contents = _contents_of(log, messages, hashes, cut)
-    places = find_places(
-        log, session.view.gone, [Given(messages[n].role, contents[n]) for n in said]
-    )
-    new = [messages[n] for n in said[len(places) :]]
-    numbers = [*(place.seq for place in places), *range(newest + 1, newest + 1 + len(new))]
-    # Other words for a message that stays: the log keeps both, the view shows the caller's own.
-    edits = [
-        (messages[n], place.seq)
-        for n, place in zip(said, places, strict=False)
-        if not place.is_same and contents[n] not in known
-    ]
-    behind = {seq for n in ours for seq in messages_behind(_first_text(messages[n]), newest)}
-    there = {s for s in behind if s <= newest and not is_in(session.view.gone, s)}
-    head = head_of(
-        [_message_of(messages[n], seq) for n, seq in zip(said, numbers, strict=True)][
-            :_MOST_OF_HEAD
-        ]
-    )
-    view = follow(session, there.union(numbers), head, newest + len(new) + len(edits))
-    seqs = dict(zip(said, numbers, strict=True))
+    messages, said, places = placing.messages, placing.said, placing.found
+    unknown = _find_edits(log, placing)
+    edits = unknown[:MOST_ROWS]
+    left = [messages[n] for n in said[len(places) :]]
+    new = left if edits == unknown else []
+    first = newest + len(edits) + 1  # of what is new
+    numbers = [*(place.seq for place in places), *range(first, first + len(new))]
+    there = _list_behind(session, placing, newest).union(numbers)
+    said_now = [_message_of(messages[n], seq) for n, seq in zip(said, numbers, strict=False)]
+    words = {seq: newest + n for n, (_, seq) in enumerate(edits, start=1)}
+    reworded = _reword(log, session.view, placing, words, there)
+    head = head_of(said_now[:_MOST_OF_HEAD])
+    view = follow(back, there, head, newest + len(edits) + len(new), reworded)
+    if view is None and back is not session:
+        view = back.view
+    seqs = dict(zip(said, numbers, strict=False))
+    last = places[-1].seq if places else 0
     return _Plan(
-        seen=tuple(Seen(seqs.get(n), hashes[n] not in cut) for n in range(len(messages))),
+        seen=tuple(Seen(seqs.get(n), placing.whole[n]) for n in range(len(messages))),
         same=tuple(place.seq for place in places if place.is_same),
-        new=(*new, *(message for message, _ in edits)),
-        follows=(*_chain(places, newest, len(new)), *(seq - 1 for _, seq in edits)),
+        rows=(*(message for message, _ in edits), *new),
+        follows=(
+            *(seq - 1 for _, seq in edits),
+            *[last, *range(first, first + len(new) - 1)][: len(new)],
+        ),
         view=view,
         diverged=_first_contradicted(session, view, places, newest),
+        newest=newest,
+        base_version=session.view.version,
+        is_all=edits == unknown,
     )
 
 
-def _chain(places: Sequence[Place], newest: int, new: int) -> list[int]:
-    """The message that each new one follows."""
-    last = places[-1].seq if places else 0
-    return [last, *range(newest + 1, newest + new)][:new]
+def _find_edits(log: Sequence[Logged], placing: Placing) -> list[tuple[NewMessage, int]]:
+    """The messages that the caller words as never before, with their numbers."""
+    known = {row.content for row in log}
+    return [
+        (placing.messages[n], place.seq)
+        for n, place in zip(placing.said, placing.found, strict=False)
+        if not place.is_same and placing.contents[n] not in known
+    ]
 
 
-def _contents_of(
+def _reword(
     log: Sequence[Logged],
-    messages: Sequence[NewMessage],
-    hashes: Sequence[str],
-    cut: dict[str, int],
-) -> list[str]:
-    """The contents to look for: a host's id, or our cut of a message, means the known one."""
-    by_id = {row.host_id: row.content for row in log if row.host_id is not None}
-    by_seq = {row.seq: row.content for row in log}
-    known = set(by_seq.values())
-    contents: list[str] = []
-    for message, content in zip(messages, hashes, strict=True):
-        if message.host_id in by_id:
-            contents.append(by_id[message.host_id])
-        elif content in cut:
-            contents.append(by_seq[cut[content]])
-        else:
-            others = _other_hashes(message) if known and content not in known else ()
-            contents.append(next((other for other in others if other in known), content))
-    return contents
+    view: View,
+    placing: Placing,
+    words: dict[int, int],
+    there: set[int],
+) -> tuple[Reworded, ...]:
+    """The messages that the caller words otherwise than at first; `words`: as never before."""
+    first = {row.content: row.seq for row in reversed(log)}
+    contents = {row.seq: row.content for row in log}
+    now = {one.seq: one.words for one in view.reworded}
+    for n, place in zip(placing.said, placing.found, strict=False):
+        content = placing.contents[n]
+        if place.is_same:
+            continue
+        known = place.seq if contents[place.seq] == content else first.get(content)
+        now[place.seq] = words.get(place.seq) or known or now.get(place.seq, place.seq)
+    return tuple(
+        Reworded(seq=seq, words=now[seq]) for seq in sorted(now) if now[seq] != seq and seq in there
+    )
 
 
-def _other_hashes(message: NewMessage) -> Iterator[str]:
-    """The hashes that a message has in the log when more was known of it, or less.
-
-    A plain text fits several shapes until a call tells which it is; an answer that was recorded
-    before the caller sent it back may have other keys.
-    """
-    for normal in (message.normal, normal_of_essence(message.raw, message.shape)):
-        for shape in FORMATS:
-            yield hash_of(shape, message.role, normal)
-
-
-def _hashes_of_cuts(session: Session) -> dict[str, int]:
-    """The messages that the view shows shorter, by the hash of what it shows."""
-    view = session.view
-    messages = {message.seq: message for message in session.messages}
-    found: dict[str, int] = {}
-    for entry in (*view.head, *view.body, *view.since):
-        if isinstance(entry, Trimmed):
-            message = messages[entry.seq]
-            form = FORMATS[message.shape]
-            original = parse_object(message.raw, message.ref)
-            # As a view of own objects shows it, and as one of stored ones does.
-            for shown in (form.cut(original, entry.cuts), *form.keep(original, entry.cuts)):
-                found[hash_of(message.shape, message.role, normalize(shown))] = entry.seq
-    return found
-
-
-def is_ours(message: NewMessage) -> bool:
-    """Whether a message may be a record of ours that a caller sends back."""
-    return message.role == "user" and len(message.parts) == 1 and is_record(_first_text(message))
-
-
-def _is_ours_of(message: NewMessage, pins: Sequence[Pin]) -> bool:
-    """Whether a message is a record of ours; the pinned block only if it is of these pins."""
-    text = _first_text(message)
-    is_block = text.startswith(PINNED_LABEL)
-    return is_ours(message) and (not is_block or is_pinned_block(text, pins))
-
-
-def _first_text(message: NewMessage) -> str:
-    return next((part.text for part in message.parts if part.kind == "text"), "")
+def _list_behind(session: Session, placing: Placing, newest: int) -> set[int]:
+    """The messages that stand behind the digests which a caller sends back."""
+    texts = (first_text(placing.messages[n]) for n in placing.ours)
+    behind = {seq for text in texts for seq in messages_behind(text, newest)}
+    return {seq for seq in behind if seq <= newest and not is_in(session.view.gone, seq)}
 
 
 def _message_of(message: NewMessage, seq: int) -> Message:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeGuard, cast
 
-from mcp_compaction.compactor.lines import Frame, Line, Seen, pins_in_force
-from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.window.render import lay_out_frame, told_blocks
+from mcp_compaction.compactor.histories import Frame, KnownHistory, Seen
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.render import late_pin_blocks, lay_out_frame
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of, strip_marks
 from mcp_compaction.formats.show import objects_of, without_repeats
@@ -21,10 +21,10 @@ class Own(NamedTuple):
     cut: dict[int, JsonObject]  # that we gave it, or an earlier view did
 
 
-def own_objects(line: Line, messages: Sequence[JsonObject]) -> Own:
+def own_objects(history: KnownHistory, messages: Sequence[JsonObject]) -> Own:
     """The objects of a history that a caller has sent."""
     own = Own({}, {})
-    for seen, obj in zip(line.seen, messages, strict=True):
+    for seen, obj in zip(history.seen, messages, strict=True):
         if seen.seq is not None:
             (own.whole if seen.is_whole else own.cut)[seen.seq] = obj
     return own
@@ -42,15 +42,55 @@ def _objects_around(entry: ShownMessage, shape: Shape, own: Own) -> list[JsonObj
     return [cast("JsonObject", strip_marks(obj)) for obj in objects]
 
 
-def make_frame(work: Workspace, session: Session, shape: Shape, own: Own) -> Frame:
-    """The view of a session around a caller's own objects."""
+class Layout(NamedTuple):
+    """A view as it is to be shown, before the caller's objects stand in it."""
+
+    version: int
+    pins: tuple[int, ...]  # in force: one that is released leaves at once
+    upto: int
+    frame: tuple[Shown, ...]  # up to there: the same until the next compaction
+    since: tuple[ShownMessage, ...]  # the messages after it
+    late_pins: dict[int, list[str]]  # the texts behind some of these, by number
+
+
+def layout_of(session: Session, index_limit: int, count: CountTokens) -> Layout:
+    """The layout of a session's view."""
     view = session.view
+    cuts = {entry.seq: entry.cuts for entry in view.since}
+    return Layout(
+        version=view.version,
+        pins=pins_in_force(session),
+        upto=view.upto,
+        frame=lay_out_frame(session, index_limit, count),
+        since=tuple(
+            ShownMessage(message=message, cuts=cuts.get(message.seq, ()))
+            for message in session.messages
+            if message.seq > view.upto
+        ),
+        late_pins=late_pin_blocks(session),
+    )
+
+
+def pins_in_force(window: Session) -> tuple[int, ...]:
+    """The numbers of the pins that a window has."""
+    return tuple(pin.number for pin in window.pins)
+
+
+def is_to_be_replaced(entry: Shown, own: Own) -> TypeGuard[ShownMessage]:
+    """Whether a new object, or a stored one, stands for a message of the caller's."""
+    if isinstance(entry, ShownRecord):
+        return False
+    return bool(entry.cuts) or entry.message.seq not in own.whole
+
+
+def make_frame(layout: Layout, shape: Shape, own: Own) -> Frame:
+    """The frame of a view around a caller's own objects."""
     shown: list[Shown] = []
     objects = dict(zip(own.whole, without_repeats(own.whole.values()), strict=True))
     cut: set[int] = set()
-    for entry in lay_out_frame(session, *work.index_terms(session)):
+    for entry in layout.frame:
         shown.append(entry)
-        if isinstance(entry, ShownMessage) and (entry.cuts or entry.message.seq not in own.whole):
+        if is_to_be_replaced(entry, own):
             seq = entry.message.seq
             objects[seq] = _objects_around(entry, shape, own)[0]
             cut |= {seq} if entry.cuts else set()
@@ -58,28 +98,24 @@ def make_frame(work: Workspace, session: Session, shape: Shape, own: Own) -> Fra
     number = {id(obj): seq for seq, obj in objects.items()}
     laid = render(shown, shape, objects)
     seen = [Seen(number.get(id(obj)), number.get(id(obj)) not in cut) for obj in laid]
-    cuts = {entry.seq: entry.cuts for entry in view.since}
-    later = {
-        message.seq: _objects_around(
-            ShownMessage(message=message, cuts=cuts.get(message.seq, ())), shape, own
-        )
-        for message in session.messages
-        if message.seq > view.upto and (message.seq in cuts or message.seq not in own.whole)
-    }
     return Frame(
-        version=view.version,
-        pins=pins_in_force(session),
-        upto=view.upto,
+        version=layout.version,
+        pins=layout.pins,
+        upto=layout.upto,
         objects=tuple(
             None if one.seq in own.whole and one.is_whole else obj
             for one, obj in zip(seen, laid, strict=True)
         ),
         prints=tuple(fingerprints_of(laid)),
         seen=tuple(seen),
-        later=later,
-        told={
+        later={
+            entry.message.seq: _objects_around(entry, shape, own)
+            for entry in layout.since
+            if is_to_be_replaced(entry, own)
+        },
+        late_pins={
             after: [obj for text in texts for obj in objects_of(ShownRecord(text=text), shape)]
-            for after, texts in told_blocks(session).items()
+            for after, texts in layout.late_pins.items()
         },
     )
 
@@ -88,27 +124,37 @@ class Laid(NamedTuple):
     """The messages to send, and what is remembered of them."""
 
     messages: list[JsonObject]
-    line: Line
+    history: KnownHistory
 
 
 def lay_out_around(
-    frame: Frame, line: Line, sent: Sequence[JsonObject], own: Mapping[int, JsonObject]
+    frame: Frame, history: KnownHistory, sent: Sequence[JsonObject], own: Mapping[int, JsonObject]
 ) -> Laid:
     """The messages to send: the frame, then what came after it."""
     messages = [
         own[seen.seq] if obj is None and seen.seq is not None else obj or {}
         for obj, seen in zip(frame.objects, frame.seen, strict=True)
     ]
-    prints, known = list(frame.prints), list(frame.seen)
-    for seen, obj, one in zip(line.seen, sent, line.prints, strict=True):
-        if seen.seq is None or seen.seq <= frame.upto:
-            continue
-        for new in frame.later.get(seen.seq, (obj,)):
+    sent_as = {seen.seq: one for seen, one in zip(history.seen, history.prints, strict=True)}
+    prints = [
+        one if obj is not None else sent_as[seen.seq]
+        for obj, seen, one in zip(frame.objects, frame.seen, frame.prints, strict=True)
+    ]
+    known = list(frame.seen)
+    since = {
+        seen.seq: (seen, obj, one)
+        for seen, obj, one in zip(history.seen, sent, history.prints, strict=True)
+        if seen.seq is not None and seen.seq > frame.upto
+    }
+    # A restored view shows messages again that the caller has no more.
+    for seq in sorted({*since, *frame.later}):
+        seen, obj, one = since.get(seq, (Seen(seq), None, b""))
+        for new in frame.later.get(seq, () if obj is None else (obj,)):
             messages.append(new)
             prints.append(one if new is obj else fingerprint_of(new))
-            known.append(seen if new is obj else Seen(seen.seq, is_whole=False))
-        for new in frame.told.get(seen.seq, ()):
+            known.append(seen if new is obj else Seen(seq, is_whole=False))
+        for new in frame.late_pins.get(seq, ()):
             messages.append(new)
             prints.append(fingerprint_of(new))
             known.append(Seen(None))
-    return Laid(messages, line._replace(prints=prints, seen=known, frame=frame))
+    return Laid(messages, history._replace(prints=prints, seen=known, frame=frame))

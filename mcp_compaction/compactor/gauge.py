@@ -52,24 +52,17 @@ class Gauge:
         if known is not None and known.policy != policy:
             known = None
             window = await self._store.count_window(session, now)
-        texts, fill = await self._threads.run(self._count, known, window, policy)
+        if known is not None and known.window.session.view.version == window.session.view.version:
+            texts, fill = known.texts, self._fill(window, policy, known.texts)
+        else:
+            texts, fill = await self._threads.run(self._count, window, policy)
         self._remember(session, _Known(_without_texts(window), policy, texts))
         return Reading(window.session, policy, fill, window.messages)
 
-    def _count(
-        self, known: _Known | None, window: WindowCount, policy: Policy
-    ) -> tuple[dict[PartName, int], Fill]:
-        texts = self._texts_of(known, window, policy)
-        return texts, self._fill(window, policy, texts)
-
-    def _texts_of(
-        self, known: _Known | None, window: WindowCount, policy: Policy
-    ) -> dict[PartName, int]:
-        version = window.session.view.version
-        if known is not None and known.window.session.view.version == version:
-            return known.texts
+    def _count(self, window: WindowCount, policy: Policy) -> tuple[dict[PartName, int], Fill]:
         parts = dict(self._measure(window.session, policy).parts)
-        return {name: parts[name] for name in _OF_THE_VIEW}
+        texts: dict[PartName, int] = {name: parts[name] for name in _OF_THE_VIEW}
+        return texts, self._fill(window, policy, texts)
 
     def _fill(self, window: WindowCount, policy: Policy, texts: dict[PartName, int]) -> Fill:
         fill = self._measure(_without_texts(window).session, policy)

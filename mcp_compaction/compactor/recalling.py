@@ -128,6 +128,7 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
     asked = parse_refs(refs)
     has_messages = asked.messages or asked.calls
     messages = await _find_originals(work, info, asked) if has_messages else ()
+    messages = (*messages, *await _find_edits(work, info, messages))
     digests = await _find_digests(work, info, asked.digests) if asked.digests else ()
     pins = await _quote_pins(work, info, asked.pins) if asked.pins else ()
     return (*map(_quote_message, messages), *map(_quote_digest, digests), *pins)
@@ -158,6 +159,16 @@ async def _find_originals(work: Workspace, info: SessionInfo, asked: Refs) -> tu
             "search by words instead."
         )
     return found
+
+
+async def _find_edits(
+    work: Workspace, info: SessionInfo, messages: Sequence[Original]
+) -> tuple[Original, ...]:
+    """The messages that say what some of these say since their caller edited them."""
+    seqs = {original.message.seq for original in messages}
+    view = (await work.read_window(info)).session.view
+    words = {one.words for one in view.reworded if one.seq in seqs} - seqs
+    return await work.store.originals(scope_of(info), sorted(words)) if words else ()
 
 
 def _missing_refs(asked: Iterable[Ref], found: Iterable[Original]) -> list[str]:

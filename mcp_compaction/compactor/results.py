@@ -53,6 +53,14 @@ class Stats(Value):
     is_pressed: bool = False  # a limit on model calls is near: budget pressure
 
 
+class FitOptions(NamedTuple):
+    """What is to be done to a window beside recording what is new."""
+
+    relieve: bool = True  # compress where it is too full
+    offload_over_tokens: int | None = None  # the size over which a new result becomes a preview
+    microcompact: bool = False  # large results outside the recent turns become previews first
+
+
 class PinWish(NamedTuple):
     """The wish to have a text pinned."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcp_compaction.compactor.events import OFFLOADED, SHORTENED
+from mcp_compaction.compactor.gauge import Reading
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.microcompact import microcompact
 from mcp_compaction.core.log.conversation import has_request
-from mcp_compaction.core.window.offload import offload
-from mcp_compaction.model import Event, Session, SessionInfo, Trimmed, View
+from mcp_compaction.core.window.offload import offload, shorten_request
+from mcp_compaction.model import Event, Kept, Session, SessionInfo, Trimmed, View
 
 
 async def shorten_stale(work: Workspace, info: SessionInfo) -> bool:
@@ -25,20 +26,58 @@ async def offload_since(work: Workspace, info: SessionInfo, newest: int, over: i
     """Show previews of the results after a message that take more tokens than `over`."""
 
     def shorten(session: Session) -> View | None:
+        view = session.view
         asked = next((m.text for m in reversed(session.messages) if has_request(m)), "")
-        known = {entry.seq for entry in session.view.since}
-        cut = [
-            entry
+        words = {one.seq: one.words for one in view.reworded}
+        known = {entry.seq for entry in view.since}
+        cut = {
+            message.seq: entry
             for message in session.messages
-            if message.seq > max(newest, session.view.upto) and message.seq not in known
+            if words.get(message.seq, message.seq) > newest and message.seq not in known
             if message.tokens > over
             if (entry := offload(message, over, asked, work.counter.count))
-        ]
-        if not cut:
-            return None
-        return session.view.model_copy(update={"since": (*session.view.since, *cut)})
+        }
+        body = tuple(cut.get(e.seq, e) if isinstance(e, Kept) else e for e in view.body)
+        later = (entry for seq, entry in cut.items() if seq > view.upto)
+        changed = view.model_copy(update={"body": body, "since": (*view.since, *later)})
+        return changed if changed != view else None
 
     return await _change_view(work, info, shorten, OFFLOADED)
+
+
+async def shorten_first_request(work: Workspace, info: SessionInfo, window: Reading) -> bool:
+    """Show a preview of a first request that does not fit and that nothing follows yet.
+
+    It takes the room there is below the release mark.
+    """
+    if not is_over_net(work, window) or not await has_only_head(work, window):
+        return False
+
+    def shorten(session: Session) -> View | None:
+        message, fill = session.messages[-1], window.fill
+        if not has_request(message) or isinstance(session.view.head[-1], Trimmed):
+            return None
+        room = int(window.policy.release_tokens / fill.ratio) - (fill.counted - message.tokens)
+        cut = shorten_request(message, max(0, room), work.counter.count)
+        if not cut.cuts or cut.tokens >= message.tokens:
+            return None
+        return session.view.model_copy(update={"head": (*session.view.head[:-1], cut)})
+
+    return await _change_view(work, info, shorten, OFFLOADED)
+
+
+def is_over_net(work: Workspace, window: Reading) -> bool:
+    """Whether a window is so full that nothing is waited for, whatever is kept in reserve."""
+    return window.fill.percent > work.policy.safety_threshold_percent
+
+
+async def has_only_head(work: Workspace, window: Reading) -> bool:
+    """Whether a window shows nothing but what a history begins with."""
+    view, info = window.session.view, window.session.info
+    if not view.is_begun or view.body or view.upto != info.messages:
+        return False
+    session = await work.load(info)
+    return bool(session.view.head) and not session.view.body
 
 
 async def _change_view(
@@ -57,5 +96,6 @@ async def _change_view(
 
 
 def _new_cuts(before: View, after: View) -> list[Trimmed]:
-    known = (*before.body, *before.since)
-    return [e for e in (*after.body, *after.since) if isinstance(e, Trimmed) and e not in known]
+    known = (*before.head, *before.body, *before.since)
+    shown = (*after.head, *after.body, *after.since)
+    return [e for e in shown if isinstance(e, Trimmed) and e not in known]

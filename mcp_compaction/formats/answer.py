@@ -18,6 +18,7 @@ def messages_of_answer(
 
     `known`: the shape of its history, for an answer that would fit several.
     """
+    answer = answer if isinstance(answer, dict) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
     choices = objects_in(answer.get("choices"))
     message = choices[0].get("message") if choices else None
     if isinstance(message, dict):
@@ -31,7 +32,7 @@ def messages_of_answer(
         return shape, [answer]
     raise MalformedMessage(
         "this is no answer of a model; pass the response of the Messages API, of chat completions "
-        "or of the Responses API, of an SDK's object what its to_dict() gives."
+        "or of the Responses API, as a dict or as the object of an SDK."
     )
 
 

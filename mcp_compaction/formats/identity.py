@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from hashlib import blake2b
 
 from pydantic import JsonValue
 
+from mcp_compaction.core.text.furniture import (
+    is_all_furniture,
+    text_to_compare,
+    without_furniture_behind,
+)
 from mcp_compaction.formats.jsontext import dump_canonical, parse_object
 from mcp_compaction.model import JsonObject, NewMessage, Shape
 
 _EMPTY_WHERE_UNSET = ("annotations", "logprobs", "tool_calls")
+_NUMBER = re.compile(r"\d+")
 _GIVEN_TO_TOOLS = ("input", "arguments")  # null means something to a tool
 
 
@@ -38,6 +46,62 @@ def normal_of_essence(raw: str, shape: Shape) -> str:
     beside = ("id", "status") if shape == "responses" else ()
     said = _set_keys(parse_object(raw, "the answer"))
     return normalize({key: _drop_unset(value) for key, value in said if key not in beside})
+
+
+def normal_without_furniture(raw: str) -> str:
+    """The normal JSON of a message without what a host put into it."""
+    return normalize(object_to_compare(parse_object(raw, "the message")))
+
+
+def object_to_compare(obj: JsonObject) -> JsonObject:
+    """A message without what a host put into it; the same object where it put nothing.
+
+    A system message is a host's own: it counts without its numbers, such as the time of day.
+    """
+    role = obj.get("role")
+    if role == "assistant":
+        return obj
+    if role in ("system", "developer"):
+        return {**obj, "content": _map_texts(obj.get("content"), _without_numbers)}
+    is_result = role == "tool" or obj.get("type") == "function_call_output"
+    strip = without_furniture_behind if is_result else text_to_compare
+    kept = {k: _map_texts(obj[k], strip) for k in ("content", "output") if k in obj}
+    return obj if all(obj[k] is value for k, value in kept.items()) else {**obj, **kept}
+
+
+def _without_numbers(text: str) -> str:
+    return _NUMBER.sub("0", text)
+
+
+def _map_texts(content: JsonValue, strip: Callable[[str], str]) -> JsonValue:
+    """A content with its texts stripped, and without blocks of nothing but changing furniture."""
+    if isinstance(content, str):
+        stripped = strip(content)
+        return content if stripped == content else stripped
+    if not isinstance(content, list):
+        return content
+    blocks = [_map_block(block, strip) for block in content]
+    if all(new is old for new, old in zip(blocks, content, strict=True)):
+        return content
+    return [block for block in blocks if not is_all_furniture(_text_of(block))] or blocks
+
+
+def _map_block(block: JsonValue, strip: Callable[[str], str]) -> JsonValue:
+    if not isinstance(block, dict):
+        return block
+    if block.get("type") == "tool_result":
+        key, strip = "content", without_furniture_behind
+    else:
+        key = "text"
+    if not isinstance(block.get(key), str | list):
+        return block
+    stripped = _map_texts(block[key], strip)
+    return block if stripped is block[key] else {**block, key: stripped}
+
+
+def _text_of(block: JsonValue) -> str:
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _drop_unset(value: JsonValue) -> JsonValue:

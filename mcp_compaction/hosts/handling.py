@@ -131,6 +131,8 @@ class EventHandler:
                 compactor, transcript, lambda _: self.project, most_pieces=_MOST_PIECES
             )
             memory.has_news |= taken.new > 0
+            if taken.skipped:
+                self.note(host.name, "", "lines of the transcript could not be read")
             if memory.watch is None:
                 memory.watch = Watch(transcript.path, host.boundary.encode())
             if await self._threads.run(memory.watch.look):

@@ -20,6 +20,7 @@ class Furniture(Value):
     near_miss: str
     ends: str = ""
     in_results: bool = False
+    changes: bool = False
 
     @model_validator(mode="after")
     def _is_shown_by_examples(self) -> Furniture:

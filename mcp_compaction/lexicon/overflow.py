@@ -15,6 +15,7 @@ class Overflow(Value):
     by: str
     pattern: str
     example: str
+    limit: int | None = None
     near_miss: str
 
 
@@ -29,9 +30,16 @@ def known_overflows() -> tuple[Overflow, ...]:
 
 def is_overflow(text: str) -> bool:
     """Whether an error's text says that a request does not fit into the model's window."""
-    return _any_pattern().search(text) is not None
+    return any(pattern.search(text) for pattern in _patterns())
+
+
+def limit_in(text: str) -> int | None:
+    """The tokens that such an error says are allowed; None where it does not say it."""
+    found = (pattern.search(text) for pattern in _patterns() if "limit" in pattern.groupindex)
+    told = next((match["limit"] for match in found if match and match["limit"]), None)
+    return int(told.replace(",", "")) if told else None
 
 
 @cache
-def _any_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{one.pattern})" for one in known_overflows()), re.IGNORECASE)
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(one.pattern, re.IGNORECASE | re.DOTALL) for one in known_overflows())

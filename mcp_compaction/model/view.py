@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from mcp_compaction.model.messages import Message, Part, Role, Value
 
@@ -78,18 +78,28 @@ Run = tuple[int, int]
 """The first and the last of messages that follow one another."""
 
 
-class Told(Value):
+class LatePins(Value):
     """Pins that were made outside the conversation, shown once after a message of the user's."""
 
     after: int
     pins: tuple[int, ...]
 
 
+class Reworded(Value):
+    """A message that the caller edited where it stands; `words`: the one that says it now."""
+
+    seq: int
+    words: int
+
+
 class View(Value):
     """What is in the window: entries into the log; what came after `upto` follows whole.
 
-    Of what came after, `since` shows some messages shorter, and `told` stands in between.
+    Of what came after, `since` shows some messages shorter, and `late_pins` stand in between.
+    Stored views have those under `told`.
     """
+
+    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
 
     version: int = 0
     compaction: int | None = None  # the compaction or restore that wrote it
@@ -101,8 +111,11 @@ class View(Value):
     memory_in: int | None = None  # the digest that took in the memory section
     index_most: int | None = None  # tokens of the index, where a target left less than usual
     since: tuple[Trimmed, ...] = ()
-    told: tuple[Told, ...] = ()
+    late_pins: tuple[LatePins, ...] = Field(
+        default=(), validation_alias="told", serialization_alias="told"
+    )
     gone: tuple[Run, ...] = ()  # messages that the caller's history does not have any more
+    reworded: tuple[Reworded, ...] = Field(default=(), exclude_if=lambda found: not found)
     begun: bool = False  # it was shown before any compaction
 
     @property

@@ -16,6 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
 from mcp_compaction.hosts.handling import EventHandler
+from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
@@ -45,6 +46,7 @@ class State:
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    _runs: RunNotes | None = None
     _events: EventHandler | None = None
     _views: Views | None = None
     _told_chat: Host | None = None  # the chat that a hook last told of
@@ -69,6 +71,12 @@ class State:
                 self.project, self.environ, self.settings.records, self.note_trouble
             )
         return self._events
+
+    def note_run(self, host: str, event: str) -> None:
+        """Note that a host runs our hooks."""
+        if self._runs is None:
+            self._runs = RunNotes(self.environ)
+        self._runs.note(host, event)
 
     def note_trouble(self, host: str, event: str, what: str) -> None:
         """Note durably that an event of a host was not handled as it should have been."""

@@ -46,8 +46,11 @@ def forget(
 def _forget_messages(
     connection: sqlite3.Connection, session: int, seqs: Sequence[int], now: str
 ) -> Forgotten:
-    once = dict.fromkeys(seqs)
+    edits = _list_edits(connection, session)
+    once = dict.fromkeys([*seqs, *(words for seq, words in edits if seq in seqs)])
     lines = sum(_forget_message(connection, session, seq, now) for seq in once)
+    for place in {seq for seq, words in edits if words in once} - once.keys():
+        lines += _clean_derived(connection, session, place, now)
     views.renew(connection, session)  # a compaction under way may still quote a message
     pins = [
         _list_pins(connection, "session = ? AND source = ?", session, f"m{seq}") for seq in once
@@ -73,6 +76,21 @@ def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now:
             (left, _STUB_TOKENS, row["id"]),
         )
     passages.delete(connection, "session = ? AND kind = 'm' AND number = ?", (session, seq))
+    return _clean_derived(connection, session, seq, now)
+
+
+def _list_edits(connection: sqlite3.Connection, session: int) -> set[tuple[int, int]]:
+    """The messages that were edited, each with one that holds other words for it."""
+    rows = connection.execute(
+        "SELECT json_extract(edit.value, '$.seq'), json_extract(edit.value, '$.words')"
+        " FROM view, json_each(view.json, '$.reworded') AS edit WHERE view.session = ?",
+        (session,),
+    )
+    return {(seq, words) for seq, words in rows}
+
+
+def _clean_derived(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
+    """Remove what was made from a message; the number of digest lines that took."""
     _clean_views(connection, session, seq)
     _clean_reports(connection, session, seq)
     return _clean_digests(connection, session, seq, now)

@@ -13,6 +13,7 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Kept,
+    Message,
     Receipt,
     Sections,
     Session,
@@ -40,7 +41,7 @@ def load(
         section_tokens=0 if sections is None else sections["section_tokens"],
         memory_tokens=0 if sections is None else sections["memory_tokens"],
         view=seen,
-        messages=tuple(to_message(row) for row in _read_rows_shown(connection, session, seen)),
+        messages=_read_messages_shown(connection, session, seen),
         digests=_read_digests_shown(connection, session, seen),
         pins=tuple(pin for pin in in_force if pin.kind != "note"),
         calibration=Calibration(counted=row["counted"], reported=row["reported"]),
@@ -89,17 +90,13 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
     session: int = row["id"]
     view = views.view(connection, session, row["view_version"])
     shown = _list_shown(view)
-    (kept,) = connection.execute(
-        "SELECT coalesce(sum(tokens), 0) FROM json_each(?) AS kept"
-        " CROSS JOIN message ON message.session = ? AND message.seq = kept.value",
-        (str(shown.kept), session),
-    ).fetchone()
-    (cut,) = connection.execute(
-        "SELECT coalesce(sum(tokens), 0) FROM message WHERE session = ?"
-        " AND seq IN (SELECT value FROM json_each(?))",
-        (session, str([entry.seq for entry in view.since])),
-    ).fetchone()
+    words = {one.seq: one.words for one in view.reworded}
+    kept = _sum_tokens(connection, session, [words.get(seq, seq) for seq in shown.kept])
+    cut = _sum_tokens(connection, session, [words.get(e.seq, e.seq) for e in view.since])
     saved = cut - sum(entry.tokens for entry in view.since)
+    edited = [one for one in view.reworded if one.seq > view.upto]
+    saved += _sum_tokens(connection, session, [one.seq for one in edited])
+    saved -= _sum_tokens(connection, session, [one.words for one in edited])
     of_digests = tuple(entry for entry in view.body if isinstance(entry, Digested))
     return WindowCount(
         session=Session(
@@ -111,6 +108,16 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
         messages=len(shown.kept) + len(shown.trimmed),
         tokens=kept + sum(entry.tokens for entry in shown.trimmed) - saved,
     )
+
+
+def _sum_tokens(connection: sqlite3.Connection, session: int, seqs: list[int]) -> int:
+    """The tokens of the messages with these numbers, each as often as it is named."""
+    (tokens,) = connection.execute(
+        "SELECT coalesce(sum(tokens), 0) FROM json_each(?) AS named"
+        " CROSS JOIN message ON message.session = ? AND message.seq = named.value",
+        (str(seqs), session),
+    ).fetchone()
+    return tokens
 
 
 # In the caller's history, as far as the view knows it.
@@ -144,6 +151,21 @@ def _list_shown(view: View) -> _Shown:
             case Digested(digest=number):
                 shown.digests.append(number)
     return shown
+
+
+def _read_messages_shown(
+    connection: sqlite3.Connection, session: int, view: View
+) -> tuple[Message, ...]:
+    """The messages that a view shows, in the words that the caller has for them now."""
+    messages = tuple(map(to_message, _read_rows_shown(connection, session, view)))
+    if not view.reworded:
+        return messages
+    rows = message_rows(connection, session, [one.words for one in view.reworded])
+    said = {message.seq: message for message in map(to_message, rows)}
+    now = {one.seq: said[one.words] for one in view.reworded}
+    return tuple(
+        now[m.seq].model_copy(update={"seq": m.seq}) if m.seq in now else m for m in messages
+    )
 
 
 def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -> list[sqlite3.Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,6 +22,7 @@ from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.transcripts import add_new_events, save_mark
 
+_NUMBER = re.compile(r"\d+")
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
 
 
@@ -50,11 +52,7 @@ def append(connection: sqlite3.Connection, session: int, batch: Batch, now: date
         _vouch(connection, session, [seq for seq in same if seq not in told])
     leaves = batch.whole and log.new and start.at < known.last
     diverged = start.at + 1 if leaves else next(iter(changed), None)
-    if _save_sections(connection, session, batch, stamp(now)) or log.new:
-        log.save_end()
-    add_new_events(connection, session, batch.events)
-    if batch.mark is not None:
-        save_mark(connection, session, batch.mark)
+    _save_beside(connection, batch, log, stamp(now))
     return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
 
 
@@ -79,9 +77,17 @@ def _append_placed(
     seqs = log.append_all(known, contents, placed)
     if batch.via == "host":
         _vouch(connection, session, placed.same)
-    if _save_sections(connection, session, batch, now) or log.new:
-        log.save_end()
+    _save_beside(connection, batch, log, now)
     return Recorded(seqs=tuple(seqs), new=log.new)
+
+
+def _save_beside(connection: sqlite3.Connection, batch: Batch, log: _Log, now: str) -> None:
+    """Save all that came beside the messages of a batch, and where the log ends now."""
+    if _save_sections(connection, log.session, batch, now) or log.new:
+        log.save_end()
+    add_new_events(connection, log.session, batch.events)
+    if batch.mark is not None:
+        save_mark(connection, log.session, batch.mark)
 
 
 def history(connection: sqlite3.Connection, session: int) -> tuple[Logged, ...]:
@@ -191,7 +197,7 @@ class _Log:
         self, connection: sqlite3.Connection, row: sqlite3.Row, batch: Batch, now: str
     ) -> None:
         self._connection = connection
-        self._session: int = row["id"]
+        self.session: int = row["id"]
         self._project: str = row["project"]
         self._seq: int = row["last_seq"]
         self._chain: str = row["last_chain"]
@@ -232,9 +238,7 @@ class _Log:
         tools = self._note_tools(message)
         at = self._now if message.at is None else stamp(message.at)
         for ordinal, (by, text) in enumerate(message.passages):
-            row = Passage(
-                self._session, self._project, "m", self._seq, ordinal, by, at, tools, text
-            )
+            row = Passage(self.session, self._project, "m", self._seq, ordinal, by, at, tools, text)
             passages.insert(self._connection, row)
 
     def _insert(self, message: NewMessage, link: _Link) -> None:
@@ -243,7 +247,7 @@ class _Log:
             " recorded, tokens, counter, via, raw)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(self._session, link.seq, link.follows, message.role, message.shape),
+                *(self.session, link.seq, link.follows, message.role, message.shape),
                 *(None if message.host_id is None else encodable(message.host_id), link.content),
                 *(link.chain, None if message.at is None else stamp(message.at), self._now),
                 *(message.tokens, self._batch.counter, message.via or self._batch.via),
@@ -258,13 +262,13 @@ class _Log:
             if part.kind == "call":
                 self._connection.execute(
                     "INSERT OR REPLACE INTO tool_call (session, call, tool) VALUES (?, ?, ?)",
-                    (self._session, encodable(part.id), encodable(part.name)),
+                    (self.session, encodable(part.id), encodable(part.name)),
                 )
                 names.append(part.name)
             elif part.kind == "result":
                 row = self._connection.execute(
                     "SELECT tool FROM tool_call WHERE session = ? AND call = ?",
-                    (self._session, encodable(part.call)),
+                    (self.session, encodable(part.call)),
                 ).fetchone()
                 names += [] if row is None else [row[0]]
         return tuple(names)
@@ -274,7 +278,7 @@ class _Log:
         self._connection.execute(
             "UPDATE session SET last_seq = ?, last_chain = ?, updated = max(updated, ?)"
             " WHERE id = ?",
-            (self._seq, self._chain, self._last_used(), self._session),
+            (self._seq, self._chain, self._last_used(), self.session),
         )
 
     def _last_used(self) -> str:
@@ -290,12 +294,24 @@ def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, n
     latest = section_row(connection, session)
     if latest is not None and tuple(latest) == given:
         return False
+    if latest is not None and _without_numbers(latest["json"]) == _without_numbers(given[-1]):
+        # A clock in a system prompt would leave a row with each request.
+        connection.execute(
+            "UPDATE section SET section_tokens = ?, memory_tokens = ?, json = ?"
+            " WHERE id = (SELECT max(id) FROM section WHERE session = ?)",
+            (*given, session),
+        )
+        return True
     connection.execute(
         "INSERT INTO section (session, at, section_tokens, memory_tokens, json)"
         " VALUES (?, ?, ?, ?, ?)",
         (session, now, *given),
     )
     return True
+
+
+def _without_numbers(text: str) -> str:
+    return _NUMBER.sub("0", text)
 
 
 def section_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row | None:

@@ -23,7 +23,6 @@ from mcp_compaction.compactor import (
 )
 from mcp_compaction.core.compaction.receipt.text import (
     offer_lines,
-    outcome_text,
     spent_line,
     would_not_pay,
 )
@@ -36,17 +35,9 @@ from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.model import (
-    Compaction,
-    Hit,
-    Mode,
-    Outcome,
-    Pin,
-    PinScope,
-    Projection,
-    SessionInfo,
-)
+from mcp_compaction.model import Hit, Mode, Outcome, Pin, PinScope, Projection, SessionInfo
 from mcp_compaction.tools.hooked_answers import HookedChat, describe_hook
+from mcp_compaction.tools.system_answers import drop_advice
 
 BUDGET_LABEL = "[context budget]"
 
@@ -79,43 +70,7 @@ def budget_line(fill: Fill, pressure: Pressure, *, by_agent: bool) -> str:
     return "; ".join([f"{BUDGET_LABEL} {fill_line(fill)}", *advice])
 
 
-def compacting_line(fill: Fill) -> str:
-    """The line that this process is compacting a full window."""
-    return (
-        f"the window is {fill.percent:.0f} % full: a compaction is under way; go on, an answer for "
-        "this session brings its receipt and directive once it has ended"
-    )
-
-
-def compacting_elsewhere_line(fill: Fill) -> str:
-    """The line that another process is compacting a full window."""
-    return (
-        f"the window is {fill.percent:.0f} % full: another process is compacting it; go on, its "
-        "view counts once it has ended"
-    )
-
-
-def relief_text(outcome: Outcome, name: str, *, by_agent: bool) -> str:
-    """The result of compacting a full window without being asked.
-
-    `by_agent`: the agent could compress too, and is told how.
-    """
-    told = outcome_text(outcome, "own", name)
-    if not by_agent and not isinstance(outcome, Compaction):
-        told = _reason_alone(told)
-    return f"the window was full:\n{told}"
-
-
-def _reason_alone(text: str) -> str:
-    """The reason why nothing was done, without the arguments that would force it."""
-    return f"{text.partition('. ')[0].removesuffix('.')}. Go on."
-
-
 NOT_KEPT = "not kept in the window, which is the host's to fill; here it is once:"
-SYSTEM_COMPACTS = (
-    "compress_context is not offered here (setting agent_controlled): the system compacts by "
-    "itself, and context_stats tells from which fill on. Nothing was done; go on."
-)
 
 
 _PINS_KEPT: dict[Mode, str] = {
@@ -450,7 +405,7 @@ def _describe_gain(outcome: Outcome, by_agent: bool) -> str:
     if isinstance(outcome, Projection):
         freed = kilo(max(0, outcome.before - outcome.after))
         return f"compressing now would free at least {freed} tokens"
-    return would_not_pay(outcome) if by_agent else _reason_alone(would_not_pay(outcome))
+    return would_not_pay(outcome) if by_agent else drop_advice(would_not_pay(outcome))
 
 
 def _describe_window(info: SessionInfo, mode: Mode, by_agent: bool) -> str:

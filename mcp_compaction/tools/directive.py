@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
@@ -11,8 +12,8 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.render import (
     entries_of,
     index_in_view,
+    late_pin_blocks,
     pins_in_view,
-    told_blocks,
 )
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.jsontext import parse_object
@@ -25,8 +26,6 @@ from mcp_compaction.model import (
     Message,
     Receipt,
     Session,
-    Shape,
-    Text,
     Trimmed,
 )
 
@@ -57,6 +56,8 @@ def directive(
         "pinned": pinned_block(session.pins),
         "layout": [*_layout(session, entries)],
         "view": session.view.version,
+        "upto": session.view.upto,
+        "pins": [pin.number for pin in session.pins],
         "newest": max((message.seq for message in session.messages), default=session.view.upto),
     }
 
@@ -65,37 +66,49 @@ def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[
     view = session.view
     messages = {message.seq: message for message in session.messages}
     digests = {digest.number: digest for digest in session.digests}
-    shape = session.messages[-1].shape if session.messages else "anthropic"
     extras = (index_in_view(session, limit, count), excerpts_block(view.promoted))
-    for entry in entries_of(view, session.messages):
+    entries = entries_of(view, session.messages)
+    for entry, following in zip_longest(entries, entries[1:]):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]
-            texts = [render_digest(digest, entry.thin), *(text for text in extras if text)]
-            extras = ()
-            stands: list[JsonValue] = [m for text in texts for m in _make_record(text, shape)]
+            texts = [render_digest(digest, entry.thin)]
+            if not isinstance(following, Digested):  # the index stands behind the first digests
+                texts += (text for text in extras if text)
+                extras = ()
+            stands: list[JsonValue] = [{"role": "user", "content": text} for text in texts]
             yield _make_replacement(digest.first, digest.last, stands)
         elif isinstance(entry, Trimmed):
-            yield _make_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry))
+            change = _make_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry))
+            yield {**change, "cuts": [cut.model_dump(mode="json") for cut in entry.cuts]}
 
 
 def _layout(session: Session, entries: tuple[Entry, ...]) -> Iterator[JsonValue]:
     """All that is shown, in order."""
-    view, sections = session.view, session.sections
-    told = told_blocks(session)
+    view = session.view
+    late_pins = late_pin_blocks(session)
     changed = 0
-    yield from _texts(sections.task)
+    yield from _texts(session.sections.task)
     for place, entry in enumerate(entries):
-        if place == len(view.head):
-            yield from _beside_head(session)
+        yield from _texts_before(session, place)
         if isinstance(entry, Kept):
             yield f"m{entry.seq}"
         else:
             yield changed
             changed += 1
-        if not isinstance(entry, Digested):
-            yield from _texts(*told.get(entry.seq, ()))
-    if len(entries) <= len(view.head):
+        if not isinstance(entry, Digested) and entry.seq > view.upto:
+            yield from _texts(*late_pins.get(entry.seq, ()))
+    for place in range(len(entries), len(view.head) + len(view.body) + 1):
+        yield from _texts_before(session, place)
+
+
+def _texts_before(session: Session, place: int) -> Iterator[JsonValue]:
+    """The texts of ours before an entry: behind the head, and behind the whole frame."""
+    view = session.view
+    if place == len(view.head):
         yield from _beside_head(session)
+    if place == len(view.head) + len(view.body):
+        for after, texts in late_pin_blocks(session).items():
+            yield from _texts(*(texts if after <= view.upto else ()))
 
 
 def _beside_head(session: Session) -> Iterator[JsonValue]:
@@ -112,10 +125,6 @@ def _texts(*texts: str | None) -> Iterator[JsonValue]:
 
 def _make_replacement(first: int, last: int, stands: list[JsonValue]) -> JsonObject:
     return {"from": f"m{first}", "to": f"m{last}", "with": stands}
-
-
-def _make_record(text: str, shape: Shape) -> list[JsonObject]:
-    return FORMATS[shape].build("user", (Text(text=text),))
 
 
 def _trim(message: Message, entry: Trimmed) -> list[JsonValue]:

@@ -28,9 +28,10 @@ from mcp_compaction.tools.arguments import (
 )
 from mcp_compaction.tools.reading import page_size, parse_cursor, parse_time
 from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown
+from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """What a tool answered, and whether the window has to be replaced for it."""
 
     text: str
@@ -38,46 +39,46 @@ class Answer(NamedTuple):
     changes_view: bool = False
 
 
-async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) -> Answer:
+async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) -> ToolAnswer:
     """Answer one call of a tool; whatever was wrong with it is an answer with the next step."""
     if name == name_of(CompressContext) and not _is_by_agent(session):
-        return Answer(answers.SYSTEM_COMPACTS, is_error=True)
+        return ToolAnswer(SYSTEM_COMPACTS, is_error=True)
     known = _TOOLS.get(name)
     if known is None:
-        return Answer(f"no tool {name!r}; there are: {', '.join(_TOOLS)}.", is_error=True)
+        return ToolAnswer(f"no tool {name!r}; there are: {', '.join(_TOOLS)}.", is_error=True)
     taken, answer = known
     complaint = complain_of_unknown(given, taken.model_fields)
     if complaint is not None:
-        return Answer(complaint, is_error=True)
+        return ToolAnswer(complaint, is_error=True)
     try:
         done = await answer(session, taken.model_validate(given))
     except ValidationError as error:
         faults = ((str(f["loc"][0]), f["msg"], f["type"]) for f in error.errors())
-        return Answer(complain_of_faults(faults), is_error=True)
+        return ToolAnswer(complain_of_faults(faults), is_error=True)
     except CompactionError as error:
         place = {"--project": session.info.project, "--session": session.name}
         text = complete(str(error), typed_command(os.environ.get("PATH")), place)
-        return Answer(text, is_error=True)
+        return ToolAnswer(text, is_error=True)
     if name == name_of(ContextStats):  # it says the fill itself
         return done
     fill = await session.store.compactor.fill_shown(session.info)
     return done if fill is None else done._replace(text=f"{done.text}\n{answers.fill_line(fill)}")
 
 
-async def _compress(session: OpenSession, asked: CompressContext) -> Answer:
+async def _compress(session: OpenSession, asked: CompressContext) -> ToolAnswer:
     return _answer_with(await session.compress(**dict(asked)), session)
 
 
-async def _restore(session: OpenSession, asked: RestoreContext) -> Answer:
+async def _restore(session: OpenSession, asked: RestoreContext) -> ToolAnswer:
     return _answer_with(await session.restore(asked.ref, force=asked.force), session)
 
 
-def _answer_with(outcome: Outcome, session: OpenSession) -> Answer:
+def _answer_with(outcome: Outcome, session: OpenSession) -> ToolAnswer:
     is_done = isinstance(outcome, Compaction) and outcome.receipt.kind != "digest"
-    return Answer(outcome_text(outcome, "own", session.name), changes_view=is_done)
+    return ToolAnswer(outcome_text(outcome, "own", session.name), changes_view=is_done)
 
 
-async def _pin(session: OpenSession, asked: PinConstraint) -> Answer:
+async def _pin(session: OpenSession, asked: PinConstraint) -> ToolAnswer:
     done = await session.pin(
         asked.text,
         kind=asked.kind,
@@ -85,14 +86,14 @@ async def _pin(session: OpenSession, asked: PinConstraint) -> Answer:
         supersedes=asked.supersedes,
         expires=parse_time(asked.expires),
     )
-    return Answer(answers.pin_text(done, "own"))
+    return ToolAnswer(answers.pin_text(done, "own"))
 
 
-async def _unpin(session: OpenSession, asked: UnpinConstraint) -> Answer:
-    return Answer(answers.release_text(await session.unpin(asked.ref)))
+async def _unpin(session: OpenSession, asked: UnpinConstraint) -> ToolAnswer:
+    return ToolAnswer(answers.release_text(await session.unpin(asked.ref)))
 
 
-async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
+async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
     compactor, info, project = session.store.compactor, session.info, session.store.project
     nonce, skip = secrets.token_hex(3), parse_cursor(asked.cursor)
     if asked.query is not None and asked.refs is not None:
@@ -110,7 +111,7 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
             has_view=info.traits.mode == "own",
         )
         place = answers.Place(project, info.name, info.updated.year)
-        return Answer(answers.recall_text(hits, place, asked.query, nonce, skip))
+        return ToolAnswer(answers.recall_text(hits, place, asked.query, nonce, skip))
     if asked.refs is not None:
         kept = await session.page_in(asked.refs) if asked.keep and not skip else None
         if isinstance(kept, Compaction):
@@ -119,24 +120,24 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> Answer:
         found = await (compactor.quote if skip else compactor.recall_refs)(info, asked.refs)
         size = page_size(compactor, found, asked.max_tokens, skip)
         text = answers.quote_text(found, info, project, nonce, size, skip)
-        return Answer(text if kept is None else f"{outcome_text(kept)}\n{text}")
-    return Answer(answers.brief_text(await compactor.brief(info), nonce, project))
+        return ToolAnswer(text if kept is None else f"{outcome_text(kept)}\n{text}")
+    return ToolAnswer(answers.brief_text(await compactor.brief(info), nonce, project))
 
 
-async def _stats(session: OpenSession, asked: ContextStats) -> Answer:
+async def _stats(session: OpenSession, asked: ContextStats) -> ToolAnswer:
     loaded = await session.store.compactor.load(session.info)
     found = await session.store.compactor.stats_of(loaded)
     passages = outline_of(loaded.messages) if asked.detail == "full" else ()
     cues = find_boundary_cues(loaded.messages)
     by_agent = _is_by_agent(session)
-    return Answer(answers.stats_text(found, "own", cues, passages, by_agent=by_agent))
+    return ToolAnswer(answers.stats_text(found, "own", cues, passages, by_agent=by_agent))
 
 
 def _is_by_agent(session: OpenSession) -> bool:
     return session.store.settings.policy.agent_controlled
 
 
-_Answering = Callable[[OpenSession, Any], Awaitable[Answer]]
+_Answering = Callable[[OpenSession, Any], Awaitable[ToolAnswer]]
 _TOOLS: dict[str, tuple[type[Arguments], _Answering]] = {
     name_of(arguments): (arguments, answer)
     for arguments, answer in (

@@ -98,13 +98,12 @@ async def run_loop(
         calls = kit.calls_of(response)
         if not calls:
             return messages
-        results = [await kit.call(call) if kit.owns(call) else _result(call, run) for call in calls]
-        messages.append({"role": "user", "content": results})
+        results = [
+            await kit.call(call) if kit.owns(call) else kit.result_of(call, run(call))
+            for call in calls
+        ]
+        messages += kit.messages_of(results)
         messages = await kit.apply(messages)
-
-
-def _result(call: Json, run: Run) -> Json:
-    return {"type": "tool_result", "tool_use_id": call["id"], "content": run(call)}
 
 
 def use(id: str, name: str, **arguments: Any) -> Json:

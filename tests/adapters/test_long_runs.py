@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.kits import kit_of
+from tests.adapters.kits import WAYS, kit_of
 from tests.adapters.scripted import ScriptedModel, Step, blocks_of, run_loop, think, use
 from tests.checkers import Json, changed_thinking
 
 pytestmark = pytest.mark.anyio
 
-EVERY = 15  # turns after which the agent compresses
 RULE = "Never run migrations against prod; only staging."
 
 
-def script(turns: int) -> list[Step]:
+def script(turns: int, every: int) -> list[Step]:
     """Turns with thinking and one to three calls at once; now and then the agent compresses."""
     steps: list[Step] = []
     for turn in range(1, turns + 1):
         calls = [
             use(f"t{turn}-{n}", "Read", path=f"src/part_{turn}_{n}.py") for n in range(turn % 3 + 1)
         ]
-        if turn % EVERY == 0:
+        if turn % every == 0:
             done = use(f"t{turn}-c", "compress_context", reason=f"part {turn} read", force=True)
             calls.insert(turn % 2, done)
         steps.append([think(f"Turn {turn}: read on."), *calls])
@@ -36,13 +35,26 @@ def read(call: Json) -> str:
     return f"{call['input']['path']}\n" + f"def work_{call['id']}(): return 1\n" * 12
 
 
-@pytest.mark.parametrize(("way", "turns"), [("in process", 300), ("over MCP", 90)])
-async def test_a_long_run_with_a_compaction_every_15_turns_sends_only_what_the_provider_accepts(
-    memory_path: Path, way: str, turns: int
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_run_of_40_turns_with_3_compactions_sends_only_what_the_provider_accepts(
+    memory_path: Path, way: str
 ) -> None:
-    model = ScriptedModel(script(turns))
+    await check_run(memory_path, way, turns=40, every=12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_run_of_300_turns_with_20_compactions_sends_only_what_the_provider_accepts(
+    memory_path: Path, way: str
+) -> None:
+    await check_run(memory_path, way, turns=300, every=15)
+
+
+async def check_run(folder: Path, way: str, turns: int, every: int) -> None:
+    """Run a loop against the strict model, and hold all that it sent against each other."""
+    model = ScriptedModel(script(turns, every))
     asked: Json = {"role": "user", "content": f"Read all parts. {RULE}"}
-    async with kit_of(way, memory_path) as kit:
+    async with kit_of(way, folder) as kit:
         messages = await run_loop(kit, model, [asked], read, marks=True)
         assert kit.failures == 0
     assert len(model.requests) == turns + 1
@@ -52,7 +64,7 @@ async def test_a_long_run_with_a_compaction_every_15_turns_sends_only_what_the_p
         for block in blocks_of(request[-1])
         if "done: " in str(block.get("content")) and "-c" in block["tool_use_id"]
     ]
-    assert len(receipts) == turns // EVERY, receipts
+    assert len(receipts) == turns // every, receipts
     assert all(request[0] is asked for request in model.requests)
     said = [one for request in model.requests for one in request]
     assert not changed_thinking(said, messages)
@@ -66,7 +78,7 @@ async def test_a_long_run_with_a_compaction_every_15_turns_sends_only_what_the_p
         assert now[-1] is not None
         kept = [one for one in now if id(one) in known]
         assert len(kept) >= 3  # the request and the newest turns, the very objects
-    assert compacted == turns // EVERY
+    assert compacted == turns // every
     for (before, texts), (now, later) in pairwise(zip(model.requests, model.texts, strict=True)):
         if not _is_compacted(before, now):
             assert later[: len(texts)] == texts

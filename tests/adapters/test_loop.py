@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,40 +10,12 @@ import pytest
 from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Shape
-from tests.adapters.kits import WAYS, kit_of
+from tests.adapters.kits import RULE, SECRET, WAYS, history, kit_of, step, text_of, user
 from tests.adapters.scripted import Refused, ScriptedModel, run_loop, use
 from tests.checkers import Json, problems
 from tests.server.talking import talk
 
 pytestmark = pytest.mark.anyio
-
-RULE = "Never run migrations against prod; only staging."
-SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-
-
-def user(text: str) -> Json:
-    return {"role": "user", "content": text}
-
-
-def step(number: int, text: str) -> list[Json]:
-    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
-    return [
-        {"role": "assistant", "content": [use(f"t{number}", "Read", path=f"{number}.py")]},
-        {"role": "user", "content": [result]},
-    ]
-
-
-def history(steps: int, lines: int = 60) -> list[Json]:
-    said = [user(f"Read on. {RULE}")]
-    for number in range(steps):
-        said += step(number, f"row of file {number}\n" * lines)
-    return said
-
-
-def text_of(messages: list[Json]) -> str:
-    return json.dumps(messages, ensure_ascii=False)
-
 
 # What it offers
 
@@ -62,14 +33,6 @@ async def test_the_tools_are_those_of_the_server_without_the_name_of_a_session(
         del schema["properties"]["session"]
         assert tool["input_schema"] == schema
         assert tool["description"] == published[str(tool["name"])].description
-
-
-async def test_the_definitions_are_in_the_dialect_of_the_loop(tmp_path: Path) -> None:
-    async with kit_of("in process", tmp_path, shape="openai") as kit:
-        assert all(tool["type"] == "function" for tool in kit.tools)
-        assert '"parameters": {"properties": {"reason": ' in text_of(kit.tools)
-    async with kit_of("in process", tmp_path, shape="responses") as kit:
-        assert kit.tools[0]["name"] == "compress_context"
 
 
 async def test_where_the_system_decides_compressing_is_not_offered(tmp_path: Path) -> None:
@@ -126,53 +89,6 @@ async def test_a_call_of_ours_gives_its_result_and_whatever_is_wrong_is_one_with
             assert RULE in str(result["content"])
         shown = await kit.call(use("j", "recall_archived", query="migrations"))
         assert "'migrations' is in your window: m1; nothing else" in str(shown["content"])
-
-
-async def test_calls_and_results_are_in_each_dialect(tmp_path: Path) -> None:
-    arguments = json.dumps({"query": "nothing"})
-    function = {"name": "recall_archived", "arguments": arguments}
-    async with kit_of("in process", tmp_path, shape="openai") as kit:
-        call = {"id": "call_1", "type": "function", "function": function}
-        assert kit.owns(call)
-        result = await kit.call(call)
-        assert (result["role"], result["tool_call_id"]) == ("tool", "call_1")
-        bad = await kit.call({"id": "x", "function": {**function, "arguments": "{"}})
-        assert "no JSON object" in str(bad["content"])
-        response: Json = {"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]}
-        assert kit.calls_of(response) == [call]
-    async with kit_of("in process", tmp_path, shape="responses") as kit:
-        item = {"type": "function_call", "call_id": "call_2", **function}
-        result = await kit.call(item)
-        assert (result["type"], result["call_id"]) == ("function_call_output", "call_2")
-        assert kit.calls_of({"output": [item]}) == [item]
-
-
-class Sdk:
-    """An object of a provider's SDK, as far as a loop sees it."""
-
-    def __init__(self, **fields: Any) -> None:
-        self.fields = fields
-
-    def to_dict(self) -> Json:
-        return self.fields
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str) -> None:
-    block = Sdk(**use("t0", "context_stats"))
-    response = Sdk(role="assistant", content=[block.fields], usage={"input_tokens": 900})
-    async with kit_of(way, tmp_path) as kit:
-        messages: list[Any] = [user("Go on.")]
-        await kit.fit(messages)
-        await kit.record(response)
-        assert kit.owns(block)
-        messages.append({"role": "assistant", "content": [block]})
-        messages.append({"role": "user", "content": [await kit.call(block)]})
-        sent = await kit.fit(messages)
-        assert kit.failures == 0
-        assert not problems(sent, "anthropic")
-        found = await kit.call(use("x", "recall_archived", refs="m2 m3"))
-        assert "2 found" in str(found["content"])  # the answer was recorded once
 
 
 # When the window is replaced
@@ -430,48 +346,3 @@ async def test_what_the_api_compacted_by_itself_goes_out_as_it_is(tmp_path: Path
         assert len(sent) < len(messages)
         assert not problems(sent, "anthropic")
         assert kit.failures == 0
-
-
-# The other dialects
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("shape", ["openai", "responses"])
-async def test_a_loop_in_another_dialect_compresses_and_stays_valid(
-    tmp_path: Path, way: str, shape: Shape
-) -> None:
-    messages: list[Json] = [{"role": "user", "content": RULE}]
-    async with kit_of(way, tmp_path, shape=shape) as kit:
-        for number in range(20):
-            name = "compress_context" if number == 18 else "Read"
-            given = {"reason": "read", "force": True} if number == 18 else {"path": str(number)}
-            sent = await kit.fit(messages)
-            assert not problems(sent, shape)
-            usage = len(text_of(sent)) // 4
-            response = _answer(shape, f"c{number}", name, json.dumps(given), usage)
-            await kit.record(response)
-            messages += kit.answer_of(response)
-            (call,) = kit.calls_of(response)
-            messages.append(
-                await kit.call(call) if kit.owns(call) else _output(shape, f"c{number}")
-            )
-            messages = await kit.apply(messages)
-        assert kit.failures == 0
-        assert not problems(messages, shape)
-        assert "[digest d1" in text_of(messages)
-
-
-def _answer(shape: str, id: str, name: str, arguments: str, usage: int) -> Json:
-    if shape == "responses":
-        item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
-        return {"output": [item], "usage": {"input_tokens": usage}}
-    call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    return {"choices": [{"message": message}], "usage": {"prompt_tokens": usage}}
-
-
-def _output(shape: str, id: str) -> Json:
-    text = f"row of {id}\n" * 90
-    if shape == "responses":
-        return {"type": "function_call_output", "call_id": id, "output": text}
-    return {"role": "tool", "tool_call_id": id, "content": text}

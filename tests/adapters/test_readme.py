@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -9,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.adapters.loop import LoopKit
-from mcp_compaction.server.probe import start_server
 from tests.adapters.scripted import ScriptedModel, Step, blocks_of, use
-from tests.checkers import Json
+from tests.checkers import Json, problems
 from tests.documents import ROOT, python_blocks
 
 pytestmark = pytest.mark.anyio
 
-(LOOP,) = (
+LOOP, WITH_OPENAI, OVER_MCP = (
     block.code
-    for block in python_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    for page in ("README.md", "docs/loop.md")
+    for block in python_blocks((ROOT / page).read_text(encoding="utf-8"))
     if "LoopKit" in block.code
 )
 
@@ -31,16 +31,17 @@ def steps() -> list[Step]:
     return [*reads, [{"type": "text", "text": "Sorted."}]]
 
 
-async def run(call: Json) -> Json:
+async def run(call: Json) -> str:
     """One of the loop's own tools."""
-    text = f"receipt {call['id']}\n" * 30
-    return {"type": "tool_result", "tool_use_id": call["id"], "content": text}
+    return f"receipt {call['id']}\n" * 30
 
 
 def loop_of_readme() -> dict[str, Any]:
     """The functions of the README's loop."""
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"MY_TOOLS": [{"type": "function", "function": {"name": "Read"}}]}
     exec(LOOP, names)
+    exec(WITH_OPENAI, names)
+    exec(OVER_MCP, names)
     return names
 
 
@@ -70,16 +71,63 @@ async def test_the_loop_of_the_readme_runs_in_process() -> None:
     assert "compress_context" in [tool["name"] for tool in offered]
 
 
-async def test_the_loop_of_the_readme_runs_over_mcp(tmp_path: Path) -> None:
+async def test_the_loop_of_the_readme_runs_over_mcp(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     model = ScriptedModel(steps())
 
     async def ask(sent: list[Json], tools: list[Json]) -> Json:
         return await model(sent)
 
-    environ = {**os.environ, "MCP_COMPACTION_HOME": str(tmp_path / "store")}
-    program = Path(sys.executable).with_name("mcp-compaction")
-    async with start_server(environ, words=(str(program), "serve")) as server:
-        kit = LoopKit(server.client, session="tax-2026")
-        messages = await loop_of_readme()["agent"](kit, ask, run, "Sort the receipts.")
-        assert kit.failures == 0
-    check(model, messages)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    check(model, await loop_of_readme()["main_over_mcp"](ask, run))
+    assert "the loop goes on" not in caplog.text
+
+
+class Completion:
+    """A response of OpenAI's SDK, as far as a loop sees it."""
+
+    def __init__(self, *calls: Json) -> None:
+        said = {"tool_calls": list(calls)} if calls else {"content": "Sorted."}
+        self.choices = [{"index": 0, "message": {"role": "assistant", **said}}]
+
+    def to_dict(self) -> Json:
+        """What the API sent."""
+        return {"object": "chat.completion", "choices": self.choices, "model": "gpt-5.2"}
+
+
+class OpenAi:
+    """A client of OpenAI's SDK whose model reads 40 receipts and compresses in between."""
+
+    def __init__(self) -> None:
+        self.chat = self.completions = self
+        self.sent: list[list[Json]] = []
+
+    async def create(self, *, model: str, messages: list[Json], tools: list[Json]) -> Completion:
+        """Answer a request, if the API would take it."""
+        assert [tool["function"]["name"] for tool in tools][-1] == "Read"
+        assert not problems(messages, "openai")
+        self.sent.append(list(messages))
+        number = len(self.sent)
+        if number > 40:
+            return Completion()
+        calls = [_function(f"c{number}", "Read", path=f"{number}.txt")]
+        if number == 30:
+            wish = {"reason": "sorted", "target_percent": 0.4, "force": True}
+            calls.insert(0, _function("z", "compress_context", **wish))
+        return Completion(*calls)
+
+
+def _function(id: str, name: str, **given: Any) -> Json:
+    function = {"name": name, "arguments": json.dumps(given)}
+    return {"id": id, "type": "function", "function": function}
+
+
+async def test_the_loop_of_the_readme_runs_with_openai() -> None:
+    client = OpenAi()
+    messages = await loop_of_readme()["main_with_openai"](client, run)
+    assert messages[-1] == {"role": "assistant", "content": "Sorted."}
+    sizes = [len(sent) for sent in client.sent]
+    assert len(sizes) == 41
+    assert sizes[30] < sizes[29]
+    assert "[digest d1" in str(client.sent[30])

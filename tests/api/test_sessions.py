@@ -219,6 +219,11 @@ async def test_an_answer_of_the_sdk_is_kept_with_its_usage_and_sent_back_without
         last = (await session.request())["messages"][-1]
         assert last == {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]}
         assert session.info.traits.model == "claude-sonnet-4-5"
+        other = await store.session("other")
+        await other.record({"role": "user", "content": "Hello. " * 1_000})
+        await other.record_answer(answer)
+        assert (await other.request())["messages"][-1] == last
+        assert (await other.stats()).fill == (await session.stats()).fill
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
 STARTING = (
+    "install",
+    "uninstall",
     "record",
     "import",
     "sessions",

@@ -111,9 +111,7 @@ def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_pat
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["mcp-compaction"]
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
-    # Each installation prints its own path; the README has what stands for all of them.
-    printed = played.out.replace(f"-- {SCRIPT}", '-- "$(command -v mcp-compaction)"')
-    assert printed.rstrip("\n") == shown
+    assert played.out.rstrip("\n") == shown
 
 
 def tells(figures: Figures, patch: pytest.MonkeyPatch) -> None:

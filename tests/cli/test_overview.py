@@ -96,7 +96,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(shell: Shell) -> None:
 
 
 def test_a_word_like_no_command_is_answered_with_all(shell: Shell) -> None:
-    assert "there are: record, " in shell.bare("xyzzy").err
+    assert "there are: install, " in shell.bare("xyzzy").err
 
 
 def test_an_option_before_the_command_is_put_right(shell: Shell) -> None:

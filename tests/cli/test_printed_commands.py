@@ -18,12 +18,12 @@ import pytest
 
 from mcp_compaction.cli.console.invocation import Command, parser_of
 from mcp_compaction.cli.main import COMMANDS
+from mcp_compaction.hosts.setup.hosts import known_setups
 from tests.cli.conftest import Shell
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 ROOT = Path(__file__).parents[2]
 BARE_PATH = os.pathsep.join(("/usr/bin", "/bin"))
-HOSTS = ("claude", "codex", "code")
 
 
 @pytest.fixture
@@ -68,13 +68,10 @@ def test_the_commands_of_the_overview_work(argv: tuple[str, ...], stranger: Shel
     out = stranger.at_terminal().bare(*argv).out
     assert typed(f"{SCRIPT} --version", stranger).returncode == 0
     found = list(lines_with(str(SCRIPT), out))
-    assert [words[0] for words in found] == ["demo", "record", "stats", "compress"]
+    typed_first = ["install"] * 3 + ["demo", "record", "stats", "compress"]
+    assert [words[0] for words in found] == typed_first
     for words in found:
         is_understood(words)
-    started = re.findall(r"^  (?:claude|codex) mcp add .*compaction -- (.+)$", out, re.M)
-    assert len(started) == 2
-    for command in started:
-        assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
     (entry,) = re.findall(r"^  others: (.+)$", out, re.M)
     check_entry(entry, stranger)
     assert "uvx" not in out
@@ -98,13 +95,12 @@ def test_the_commands_at_the_end_of_the_demo_work(stranger: Shell) -> None:
     played = typed(f"{SCRIPT} demo --keep kept", stranger)
     assert (played.returncode, played.stderr) == (0, "")
     end = played.stdout.split("to go on:\n")[1]
-    show, doctor = lines_with(str(SCRIPT), end)
-    (command,) = re.findall(r"^  claude mcp add .*compaction -- (.+)$", end, re.M)
+    show, doctor, install = lines_with(str(SCRIPT), end)
     os.chdir(stranger.folder)
     shown = typed(shlex.join([str(SCRIPT), *show]), stranger)
     assert (shown.returncode, shown.stderr) == (0, "")
     is_understood(doctor)
-    assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
+    is_understood(install)
 
 
 def test_the_next_step_of_an_error_carries_where_it_was_asked(stranger: Shell) -> None:
@@ -133,29 +129,20 @@ def test_the_undo_of_a_receipt_works_from_another_folder(recorded: Shell, strang
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| (?:Claude Code|VS Code|Codex) \| `(.+?)`", README, re.M)
+ROWS = re.findall(r"^\| [^|]+ \| `mcp-compaction (install .+?)`", README, re.M)
 BLOCK_LINES = re.findall(r"^mcp-compaction (.+)$", README, re.M)
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_the_rows_of_the_readme_hand_a_host_what_starts(row: str, stranger: Shell) -> None:
-    folder = stranger.folder / "bin"
-    folder.mkdir()
-    for host in HOSTS:
-        script = folder / host
-        script.write_text(
-            f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n"
-        )
-        script.chmod(0o755)
-    path = os.pathsep.join((str(folder), str(SCRIPT.parent), BARE_PATH))
-    words = json.loads(typed(row, stranger, path).stdout)
-    command = words[-1] if "--" in words else json.loads(words[-1])["command"]
-    assert Path(command).is_absolute()
-    assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
+def test_the_rows_of_the_readme_set_a_host_up(row: str, stranger: Shell) -> None:
+    ran = stranger.bare(*shlex.split(row), "--dry-run")
+    assert (ran.code, ran.err) == (0, "")
+    assert str(SCRIPT) in ran.out
 
 
-def test_the_readme_has_a_row_for_each_host_that_is_set_up_by_a_command() -> None:
-    assert [row.split()[0] for row in ROWS] == ["claude", "code", "codex"]
+def test_the_readme_has_a_row_for_each_host_whose_files_are_edited() -> None:
+    edited = [host.name for host in known_setups() if host.is_edited]
+    assert {row.split()[1] for row in ROWS} == {*edited, "cursor"}
 
 
 @pytest.mark.parametrize("line", BLOCK_LINES)

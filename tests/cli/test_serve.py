@@ -213,7 +213,7 @@ def at_terminal(shell: Shell, *argv: str, typed: bytes = b"") -> tuple[int, str,
 def test_in_a_terminal_the_program_explains_itself(shell: Shell) -> None:
     code, out, err = at_terminal(shell)
     assert (code, err) == (0, "")
-    assert "plug it into a host:\n  claude mcp add " in out
+    assert "plug it into a host:\n  " in out
     assert f'"command": "{SCRIPT}"' in out
     assert "More: mcp-compaction --help" in out
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.window.history import is_record
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import SessionInfo
-from mcp_compaction.ports import SessionKey, Summarizer
+from mcp_compaction.model import SessionInfo, Shape
+from mcp_compaction.ports import SessionKey, Store, Summarizer
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.sessions import NOW
@@ -40,9 +42,14 @@ async def open_session(
     policy: Policy = SMALL,
     summarizer: Summarizer | None = None,
     name: str = "work",
+    wrap: Callable[[Store], Store] | None = None,
 ) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
-    """A session in the store of that folder, and the compactor that has it."""
-    store = await open_store(folder / "store.db")
+    """A session in the store of that folder, and the compactor that has it.
+
+    `wrap`: what stands between the compactor and that store.
+    """
+    store: Store = await open_store(folder / "store.db")
+    store = wrap(store) if wrap is not None else store
     collaborators = Collaborators(
         store=store,
         summarizer=summarizer or ExtractiveSummarizer(),
@@ -82,3 +89,29 @@ def called(call: str, result: str) -> list[dict[str, Any]]:
     use = {"type": "tool_use", "id": call, "name": "Read", "input": {"path": "a.py"}}
     answer = {"type": "tool_result", "tool_use_id": call, "content": result}
     return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
+
+
+def ours(messages: list[dict[str, Any]]) -> list[str]:
+    """The records of ours among messages."""
+    texts = (message.get("content") for message in messages)
+    return [text for text in texts if isinstance(text, str) and is_record(text)]
+
+
+async def fit(
+    compactor: Compactor, info: SessionInfo, sent: object, options: FitOptions | None = None
+) -> list[Any]:
+    """The messages to send in place of a history."""
+    return [*(await compactor.fit(info, sent, options)).messages]
+
+
+async def pin_from_terminal(compactor: Compactor, info: SessionInfo, text: str) -> str:
+    done = await compactor.pin(info, text, by="user", channel="terminal")
+    return done.pin.ref
+
+
+async def count_log(compactor: Compactor, info: SessionInfo) -> int:
+    return (await compactor.load(info)).info.messages
+
+
+def long_history(shape: Shape = "anthropic", steps: int = 16) -> list[dict[str, Any]]:
+    return list(coding_session(steps, 300, shape=shape))

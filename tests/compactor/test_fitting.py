@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -10,46 +9,31 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Compaction, SessionInfo, Shape
+from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import Scope
 from tests.checkers import changed_thinking, problems
-from tests.compactor.small_session import assistant, called, open_session, user
-from tests.strategies import SHAPES, coding_session
+from tests.compactor.small_session import (
+    assistant,
+    called,
+    count_log,
+    fit,
+    long_history,
+    open_session,
+    ours,
+    pin_from_terminal,
+    user,
+)
+from tests.strategies import SHAPES
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 SECRET = "sk-ant-api03-" + "Zx9" * 30
 WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
-
-
-def ours(messages: list[Json]) -> list[str]:
-    """The records of ours among messages."""
-    texts = (message.get("content") for message in messages)
-    return [text for text in texts if isinstance(text, str) and is_record(text)]
-
-
-async def fit(compactor: Compactor, info: SessionInfo, sent: object, **how: Any) -> list[Any]:
-    """The messages to send in place of a history."""
-    return [*(await compactor.fit(info, sent, **how)).messages]
-
-
-async def pin_from_terminal(compactor: Compactor, info: SessionInfo, text: str) -> str:
-    done = await compactor.pin(info, text, by="user", channel="terminal")
-    return done.pin.ref
-
-
-async def count_log(compactor: Compactor, info: SessionInfo) -> int:
-    return (await compactor.load(info)).info.messages
-
-
-def long_history(shape: Shape = "anthropic", steps: int = 16) -> list[Json]:
-    return list(coding_session(steps, 300, shape=shape))
 
 
 # Own objects
@@ -129,7 +113,7 @@ async def test_a_large_head_is_cut_in_a_copy_of_the_callers_object(tmp_path: Pat
         assert len(first[0]["content"]) < len(str(asked["content"]))
     for style in (history, first):  # both are known again when nothing is remembered
         async with open_session(tmp_path) as (compactor, info):
-            fitted = await compactor.fit(info, style, relieves=False)
+            fitted = await compactor.fit(info, style, FitOptions(relieve=False))
             assert fitted.recorded.new == 0
             assert json.dumps(fitted.messages) == json.dumps(first)
 
@@ -377,7 +361,7 @@ async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -
     text = "\n".join(f"row {n} of parcels" for n in range(900))
     history = [user("Which row has parcel 417?"), *called("t1", text)]
     async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, history, offload_over=500)
+        fitted = await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
         shown = json.dumps(fitted.messages[-1])
         assert len(shown) < 1_200
         assert "recall_archived refs m3" in shown
@@ -385,7 +369,7 @@ async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -
         assert history[-1]["content"][0]["content"] == text
         for style in (history, fitted.messages):
             longer = [*style, assistant("Row 417."), user("Good.")]
-            sent = await fit(compactor, info, longer, offload_over=500)
+            sent = await fit(compactor, info, longer, FitOptions(offload_over_tokens=500))
             assert json.dumps(sent[:3]) == json.dumps(fitted.messages)
         quotes = await compactor.quote(info, "m3")
         assert quotes[0].text == text
@@ -395,17 +379,17 @@ async def test_an_offloaded_result_is_whole_again_when_it_is_paged_in(tmp_path: 
     text = "row of parcels\n" * 500
     history = [user("Count."), *called("t1", text)]
     async with open_session(tmp_path) as (compactor, info):
-        cut = await compactor.fit(info, history, offload_over=500)
+        cut = await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
         await compactor.page_in(info, "m3")
         for style in (history, cut.messages):
-            sent = await fit(compactor, info, style, offload_over=500)
+            sent = await fit(compactor, info, style, FitOptions(offload_over_tokens=500))
             assert sent[-1]["content"][0]["content"] == text
 
 
 async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_path: Path) -> None:
     history = [user("Count."), *called("t1", "row of zebras\n" * 500)]
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, offload_over=500)
+        await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
         await compactor.forget(Scope(project=info.project, session=info.id), "m3")
         assert "zebras" not in json.dumps(await compactor.context(info))
     with sqlite3.connect(tmp_path / "store.db") as connection:
@@ -413,116 +397,15 @@ async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_pat
     connection.close()
 
 
-# Histories that a caller changed by itself
-
-
-async def test_a_cleared_history_begins_anew_and_the_log_keeps_both(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
-        await compactor.fit(info, long_history())
-        fitted = await compactor.fit(info, [user("Something else: the zebra.")])
-        assert fitted.messages[0] == user("Something else: the zebra.")
-        assert ["Never push." in text for text in ours(fitted.messages)] == [True]
-        assert len(fitted.messages) == 2
-        assert await count_log(compactor, info) == len(long_history()) + 1
-        assert (await compactor.recall(info, "rate limiter")).hits
-
-
-async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        known = (await compactor.fit(info, history)).recorded
-        after = [user("So far: all is well."), assistant("I see."), *history[-5:]]
-        fitted = await compactor.fit(info, after)
-        assert fitted.messages == after
-        assert fitted.recorded.diverged == 1
-        assert await count_log(compactor, info) >= len(known.seqs) + 2
-
-
-async def test_a_rewound_history_goes_on_from_there(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        back = [*history[:5], user("No, do the zebra first.")]
-        fitted = await compactor.fit(info, back)
-        assert fitted.messages == back
-        assert fitted.recorded.seqs == (1, 2, 3, 4, 5, len(history) + 1)
-        again = await compactor.fit(info, history)
-        assert again.messages == history
-        assert again.recorded.new == 0
-
-
-async def test_an_edited_message_keeps_its_place_and_both_wordings_are_found(
-    tmp_path: Path,
-) -> None:
-    history = [user("Begin."), assistant("Begun."), user("Feed the zebra."), assistant("Fed.")]
-    history += [user("Thanks.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        edited = [*history[:2], user("Feed the giraffe."), *history[3:]]
-        fitted = await compactor.fit(info, edited)
-        assert fitted.messages == edited
-        assert fitted.recorded.seqs == (1, 2, 3, 4, 5)
-        for word in ("zebra", "giraffe"):
-            assert (await compactor.recall(info, word)).hits
-
-
-async def test_the_same_words_said_twice_are_two_messages(tmp_path: Path) -> None:
-    history = [user("Begin.")]
-    async with open_session(tmp_path) as (compactor, info):
-        for _ in range(3):
-            await compactor.fit(info, history)
-            history += [assistant("Done."), user("continue")]
-        fitted = await compactor.fit(info, history)
-        assert fitted.messages == history
-        assert await count_log(compactor, info) == 7
-
-
-async def test_a_whole_body_that_is_recorded_is_followed_too(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming({"messages": history}))
-        await compactor.record(info, read_incoming({"messages": [*history[:3], user("Stop.")]}))
-        session = await compactor.load(info)
-        assert [m.seq for m in session.messages] == [1, 2, 3, len(history) + 1]
-
-
-async def test_undoing_a_compaction_does_not_bring_back_what_the_caller_dropped(
-    tmp_path: Path,
-) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        done = await compactor.compress(info, WINDOW_FULL)
-        assert isinstance(done, Compaction)
-        rewound = history[:5]
-        await compactor.fit(info, rewound)
-        await compactor.restore(info, done.receipt.ref, force=True)
-        assert await fit(compactor, info, rewound) == rewound
-
-
-async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -> None:
-    async with (
-        open_session(tmp_path) as (one, info),
-        open_session(tmp_path) as (other, same),
-    ):
-        history = [user("Begin.")]
-        for number in range(4):
-            history += [*called(f"t{number}", f"result {number}")]
-            sent = await asyncio.gather(one.fit(info, history), other.fit(same, history))
-            assert [fitted.messages for fitted in sent] == [history, history]
-        assert await count_log(one, info) == len(history)
-
-
 async def test_a_mark_that_moved_on_does_not_stay_in_a_preview(tmp_path: Path) -> None:
     mark = {"cache_control": {"type": "ephemeral"}}
     call, result = called("t1", "a line of a large result\n" * 900)
     history = [user("Begin."), call, {**result, "content": [{**result["content"][0], **mark}]}]
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, offload_over=1_000)
+        await compactor.fit(info, history, FitOptions(offload_over_tokens=1_000))
         moved = [user("Begin."), call, result, assistant("Read."), user("Go on.")]
         moved[-1] = {"role": "user", "content": [{"type": "text", "text": "Go on.", **mark}]}
-        sent = (await compactor.fit(info, moved, offload_over=1_000)).messages
+        sent = (await compactor.fit(info, moved, FitOptions(offload_over_tokens=1_000))).messages
         assert sent[2] is not result
         assert json.dumps(sent).count("cache_control") == 1
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import mcp_compaction.hosts.opencode
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -24,14 +23,12 @@ from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
-SERVER = "compaction"
 _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
     "opencode": "opencode/node_modules/opencode-*/bin/opencode",
     "gemini": "gemini/node_modules/.bin/gemini",
 }
-_PLUGIN = Path(mcp_compaction.hosts.opencode.__file__).with_name("plugin.js")
 _LIMIT = 120  # seconds after which a host that hangs is ended
 
 
@@ -46,6 +43,12 @@ def binary_of(host: str) -> str:
     return str(found[0])
 
 
+def install(host: str, environ: dict[str, str], project: Path) -> None:
+    """Plug us in as a user does; twice is once."""
+    command = [PROGRAM, "install", host]
+    subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
+
+
 async def pin_for_project(project: Path, home: Path, text: str) -> None:
     """Pin a text for a project, as its user does."""
     compactor = await open_compactor(load_settings({"HOME": str(home)}))
@@ -56,25 +59,11 @@ async def pin_for_project(project: Path, home: Path, text: str) -> None:
         await compactor.close()
 
 
-def hooks_of(host: str) -> dict[str, Any]:
-    """The hooks of a host as its file has them, made from the table of events."""
-    groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for hook in hooked_hosts()[host].hook:
-        handler: dict[str, Any] = {
-            "type": "command",
-            "command": f"'{PROGRAM}' hook {host} {hook.event}",
-        }
-        if hook.way == "tool":
-            handler = {"type": "mcp_tool", "server": SERVER, "tool": TOOL, "input": hook.tool_input}
-        groups.setdefault(hook.event, {}).setdefault(hook.matcher, []).append(
-            {**handler, **hook.handler}
-        )
-    return {
-        "hooks": {
-            event: [{"matcher": matcher, "hooks": hooks} for matcher, hooks in several.items()]
-            for event, several in groups.items()
-        }
-    }
+def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
+    """The exit code of doctor, and what it says."""
+    command = [PROGRAM, "doctor", "--no-server", "--json"]
+    ran = subprocess.run(command, env=environ, cwd=project, check=False, capture_output=True)
+    return ran.returncode, json.loads(ran.stdout)
 
 
 @dataclass(slots=True)
@@ -84,29 +73,16 @@ class ClaudeCode:
     folder: Path
     model: ScriptedModel
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    forged: Path | None = None  # what a hook of somebody else names as the transcript
 
     @property
     def project(self) -> Path:
         """The folder that it works in."""
         return self.folder / "project"
 
-    def run(self, *turns: str, resume: str | None = None) -> str:
-        """Run one process through some turns; the id of its session at the end."""
-        (self.project / ".claude").mkdir(parents=True, exist_ok=True)
-        hooks = hooks_of("claude-code")
-        if self.forged is not None:
-            hooks["hooks"]["UserPromptSubmit"] += [{"hooks": [_forge_hook(self.forged)]}]
-        settings = json.dumps(hooks)
-        (self.project / ".claude/settings.json").write_text(settings, encoding="utf-8")
-        servers = {"mcpServers": {SERVER: {"command": PROGRAM, "args": ["serve"]}}}
-        config = self.folder / "mcp.json"
-        config.write_text(json.dumps(servers), encoding="utf-8")
-        command = [binary_of("claude-code"), "-p", "--verbose", "--mcp-config", str(config)]
-        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
-        command += ["--strict-mcp-config", "--allowedTools", f"mcp__{SERVER}", "Bash"]
-        command += ["--resume", resume] if resume else []
-        environ = {
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of its user."""
+        return {
             "HOME": str(self.folder / "home"),
             "PATH": os.environ["PATH"],
             "ANTHROPIC_BASE_URL": self.model.url,
@@ -115,7 +91,24 @@ class ClaudeCode:
             "ENABLE_TOOL_SEARCH": "false",
             "MCP_COMPACTION_COUNTER": "estimate",
         }
-        return self._talk(command, environ, turns)
+
+    def run(self, *turns: str, resume: str | None = None) -> str:
+        """Run one process through some turns; the id of its session at the end."""
+        self.project.mkdir(parents=True, exist_ok=True)
+        command = [binary_of("claude-code"), "-p", "--verbose", "--allowedTools", "Bash"]
+        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
+        command += ["--resume", resume] if resume else []
+        install("claude-code", self.environ, self.project)
+        return self._talk(command, self.environ, turns)
+
+    def add_forged_hook(self, transcript: Path) -> None:
+        """Have a hook of the project, as of one that was cloned, tell of another transcript."""
+        told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
+        given = {**told, "transcript_path": str(transcript)}
+        hook = {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": given}
+        settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+        (self.project / ".claude").mkdir(parents=True)
+        (self.project / ".claude/settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
         session = ""
@@ -146,50 +139,63 @@ class ClaudeCode:
         return session
 
 
-def _forge_hook(transcript: Path) -> dict[str, Any]:
-    """A hook that tells of another transcript, as one in a cloned project could."""
-    told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
-    told |= {"transcript_path": str(transcript)}
-    return {"type": "mcp_tool", "server": SERVER, "tool": TOOL, "input": told}
-
-
 @dataclass(slots=True)
 class Codex:
-    """Codex in a folder of its own, told to run hooks that no user has trusted."""
+    """Codex in a folder of its own; trusted: told to run hooks that no user has looked at."""
 
     folder: Path
     model: ScriptedModel
     compacts_at: int = 50_000  # tokens
+    is_trusted: bool = True
+    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def project(self) -> Path:
         """The folder that it works in."""
         return self.folder / "project"
 
-    def run(self, prompt: str, *, resumes: bool = False) -> None:
-        """Run one turn, of a new session or of the last one."""
-        home = self.folder / "codex"
-        home.mkdir(exist_ok=True)
-        self.project.mkdir(exist_ok=True)
-        (home / "hooks.json").write_text(json.dumps(hooks_of("codex")), encoding="utf-8")
-        (home / "config.toml").write_text(self._config(home), encoding="utf-8")
-        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-        flags += ["--dangerously-bypass-hook-trust", "--json"]
-        command = [binary_of("codex"), "exec", *(["resume", "--last"] if resumes else [])]
-        environ = {
+    @property
+    def home(self) -> Path:
+        """The folder of its own files."""
+        return self.folder / "codex"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of its user."""
+        return {
             "HOME": str(self.folder / "home"),
             "PATH": os.environ["PATH"],
-            "CODEX_HOME": str(home),
+            "CODEX_HOME": str(self.home),
             "KEY": "no key",
         }
-        _run_to_the_end([*command, *flags, prompt], self.project, environ)
 
-    def _config(self, home: Path) -> str:
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.home
+        self.project.mkdir(exist_ok=True)
+        if not home.exists():
+            home.mkdir()
+            (home / "config.toml").write_text(self._config(), encoding="utf-8")
+        install("codex", self.environ, self.project)
+        flags = ["--skip-git-repo-check", "--json"]
+        flags += ["--dangerously-bypass-hook-trust"] if self.is_trusted else []
+        command = [binary_of("codex"), "exec", *(["resume", "--last"] if resumes else [])]
+        ran = subprocess.run(
+            [*command, *flags, prompt],
+            cwd=self.project,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_LIMIT,
+            check=True,
+        )
+        self.said += map(json.loads, ran.stdout.splitlines())
+
+    def _config(self) -> str:
         return f"""\
 model = "gpt-5.1-codex"
 model_provider = "scripted"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
 model_auto_compact_token_limit = {self.compacts_at}
 [analytics]
@@ -199,11 +205,6 @@ name = "scripted"
 base_url = "{self.model.url}/v1"
 wire_api = "responses"
 env_key = "KEY"
-[mcp_servers.{SERVER}]
-command = {json.dumps(PROGRAM)}
-args = ["serve"]
-env = {{ CODEX_HOME = {json.dumps(str(home))}, MCP_COMPACTION_COUNTER = "estimate" }}
-required = true
 """
 
 
@@ -226,15 +227,19 @@ class OpenCode:
         _give_package_of_plugins(home / ".config/opencode")
         config = json.dumps(self._config())
         (self.project / "opencode.json").write_text(config, encoding="utf-8")
-        command = [binary_of("opencode"), "run", "--format", "json"]
-        command += ["--continue"] if resumes else []
         environ = {
             "HOME": str(home),
             "PATH": os.environ["PATH"],
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            # Other tests share the machine: what is slow is not what is tested.
+            "MCP_COMPACTION_COUNTER": "estimate",
+            "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60",
         }
+        install("opencode", environ, self.project)
+        command = [binary_of("opencode"), "run", "--format", "json"]
+        command += ["--continue"] if resumes else []
         # An argument with a space it would put in quotes.
         _run_to_the_end([*command, *prompt.split(" ")], self.project, environ)
 
@@ -246,24 +251,12 @@ class OpenCode:
             "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "no key"},
             "models": {"scripted": {"name": "scripted", "tool_call": True, "limit": limit}},
         }
-        server = {
-            "type": "local",
-            "enabled": True,
-            "command": [PROGRAM, "serve"],
-            # Other tests share the machine: what is slow is not what is tested.
-            "environment": {
-                "MCP_COMPACTION_COUNTER": "estimate",
-                "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60",
-            },
-        }
         return {
             "provider": {"scripted": provider},
             "model": "scripted/scripted",
             "small_model": "scripted/scripted",
             "autoupdate": False,
             "share": "disabled",
-            "plugin": [_PLUGIN.as_uri()],
-            "mcp": {SERVER: server},
         }
 
 
@@ -285,19 +278,23 @@ class Gemini:
         (home / ".gemini").mkdir(parents=True, exist_ok=True)
         self.project.mkdir(exist_ok=True)
         server = {"command": PROGRAM, "args": ["serve"], "trust": True}
+        command = f"'{PROGRAM}' hook gemini"
         settings: dict[str, Any] = {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "hooksConfig": {"enabled": True, "notifications": False},
-            "mcpServers": {SERVER: {**server, "env": {"MCP_COMPACTION_COUNTER": "estimate"}}},
-            **hooks_of("gemini"),
+            "mcpServers": {"compaction": {**server, "env": {"MCP_COMPACTION_COUNTER": "estimate"}}},
+            "hooks": {
+                hook.event: [{"hooks": [{"type": "command", "command": f"{command} {hook.event}"}]}]
+                for hook in hooked_hosts()["gemini"].hook
+            },
         }
         (home / ".gemini/settings.json").write_text(json.dumps(settings), encoding="utf-8")
-        command = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
-        command += ["--output-format", "json", "-m", "gemini-2.5-pro"]
-        command += ["--resume", "latest"] if resumes else []
+        words = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
+        words += ["--output-format", "json", "-m", "gemini-2.5-pro"]
+        words += ["--resume", "latest"] if resumes else []
         environ = {
             "HOME": str(home),
             "PATH": os.environ["PATH"],
@@ -305,7 +302,7 @@ class Gemini:
             "GEMINI_API_KEY": "no key",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         }
-        _run_to_the_end(command, self.project, environ)
+        _run_to_the_end(words, self.project, environ)
 
 
 def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -> None:

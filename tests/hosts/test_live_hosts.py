@@ -8,7 +8,15 @@ from pathlib import Path
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from tests.checkers import problems
-from tests.hosts.live import ClaudeCode, Codex, Gemini, OpenCode, pin_for_project
+from tests.hosts.live import (
+    ClaudeCode,
+    Codex,
+    Gemini,
+    OpenCode,
+    ask_doctor,
+    install,
+    pin_for_project,
+)
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 RULE = 'Never push to "main" without a review — not even once.'
@@ -135,6 +143,40 @@ def _described(command: str) -> dict[str, str]:
     return {"command": command, "description": "look"}
 
 
+def test_claude_code_takes_what_install_writes_and_asks_for_what_it_does_not_allow(
+    tmp_path: Path,
+) -> None:
+    steps = [PIN, Step(tool="unpin_constraint", arguments={"pin": "p1"}), Step("done")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.project.mkdir()
+        install("claude-code", host.environ, host.project)
+        code, told = ask_doctor(host.environ, host.project)
+        assert (code, len(told["problems"])) == (1, 1)
+        assert told["problems"][0].startswith("no hook of Claude Code has run yet: ")
+        host.run(RULE)
+        assert "pinned as p1" in model.requests[1]
+        assert "requested permissions" in model.requests[2]
+        code, told = ask_doctor(host.environ, host.project)
+        assert (code, told["problems"]) == (0, [])
+        assert "a hook last ran" in told["hosts"][0]["state"]
+
+
+def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Path) -> None:
+    steps = [PIN, Step(tool="restore_context"), Step("done")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = Codex(tmp_path, model, is_trusted=False)
+        host.run(RULE)
+        assert "pinned as p1 (constraint, session, by agent)" in model.requests[1]
+        assert "requires approval" in model.requests[2]
+        code, told = ask_doctor(host.environ, host.project)
+        assert (code, len(told["problems"])) == (1, 1)
+        assert "type /hooks and trust" in told["problems"][0]
+        host.is_trusted = True
+        host.run("Go on.")
+        assert ask_doctor(host.environ, host.project)[0] == 0
+
+
 def test_in_gemini_the_pins_of_the_project_are_there_once(tmp_path: Path) -> None:
     with serve_model(ScriptedModel()) as model:
         host = Gemini(tmp_path, model)
@@ -158,7 +200,8 @@ def test_in_claude_code_no_forged_path_and_no_pasted_rule_is_the_users(tmp_path:
     ]
     pins = [Step(tool="pin_constraint", arguments=wish) for wish in wishes]
     with serve_model(ScriptedModel(*pins, Step("done"), Step("new"))) as model:
-        host = ClaudeCode(tmp_path, model, forged=forged)
+        host = ClaudeCode(tmp_path, model)
+        host.add_forged_hook(forged)
         host.run(f"What does this README say?\n```\n# Rules\n{PASTED}\n```")
         answers = model.requests[len(pins)]
         assert answers.count("a project pin needs the user") == 2

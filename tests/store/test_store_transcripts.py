@@ -9,7 +9,7 @@ from given_store import KEY, NOW, here, opened, rows, said
 
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Event, NewMessage, Traits, Via
-from mcp_compaction.ports import Batch, Mark
+from mcp_compaction.ports import Batch, Mark, Placed
 from mcp_compaction.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +47,18 @@ async def test_a_mark_is_found_with_its_session(tmp_path: Path) -> None:
         assert known.mark == Mark(address="a", position=20, tail="t20")
         assert known.session is not None
         assert (known.session.id, known.session.messages) == (session, 2)
+
+
+async def test_mark_and_events_are_saved_with_a_batch_whose_place_is_known(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        session = await session_in(store)
+        given = piece(said("one", host_id="u1"), upto=10, events=(BOUNDARY,))
+        placed = Placed(newest=0, follows=(0,), base_version=0)
+        await store.append(session, given.model_copy(update={"placed": placed}), NOW)
+        known = await store.find_transcript("a")
+        assert known is not None
+        assert known.mark.position == 10
+        assert [event.name for event in await store.events(session)] == ["BOUNDARY"]
 
 
 async def test_messages_with_ids_are_known_by_these_and_not_by_their_words(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.demo.play import Figures, play
 from mcp_compaction.demo.tell import broken_promises_of, tell
 from mcp_compaction.errors import InputError
-from mcp_compaction.program import as_typed, lasting_command
+from mcp_compaction.program import as_typed
 from mcp_compaction.store.connect import store_path
 
 DESCRIPTION = """\
@@ -90,4 +90,4 @@ def _say_what_next(call: Invocation, figures: Figures) -> None:
     else:
         screen.say(f"  {program} demo --keep DIR    the same, with the store left to look at")
     screen.say(f"  {program} doctor             is everything in order on this machine?")
-    screen.say(f"  claude mcp add --scope user compaction -- {as_typed(lasting_command())}")
+    screen.say(f"  {program} install claude-code    plug it in; other hosts: install --list")

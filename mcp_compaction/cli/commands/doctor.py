@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.host_check import HostCheck, check_hosts
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import (
     flags_of,
@@ -20,6 +21,7 @@ from mcp_compaction.cli.console.opening import (
     settings_of,
 )
 from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.setup import place_of
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.policy import PRESETS, Policy
@@ -35,9 +37,9 @@ if TYPE_CHECKING:
     from mcp_compaction.server.probe import Checked
 
 DESCRIPTION = """\
-Look over the store, the token counter and the settings, start the server as a host would, and say
-in words what is wrong. With --summarizer: make a few real calls to the model that is to write
-digests, and say what works.
+Look over the store, the token counter, the settings and the hosts that this is plugged into, start
+the server as a host would, and say in words what is wrong. With --summarizer: make a few real
+calls to the model that is to write digests, and say what works.
 Changes: nothing without --fix; ends with code 1 when a problem is found."""
 EXAMPLES = (
     "doctor",
@@ -88,6 +90,9 @@ async def run(call: Invocation) -> int:
     checks = () if call.args.no_server else await _try_server(call.environ)
     problems += _faults_of(checks)
     notes += _notes_on_slowness(checks)
+    hosts = tuple(check_hosts(place_of(call)))
+    problems += [problem for host in hosts for problem in host.problems]
+    notes += [note for host in hosts for note in host.notes]
     counter = counter_of(settings)
     if call.args.json:
         call.screen.write_json(
@@ -97,6 +102,7 @@ async def run(call: Invocation) -> int:
                 "notes": notes,
                 "counter": {"id": counter.id, "precision": counter.precision},
                 "server": [check.model_dump(mode="json") for check in checks],
+                "hosts": [host.model_dump(mode="json") for host in hosts],
                 "command": lasting_command(),
                 "project": project,
                 "settings": [setting.model_dump(mode="json") for setting in listed],
@@ -105,8 +111,9 @@ async def run(call: Invocation) -> int:
     else:
         _say_store(call.screen, settings, health)
         _say_server(call.screen, checks)
+        _say_hosts(call.screen, hosts)
         call.screen.say(f"{call.screen.bold('for a host')} {as_typed(lasting_command())}")
-        _say_verdict(call.screen, list(map(call.complete, problems)), notes)
+        _say_verdict(call.screen, *(list(map(call.complete, told)) for told in (problems, notes)))
     return 1 if problems else 0
 
 
@@ -203,6 +210,13 @@ def _say_server(screen: Screen, checks: Iterable[Checked]) -> None:
         what = f"{plural(len(check.tools), 'tool')}, {plural(check.calls, 'call')} made"
         when = f"first answer after {check.first_answer_ms:,} ms"
         screen.say(f"{screen.bold('server')} over MCP {check.protocol}: {when}, {what}")
+
+
+def _say_hosts(screen: Screen, hosts: Iterable[HostCheck]) -> None:
+    rows = [(f"  {host.title}", host.state) for host in hosts]
+    screen.say(screen.bold("hosts"))
+    for line in align_columns(rows or [("  none", "plug one in with install")]):
+        screen.say(line)
 
 
 def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:

@@ -34,6 +34,7 @@ def apply(
         memory_in=memory_in,
         index_most=window.index_most,
         gone=session.view.gone,
+        reworded=session.view.reworded,
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
     return session.model_copy(

@@ -6,6 +6,7 @@ The kinds are data, in `lexicon/furniture.toml`. One pass over any text is linea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -54,6 +55,45 @@ def without_furniture(text: str) -> str:
         return text
     borders = (0, *(place for stretch in found for place in stretch), len(text))
     return "".join(text[a:b] for a, b in zip(borders[::2], borders[1::2], strict=True))
+
+
+def text_to_compare(text: str) -> str:
+    """A text by which two wordings of a message are compared: without furniture.
+
+    Of a text that is all furniture only its kinds count, where the host writes them anew with each
+    request; else it counts as it is.
+    """
+    found = furniture_in(text)
+    if not found:
+        return text
+    said = without_furniture(text).strip()
+    if said:
+        return said
+    kinds = [kind for stretch in found for kind in _kinds_in(text, stretch)]
+    return " ".join(k.begins for k in kinds) if all(k.changes for k in kinds) else text
+
+
+@cache
+def _changing() -> re.Pattern[str]:
+    begins = "|".join(re.escape(k.begins) for k in known_furniture() if k.changes)
+    return re.compile(rf"(?:{begins})(?: (?:{begins}))*")
+
+
+def is_all_furniture(text: str) -> bool:
+    """Whether a text to compare names only kinds of furniture that change with each request."""
+    return bool(_changing().fullmatch(text))
+
+
+def _kinds_in(text: str, stretch: Stretch) -> Iterator[Furniture]:
+    place = stretch.start
+    while place < stretch.end and (opening := _beginning().match(text, place)):
+        kind = _kinds()[opening[0]]
+        yield kind
+        if not kind.ends:
+            return
+        end = text.index(kind.ends, opening.end()) + len(kind.ends)
+        blanks = _BLANKS.match(text, end)
+        place = blanks.end() if blanks else end
 
 
 def without_furniture_behind(result: str) -> str:

@@ -10,7 +10,12 @@ from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, precision_of, scale
-from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view, told_blocks
+from mcp_compaction.core.window.render import (
+    entries_of,
+    index_in_view,
+    late_pin_blocks,
+    pins_in_view,
+)
 from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
@@ -98,7 +103,7 @@ def measure(
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_in_view(session, policy.index_limit, count)
     promoted = excerpts_block(session.view.promoted)
-    pinned = [pinned_block(pins_in_view(session)), *chain(*told_blocks(session).values())]
+    pinned = [pinned_block(pins_in_view(session)), *chain(*late_pin_blocks(session).values())]
     ratio = ratio_of(session)
     drift = _drift_of(session.calibration, ratio)
     parts: tuple[tuple[PartName, int], ...] = (

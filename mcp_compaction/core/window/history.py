@@ -24,9 +24,11 @@ from mcp_compaction.model import (
     Kept,
     Logged,
     Message,
+    Reworded,
     Role,
     Run,
     Session,
+    Trimmed,
     View,
 )
 
@@ -62,6 +64,16 @@ def find_places(
     only rise: from the first message on that has no place, everything is new.
     """
     still_there = [one for one in log if not is_in(gone, one.seq)]
+    places = _find_places(still_there, still_there, given)
+    if len(places) == len(given) or len(still_there) == len(log):
+        return places
+    # What the caller dropped before may be back.
+    return max(places, _find_places(log, still_there, given), key=len)
+
+
+def _find_places(
+    log: Sequence[Logged], still_there: Sequence[Logged], given: Sequence[Given]
+) -> tuple[Place, ...]:
     places: list[Place] = []
     after = 0  # the newest number that has its place
     for block in _find_blocks(log, given):
@@ -172,17 +184,24 @@ def head_of(messages: Sequence[Message]) -> tuple[int, ...]:
     return tuple(m.seq for m in messages[: count_head(messages, keep_first_request=True)])
 
 
-def follow(session: Session, there: set[int], head: Sequence[int], newest: int) -> View | None:
+def follow(
+    session: Session,
+    there: set[int],
+    head: Sequence[int],
+    newest: int,
+    reworded: tuple[Reworded, ...] = (),
+) -> View | None:
     """The view of what a caller still has of its history; None where the view shows just that.
 
     `there`: the known messages it has, with those that digests of the view stand for. `head`: those
-    it begins with now. `newest`: the newest of the log. A digest of anything that the caller has no
-    more is no longer shown; what is left of its messages is.
+    it begins with now. `newest`: the newest of the log. `reworded`: those that it has edited. A
+    digest of anything that the caller has no more is no longer shown; what is left of its messages
+    is.
     """
-    view = session.view
     gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
-    if gone == view.gone:
+    if gone == session.view.gone and reworded == session.view.reworded:
         return None
+    view = _reword(session.view, reworded)
     may_be_behind = there.difference(head)  # what a history begins with is shown whole
     stays = {d.number: members_of(d, session) <= may_be_behind for d in session.digests}
     again = {s for s in there if s <= view.upto and is_in(view.gone, s)}
@@ -198,8 +217,8 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
         kept_head = tuple(Kept(seq=seq) for seq in head)
         body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
     body = _insert(body, again.difference(head), session.digests)
-    is_same_so_far = not view.is_begun or (has_head and tuple(body) == view.body)
-    told = tuple(one for one in view.told if one.after in there)
+    is_same_so_far = not view.is_begun or (has_head and tuple(body) == session.view.body)
+    late_pins = tuple(one for one in view.late_pins if one.after in there)
     return view.model_copy(
         update={
             "version": view.version + 1,
@@ -210,10 +229,35 @@ def follow(session: Session, there: set[int], head: Sequence[int], newest: int) 
             "upto": max((view.upto, *head)) if view.is_begun else view.upto,
             "memory_in": view.memory_in if stays.get(view.memory_in or 0) else None,
             "since": tuple(entry for entry in view.since if entry.seq in there),
-            "told": told if is_same_so_far else (),
+            "late_pins": late_pins if is_same_so_far else (),
             "gone": gone,
         }
     )
+
+
+def _reword(view: View, reworded: tuple[Reworded, ...]) -> View:
+    """The view with other words for some messages; what it showed of their old words is whole."""
+    before = {one.seq: one.words for one in view.reworded}
+    now = {one.seq: one.words for one in reworded}
+    changed = {seq for seq in before.keys() | now.keys() if before.get(seq) != now.get(seq)}
+    return view.model_copy(
+        update={
+            "head": tuple(Kept(seq=e.seq) if e.seq in changed else e for e in view.head),
+            "body": tuple(
+                Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in changed else e
+                for e in view.body
+            ),
+            "since": tuple(e for e in view.since if e.seq not in changed),
+            "promoted": tuple(e for e in view.promoted if e.seq not in changed),
+            "reworded": reworded,
+        }
+    )
+
+
+def without_stale_cuts(view: View) -> View:
+    """The view before what came after it grew old: whole, but for what was too large on arrival."""
+    since = (e for e in view.since if all(cut.why == "offloaded" for cut in e.cuts))
+    return view.model_copy(update={"since": tuple(since)})
 
 
 def view_to_restore(back: Session, now: Session) -> View:
@@ -226,7 +270,7 @@ def view_to_restore(back: Session, now: Session) -> View:
     newest = max((newest, *(last for _, last in now.view.gone)))
     there = {seq for seq in range(1, newest + 1) if not is_in(now.view.gone, seq)}
     head = [entry.seq for entry in view.head if entry.seq in there]
-    view = follow(back, there, head, newest) or view
+    view = follow(back, there, head, newest, now.view.reworded) or view
     shown = [message for message in back.messages if message.seq in there]
     seen = back.model_copy(update={"view": view, "pins": now.pins})
     if not view.is_begun and now.info.traits.owns_window:

@@ -1,13 +1,21 @@
-"""Offloads a large result when it comes: a preview stands for it, with the ref of the whole."""
+"""Offloads what is too large when it comes: a preview stands for it, with the ref of the whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from mcp_compaction.core.log.content import part_tokens, shown_parts, tokens_of
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.matching import preview_within
-from mcp_compaction.model import Cut, Message, ToolResult, Trimmed
+from mcp_compaction.core.window.preview import preview
+from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
 _SHARE = 10  # a preview takes this part of the limit
+_FEWEST_CHARS = 160  # about two sentences: less says nothing
+_QUESTION_MARKS = ("?", "？")
 
 
 def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trimmed | None:
@@ -32,3 +40,43 @@ def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trim
         return None
     tokens = tokens_of(shown_parts(message, cuts), count)
     return Trimmed(seq=message.seq, cuts=cuts, tokens=tokens)
+
+
+def shorten_request(message: Message, room: int, count: CountTokens) -> Trimmed:
+    """The longest preview of a request that some tokens hold, with its rules and questions.
+
+    Those take half of it at most.
+    """
+    lines = lines_to_keep(message)
+    texts = [n for n, part in enumerate(message.parts) if isinstance(part, Text)]
+    chars = 4 * room // max(1, len(texts))
+    while True:
+        cuts = tuple(_cut_texts(message, chars, lines))
+        tokens = tokens_of(shown_parts(message, cuts), count)
+        if tokens <= room or chars <= _FEWEST_CHARS:
+            return Trimmed(seq=message.seq, cuts=cuts, tokens=tokens)
+        chars = max(_FEWEST_CHARS, chars * 3 // 4)
+
+
+def lines_to_keep(message: Message) -> tuple[str, ...]:
+    """The rules of a message and the questions somebody asks in it."""
+    said = conversation_of([message])
+    rules = [rule for one in said for rule in find_rules(one.text)]
+    sentences = [sentence for one in said for sentence in spoken_sentences(one.text)]
+    return (*rules, *(one.text for one in sentences if one.text.endswith(_QUESTION_MARKS)))
+
+
+def _cut_texts(message: Message, chars: int, lines: Iterable[str]) -> Iterator[Cut]:
+    for number, part in enumerate(message.parts):
+        if isinstance(part, Text) and len(part.text) > chars:
+            kept = list(_take_within(chars // 2, lines))
+            left = chars - sum(map(len, kept))
+            shown = Text(text=preview(part.text, message.ref, left, kept))
+            yield Cut(part=number, shown=shown, why="offloaded")
+
+
+def _take_within(chars: int, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        chars -= len(line) + 1
+        if chars >= 0:
+            yield line

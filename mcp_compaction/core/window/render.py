@@ -88,14 +88,14 @@ def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     return index_block(session.digests, limit if most is None else min(limit, most), count)
 
 
-def told_blocks(session: Session) -> dict[int, list[str]]:
-    """The pins told since the last compaction and still in force, by the message they follow."""
+def late_pin_blocks(session: Session) -> dict[int, list[str]]:
+    """The pins shown since the last compaction and still in force, by the message they follow."""
     in_force = {pin.number: pin for pin in session.pins}
     blocks: dict[int, list[str]] = {}
-    for told in session.view.told:
-        block = pinned_block(in_force[number] for number in told.pins if number in in_force)
+    for late in session.view.late_pins:
+        block = pinned_block(in_force[number] for number in late.pins if number in in_force)
         if block:
-            blocks.setdefault(told.after, []).append(block)
+            blocks.setdefault(late.after, []).append(block)
     return blocks
 
 
@@ -103,11 +103,11 @@ def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Sho
     """The whole view in order, ready for a provider's shape."""
     frame = lay_out_frame(session, index_limit, count)
     messages = {m.seq: m for m in session.messages}
-    told = told_blocks(session)
+    late_pins = late_pin_blocks(session)
     since: list[Shown] = []
     for entry in _entries_since(session.view, session.messages):
         since.append(_show_message(messages[entry.seq], entry))
-        since += (ShownRecord(text=text) for text in told.get(entry.seq, ()))
+        since += (ShownRecord(text=text) for text in late_pins.get(entry.seq, ()))
     return (*frame, *since)
 
 
@@ -132,7 +132,7 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
         if position == first_digests:
             shown += _records_of(index_in_view(session, index_limit, count))
             shown += _records_of(excerpts_block(view.promoted))
-    for after, texts in told_blocks(session).items():
+    for after, texts in late_pin_blocks(session).items():
         shown += (ShownRecord(text=text) for text in texts if after <= view.upto)
     return tuple(shown)
 

@@ -16,7 +16,6 @@ from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
 from mcp_compaction.server.tools.recalling import recall_archived
 from mcp_compaction.server.tools.recording import record_messages
 from mcp_compaction.server.tools.stats import context_stats
-from mcp_compaction.tools.answers import SYSTEM_COMPACTS
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -28,6 +27,7 @@ from mcp_compaction.tools.arguments import (
     UnpinConstraint,
     description_of,
 )
+from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
 
 class Tool(NamedTuple):

@@ -51,7 +51,7 @@ async def compress_context(
     is_plain_wish = digest is None and span is None and target_percent is None and not dry_run
     if is_plain_wish and state.events.has_heard_of(info.host_session):
         return await _prepare(ctx, info, session)
-    outcome = await _run(ctx, info, ask)
+    outcome = await run_compaction(ctx, info, ask)
     if isinstance(outcome, InputRequiredResult):
         return outcome
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
@@ -75,7 +75,7 @@ async def _prepare(ctx: Ctx, info: SessionInfo, asked: str | None) -> CallToolRe
     return await reply(ctx, info, text, asked=asked)
 
 
-async def _run(ctx: Ctx, info: SessionInfo, ask: Ask) -> Outcome | InputRequiredResult:
+async def run_compaction(ctx: Ctx, info: SessionInfo, ask: Ask) -> Outcome | InputRequiredResult:
     """Compact once what already runs has ended; the host may have to answer a question first."""
     state = state_of(ctx)
     compactor = await state.compactor()

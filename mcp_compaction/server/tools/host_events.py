@@ -56,6 +56,7 @@ async def host_event(
         summary=summary,
     )
     state.follow_chat(host, session_id)
+    state.note_run(host, event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or "{}")])
 
@@ -66,6 +67,7 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
     host = state.host(ctx)
     is_other_thread = host.name == "codex" and host.session != session
     if keys_of_models() & set(meta) or host.name not in hooked_hosts() or is_other_thread:
+        state.note_trouble(host.name, "", "a call that no hook made was refused")
         raise ToolError(_NOT_FOR_MODELS)
     return host.name
 

@@ -10,12 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import JsonObject, SessionInfo
+from mcp_compaction.formats.show import objects_of
+from mcp_compaction.model import Compaction, JsonObject, SessionInfo, Shape, ShownMessage
 from mcp_compaction.ports import Recorded
 from mcp_compaction.server import worker_client
 from mcp_compaction.server.state import State, errors_as, state_of
+from mcp_compaction.server.tools.compressing import run_compaction
 from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
 from mcp_compaction.tools import answers, arguments
+from mcp_compaction.tools.overflow import plan_after_overflow
+from mcp_compaction.tools.system_answers import compacting_elsewhere_line, compacting_line
 
 
 @errors_as(ToolError)
@@ -28,13 +32,18 @@ async def record_messages(
     """Answer a call of the tool: record, and give the refs in order."""
     state = state_of(ctx)
     state.check_records()
+    loop = _read_loop(messages)
     came = await state.threads.run(read_incoming, messages)
+    if loop is not None and loop.reported_tokens is not None:
+        came = came.model_copy(update={"reported": loop.reported_tokens})
     compactor = await state.compactor()
     info, is_new = await state.session(ctx, session, "make")
     if not info.traits.owns_window and not state.host(ctx).is_closed:
         info = await compactor.own_window(info)
     done = await compactor.record(info, came, after, via="tool")
-    meta = await _answer_loop(state, info, done, messages)
+    meta: JsonObject = {"refs": [f"m{seq}" for seq in done.seqs]}
+    if loop is not None:
+        meta |= await _answer_loop(ctx, info, done, loop)
     refs = answers.refs_text(done.seqs) or "none"
     lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
     if done.diverged is not None:
@@ -49,37 +58,65 @@ async def record_messages(
     return await reply(ctx, info, "\n".join(lines), meta, asked=session)
 
 
+class _Overflow(BaseModel):
+    """What a provider said when it refused a request as too large."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    limit: Annotated[int, Field(gt=0)] | None = None  # the tokens that it said are allowed
+
+
 class _Loop(BaseModel):
     """What a loop may say beside its messages: the view it has, and what it wants."""
 
     model_config = ConfigDict(extra="ignore")
 
     view: int | None = None
+    pins: tuple[int, ...] | None = None  # in force when it got that view
+    shape: Shape = "anthropic"
     offload_over_tokens: Annotated[int, Field(gt=0)] | None = None
     microcompact: bool = False
+    reported_tokens: Annotated[int, Field(gt=0)] | None = None  # of the window with these messages
+    overflow: _Overflow | None = None
+    wants: tuple[str, ...] = ()  # the refs of messages that it has no more
 
 
-async def _answer_loop(state: State, info: SessionInfo, done: Recorded, sent: object) -> JsonObject:
-    """What a loop is told beside the text: refs and fill, and the view where it has another."""
-    meta: JsonObject = {"refs": [f"m{seq}" for seq in done.seqs]}
+def _read_loop(sent: object) -> _Loop | None:
     said = cast("dict[str, object]", sent).get("loop") if isinstance(sent, dict) else None
-    if said is None:
-        return meta
-    loop = _Loop.model_validate(said)
+    return None if said is None else _Loop.model_validate(said)
+
+
+async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop) -> JsonObject:
+    """What a loop is told beside the text: places and fill, and the view where it has another."""
+    state = state_of(ctx)
     compactor = await state.compactor()
-    await compactor.begin(info)
+    meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut]}
+    await compactor.show_pins(info)
     newest = max(done.seqs, default=0) - done.new
     if loop.offload_over_tokens is not None and done.new:
         await compactor.offload_since(info, newest, loop.offload_over_tokens)
     if loop.microcompact:
         await compactor.shorten_stale(info)
+    if loop.overflow is not None:
+        info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
+        meta["compressed"] = isinstance(await run_compaction(ctx, info, ask), Compaction)
     fill, pressure = await compactor.pressure(info)
     line = answers.budget_line(fill, pressure, by_agent=state.by_agent)
     meta |= {"fill_percent": fill.percent, "budget": line}
-    meta["view"] = await compactor.view_version(info)
-    if meta["view"] != loop.view:
+    now = await compactor.load_window(info)
+    meta["view"] = now.view.version
+    if loop.wants:
+        meta["objects"] = await _objects_for(state, info, loop)
+    if now.view.version != loop.view or tuple(pin.number for pin in now.pins) != loop.pins:
         meta |= await directive_of(state, info, None)
     return meta
+
+
+async def _objects_for(state: State, info: SessionInfo, loop: _Loop) -> JsonObject:
+    """The messages that a loop has no more and its view shows, by their refs."""
+    found = await (await state.compactor()).originals(info, " ".join(loop.wants))
+    shown = ((one.message.ref, ShownMessage(message=one.message)) for one in found)
+    return {ref: objects_of(message, loop.shape)[0] for ref, message in shown}
 
 
 async def _relieve(state: State, info: SessionInfo) -> list[str]:
@@ -90,9 +127,9 @@ async def _relieve(state: State, info: SessionInfo) -> list[str]:
         return []
     if not state.relieving.is_running(info):
         if compactor.is_compacting(info):
-            return [answers.compacting_elsewhere_line(fill)]
+            return [compacting_elsewhere_line(fill)]
         if not state.relieving.is_wanted(info, fill):
             return []
         work = worker_client.relieve(state.settings, compactor, info)
         state.relieving.begin(info, fill, work)
-    return [answers.compacting_line(fill)]
+    return [compacting_line(fill)]

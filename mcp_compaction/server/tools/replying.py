@@ -14,6 +14,7 @@ from mcp_compaction.model import Compaction, JsonObject, SessionInfo
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.directive import directive
+from mcp_compaction.tools.system_answers import relief_text
 
 Ctx = Context[State]
 
@@ -51,7 +52,7 @@ async def reply(
     lines.append(text)
     relief = state.relieving.take(info) if info is not None else None
     if info is not None and relief is not None:
-        lines.append(answers.relief_text(relief, info.name, by_agent=state.by_agent))
+        lines.append(relief_text(relief, info.name, by_agent=state.by_agent))
         if meta is None and isinstance(relief, Compaction):
             meta = await directive_of(state, info, relief)
     lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))

@@ -85,6 +85,11 @@ def test_from_the_first_message_without_a_place_on_all_is_new() -> None:
     assert places_of("abcd", "xyz") == []
 
 
+def test_what_is_still_there_is_found_before_what_was_dropped() -> None:
+    assert places_of("abcdef" + "xcd", "abxcdef", gone=((3, 6),)) == [1, 2, 7, 8, 9]
+    assert places_of("abcdef" + "xcd", "abcdef", gone=((3, 6),)) == [1, 2, 3, 4, 5, 6]
+
+
 def test_one_equal_message_alone_is_no_place_where_it_was_said_twice() -> None:
     assert places_of("abca", "xa") == []
     assert places_of("abcd", "d") == [4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from mcp_compaction.model import (
     IndexItem,
     Item,
     Kept,
+    LatePins,
     Sections,
     Session,
     ShownMessage,
@@ -350,3 +352,11 @@ def test_a_series_of_numbers_does_not_fill_the_index() -> None:
     assert index_block([digest(1, *items, port)], 400, estimate) == (
         f"{INDEX_LABEL}\nnumbers: rate=0, rate=1, rate=2, port=8443 (m1)"
     )
+
+
+def test_late_pins_are_stored_under_the_name_they_always_had() -> None:
+    stored = '{"told": [{"after": 4, "pins": [2]}], "begun": true}'
+    view = View.model_validate_json(stored)
+    assert view.late_pins == (LatePins(after=4, pins=(2,)),)
+    assert json.loads(view.model_dump_json())["told"] == [{"after": 4, "pins": [2]}]
+    assert "reworded" not in view.model_dump_json()

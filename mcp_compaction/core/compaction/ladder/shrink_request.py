@@ -9,17 +9,14 @@ from mcp_compaction.core.compaction.blocks import (
     entry_tokens,
     trim_entry,
 )
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.offload import lines_to_keep
 from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Message, MessageEntry, Text
 
 _FIRST_SHARE, _NEWEST_SHARE = 25, 40  # percent of the goal
 _FEWEST_CHARS = 160  # about two sentences: less says nothing
-_QUESTION_MARKS = ("?", "？")
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -57,7 +54,7 @@ def _shorten(message: Message, entry: MessageEntry, limit: int, count: CountToke
     """The longest preview of a message that its limit holds, or the shortest there is."""
     if entry_tokens(message, entry) <= limit:
         return entry
-    lines = _lines_to_keep(message)
+    lines = lines_to_keep(message)
     chars = max(_FEWEST_CHARS, 4 * limit)
     while True:
         shorter = trim_entry(message, entry, _cuts_of_long_texts(message, chars, lines), count)
@@ -76,11 +73,3 @@ def _cuts_of_long_texts(message: Message, chars: int, lines: tuple[str, ...]) ->
         for number, part in enumerate(message.parts)
         if isinstance(part, Text) and len(part.text) > chars
     ]
-
-
-def _lines_to_keep(message: Message) -> tuple[str, ...]:
-    """The rules of a message and the questions somebody asks in it."""
-    said = conversation_of([message])
-    rules = [rule for one in said for rule in find_rules(one.text)]
-    sentences = [sentence for one in said for sentence in spoken_sentences(one.text)]
-    return (*rules, *(one.text for one in sentences if one.text.endswith(_QUESTION_MARKS)))

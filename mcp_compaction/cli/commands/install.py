@@ -1,0 +1,170 @@
+"""The command that plugs us into a host: `mcp-compaction install HOST`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.setup import (
+    add_host,
+    changes_as_json,
+    describe_installed,
+    describe_scope,
+    host_of,
+    place_of,
+    say_diffs,
+    scope_of,
+    shorten,
+)
+from mcp_compaction.cli.console.wording import align_columns
+from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.hook_runs import forget_run
+from mcp_compaction.hosts.setup.edits import put_in
+from mcp_compaction.hosts.setup.entries import entries_for
+from mcp_compaction.hosts.setup.files import Change, backup_path
+from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
+from mcp_compaction.hosts.setup.installing import (
+    Place,
+    find_installed,
+    install,
+    launch_for,
+    plan_install,
+)
+from mcp_compaction.program import as_typed
+
+DESCRIPTION = """\
+Plug this program into a host: its server, its hooks, and the permissions for its four main tools.
+Run again, it brings an older setup up to date. Undo it with: mcp-compaction uninstall HOST
+Changes: adds our entries to the host's own files; all else in them stays byte for byte, and a copy
+of each is kept in the store's folder. A file that cannot be read is left alone."""
+EXAMPLES = (
+    "install claude-code",
+    "install codex --dry-run",
+    "install opencode --project ~/shop",
+    "install cursor --print",
+    "install --list",
+)
+
+_BY_HAND = "to add the lines by hand: mcp-compaction install {name} --print"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_host(parser)
+    parser.add_argument("--print", action="store_true", help="print the lines, change nothing")
+    parser.add_argument("--list", action="store_true", help="list the hosts and what is installed")
+
+
+async def run(call: Invocation) -> int:
+    """Set a host up, or say how it would be."""
+    place = place_of(call)
+    if call.args.list:
+        return _list_hosts(call, place)
+    host, scope = host_of(call), scope_of(call)
+    if call.args.print:
+        return _print_lines(call, host, scope, place)
+    if not host.is_edited:
+        raise InputError(
+            f"{host.title} was not run here, so its files are not edited; "
+            + _BY_HAND.format(name=host.name)
+        )
+    if scope == "project" and find_installed(host, "user", place) is not None:
+        raise InputError(
+            f"{host.title} is already set up for all projects; a second setup would run each hook "
+            f"twice. First: mcp-compaction uninstall {host.name}"
+        )
+    try:
+        changes = plan_install(host, scope, place)
+    except InputError as error:
+        advice = _BY_HAND.format(name=host.name)
+        raise InputError(f"{error}. Nothing was changed; {advice}") from None
+    return _install(call, host, scope, place, changes)
+
+
+def _install(
+    call: Invocation, host: HostSetup, scope: Scope, place: Place, changes: list[Change]
+) -> int:
+    has_changes = any(change.is_one for change in changes)
+    if has_changes and not call.args.dry_run:
+        install(host, scope, place, changes)
+        forget_run(call.environ, host.name)
+    if call.args.json:
+        told = {"host": host.name, "scope": scope, "is_done": not call.args.dry_run}
+        call.screen.write_json(
+            {**told, "files": changes_as_json(changes), "next": host.steps(scope)}
+        )
+        return 0
+    if call.args.dry_run:
+        say_diffs(call, changes)
+        call.screen.say("nothing was changed" if has_changes else "nothing to change")
+        return 0
+    _say_done(call, host, scope, place, changes)
+    return 0
+
+
+def _say_done(
+    call: Invocation, host: HostSetup, scope: Scope, place: Place, changes: list[Change]
+) -> None:
+    screen = call.screen
+    screen.say(screen.bold(describe_scope(host, scope, place)))
+    for change in changes:
+        what = "written" if change.is_one else "already so"
+        screen.say(f"  {shorten(change.path, call.environ)}: {what}")
+        copy = backup_path(place.home, host.name, change.path)
+        if change.is_one and copy.exists():
+            screen.say(screen.dim(f"    as it was: {shorten(copy, call.environ)}"))
+    for step in host.steps(scope):
+        screen.say(f"next: {step}")
+    screen.say(call.complete("then see whether all is well: mcp-compaction doctor"))
+    where = f" --project {as_typed([str(place.project)])}" if scope == "project" else ""
+    screen.say(call.complete(f"to undo it: mcp-compaction uninstall {host.name}{where}"))
+
+
+def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) -> int:
+    """Print what a person would add to files that are empty."""
+    files = host.files(scope) or host.file
+    lines: dict[str, str] = {}
+    for file in files:
+        path = str(file.find(call.environ, place.project))
+        wanted = list(entries_for(host, file.holds, launch_for(host, scope, place)))
+        lines[path] = put_in(host, file.holds, wanted, "", path)
+    if call.args.json:
+        call.screen.write_json({"host": host.name, "is_run": host.is_edited, "files": lines})
+        return 0
+    if not host.is_edited:
+        call.screen.say(f"{host.title}: not run here; read in {host.source}")
+    for path, text in lines.items():
+        call.screen.say(call.screen.bold(f"{path}:"))
+        call.screen.say(text.rstrip("\n"))
+    for step in host.steps(scope):
+        call.screen.say(f"next: {step}")
+    return 0
+
+
+def _list_hosts(call: Invocation, place: Place) -> int:
+    rows: list[tuple[str, ...]] = []
+    told: list[dict[str, object]] = []
+    for host in known_setups():
+        where = [_describe_place(call, host, scope, place) for scope in ("user", "project")]
+        state = "; ".join(filter(None, where)) or (
+            "not installed" if host.is_edited else "not run here: only printed, with --print"
+        )
+        rows.append((host.name, host.title, state))
+        told.append({"host": host.name, "is_edited": host.is_edited, "state": state})
+    if call.args.json:
+        call.screen.write_json(told)
+        return 0
+    for line in align_columns(rows):
+        call.screen.say(line)
+    return 0
+
+
+def _describe_place(call: Invocation, host: HostSetup, scope: Scope, place: Place) -> str:
+    try:
+        found = find_installed(host, scope, place)
+    except InputError as error:
+        return str(error)
+    if found is None:
+        return ""
+    state = "" if found.is_current else ", out of date"
+    return f"{describe_installed(found, call.environ)}{state}"

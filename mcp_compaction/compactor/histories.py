@@ -1,0 +1,128 @@
+"""What a process remembers of the histories that callers sent, so that only news are paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.fingerprint import bare_fingerprint_of
+from mcp_compaction.model import JsonObject, Part, Role, Run, Shape
+
+_MOST_KNOWN = 64  # sessions
+
+
+class Seen(NamedTuple):
+    """What a message that came is: a message of the log, our cut of one, or a record of ours."""
+
+    seq: int | None  # None: a record of ours
+    is_whole: bool = True
+
+
+class Frame(NamedTuple):
+    """The view without what came after it, around the own objects of a caller."""
+
+    version: int
+    pins: tuple[int, ...]  # that were in force then
+    upto: int
+    objects: tuple[JsonObject | None, ...]  # None: the caller's own, by its number
+    prints: tuple[bytes, ...]
+    seen: tuple[Seen, ...]
+    later: dict[int, list[JsonObject]]  # what stands for messages that came after it
+    late_pins: dict[int, list[JsonObject]]  # and what stands behind some of them
+
+    def serves(self, version: int, pins: tuple[int, ...], own: Mapping[int, JsonObject]) -> bool:
+        """Whether it is the frame of that view, for a caller that has these messages."""
+        wanted = (s.seq for s, obj in zip(self.seen, self.objects, strict=True) if obj is None)
+        is_same = (self.version, self.pins) == (version, pins)
+        return is_same and all(seq in own for seq in wanted)
+
+
+Answer = tuple[Role, tuple[Part, ...]]
+"""What a model answered, whichever keys an SDK puts beside it."""
+
+
+class KnownHistory(NamedTuple):
+    """A history as it was last sent."""
+
+    shape: Shape
+    is_sure: bool  # of its shape
+    prints: list[bytes]
+    seen: list[Seen]
+    newest: int  # message of the log then
+    gone: tuple[Run, ...]  # messages of the log that it does not have
+    rest: bytes  # the fingerprint of what stood beside the messages
+    bare: dict[bytes, bytes]  # the prints of messages with furniture, without it
+    frame: Frame | None = None
+    answers: tuple[Answer, ...] = ()  # the last of them, recorded before the caller sent them
+
+    def start_of(
+        self, prints: Sequence[bytes], messages: Sequence[JsonObject]
+    ) -> KnownHistory | None:
+        """This history as another one begins with it; None where that does not.
+
+        What a host put into a message may have changed; answers are known by what they say.
+        """
+        start = list(prints[: len(self.prints)])
+        if len(start) < len(self.prints):
+            return None
+        if start == self.prints:
+            return self._replace(answers=())
+        bare = dict(self.bare)
+        for place, (known, new) in enumerate(zip(self.prints, start, strict=True)):
+            if known == new or self._is_answer(place, messages[place]):
+                continue
+            found = bare_fingerprint_of(messages[place])
+            if found != self.bare.get(known, known):
+                return None
+            bare[new] = found
+        left = bare.keys() & set(start)
+        return self._replace(prints=start, bare={one: bare[one] for one in left}, answers=())
+
+    def _is_answer(self, place: int, message: JsonObject) -> bool:
+        """Whether a message says what a model answered there."""
+        first = len(self.prints) - len(self.answers)
+        if place < first:
+            return False
+        return FORMATS[self.shape].read(message, "the answer") == self.answers[place - first]
+
+    def with_answer(
+        self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...], new: int
+    ) -> KnownHistory:
+        """The history with what a model answered."""
+        return self._replace(
+            prints=[*self.prints, *prints],
+            seen=[*self.seen, *map(Seen, seqs)],
+            newest=self.newest + new,
+            answers=(*self.answers, *answers),
+        )
+
+
+class KnownHistories:
+    """The newest histories of each session: what a caller sent, and what it was given for it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[KnownHistory, ...]] = {}
+
+    def of(self, session: int) -> tuple[KnownHistory, ...]:
+        """The histories that are remembered, the sent one first."""
+        return self._known.get(session, ())
+
+    def find(
+        self, session: int, prints: Sequence[bytes], messages: Sequence[JsonObject]
+    ) -> KnownHistory | None:
+        """The longest remembered history that another one begins with, as it begins with it."""
+        starts = (history.start_of(prints, messages) for history in self.of(session))
+        found = [start for start in starts if start is not None]
+        return max(found, key=lambda start: len(start.prints), default=None)
+
+    def keep(self, session: int, *histories: KnownHistory) -> None:
+        """Remember histories in place of those before."""
+        self._known.pop(session, None)
+        self._known[session] = histories
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+
+    def drop(self, session: int) -> None:
+        """Remember nothing of a session."""
+        self._known.pop(session, None)

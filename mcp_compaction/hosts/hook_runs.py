@@ -1,0 +1,63 @@
+"""Notes when a host last ran one of our hooks, so that `doctor` knows whether it does at all.
+
+Standard library only. A note is a small file in the user's state folder; one that cannot be written
+is left out, since a hook never stops its host.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from mcp_compaction.hosts.trouble import trouble_path
+
+_EVERY = 3600.0  # seconds after which one process notes it again
+
+
+class Run(NamedTuple):
+    """The newest run of a hook that is known."""
+
+    at: float  # seconds since 1970
+    event: str
+
+
+@dataclass(slots=True)
+class RunNotes:
+    """Notes the runs that one process hears of."""
+
+    environ: Mapping[str, str]
+    _noted: dict[str, float] = field(default_factory=dict[str, float])
+
+    def note(self, host: str, event: str) -> None:
+        """Note that a hook of a host ran, once an hour."""
+        now = time.monotonic()
+        if now - self._noted.get(host, -_EVERY) < _EVERY:
+            return
+        self._noted[host] = now
+        path = _path_of(self.environ, host)
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(" ".join(event.split())[:80], encoding="utf-8", errors="replace")
+
+
+def read_run(environ: Mapping[str, str], host: str) -> Run | None:
+    """The newest run of a hook of a host since it was installed."""
+    path = _path_of(environ, host)
+    try:
+        return Run(path.stat().st_mtime, path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+def forget_run(environ: Mapping[str, str], host: str) -> None:
+    """Count no run from before: hooks were written or taken out."""
+    with suppress(OSError):
+        _path_of(environ, host).unlink(missing_ok=True)
+
+
+def _path_of(environ: Mapping[str, str], host: str) -> Path:
+    return trouble_path(environ).with_name(f"ran-{Path(host).name}")

@@ -1,0 +1,153 @@
+"""What is to stand in a host's file, and what of ours stands there already."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from mcp_compaction.hosts.setup.hosts import Held, HostSetup, own_tools
+from mcp_compaction.hosts.setup.json_text import Path
+
+PLUGIN_COPY: Final = "mcp-compaction.js"
+_SERVER = "compaction"
+_OUR_PROGRAM = re.compile(
+    r"(?:^|[\\/\s'\"])mcp-compaction(?:\.exe)?(?:$|[\s'\"])|\bmcp_compaction\."
+)
+
+
+class Entry(NamedTuple):
+    """A value and its place; a place that ends in -1 is an item of a list."""
+
+    at: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a host starts us: the words, and the variables that it would keep from us."""
+
+    words: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    home: str = ""  # the store's folder, where the user has named one
+    plugin: str = ""  # the address of our plugin's copy
+
+
+def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Iterator[Entry]:
+    """What is to stand in a file of a host, in order."""
+    for held in holds:
+        match held:
+            case "server":
+                yield Entry(host.server.at, _fill_in(host.server.entry, launch))
+            case "permissions":
+                yield from _permissions_of(host)
+            case "hooks":
+                yield from _hooks_of(host, launch)
+            case "plugin":
+                yield Entry(("plugin", -1), launch.plugin)
+
+
+def _fill_in(entry: dict[str, Any], launch: Launch) -> dict[str, Any]:
+    env = {**launch.env, **({"MCP_COMPACTION_HOME": launch.home} if launch.home else {})}
+    values = {
+        "{command}": launch.words[0],
+        "{args}": list(launch.words[1:]),
+        "{words}": list(launch.words),
+        "{env}": env,
+    }
+    filled = {
+        key: values.get(value, value) if isinstance(value, str) else value
+        for key, value in entry.items()
+    }
+    return {key: value for key, value in filled.items() if value not in ([], {})}
+
+
+def _permissions_of(host: HostSetup) -> Iterator[Entry]:
+    for permission in host.permission:
+        for tool in own_tools().named(permission.tools):
+            at = tuple(part.format(tool=tool) for part in permission.at)
+            if permission.item:
+                yield Entry((*at, -1), permission.item.format(tool=tool))
+            else:
+                yield Entry(at, permission.value)
+
+
+def _hooks_of(host: HostSetup, launch: Launch) -> Iterator[Entry]:
+    """The hooks, those of one event and matcher in one group; their text has no version in it."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for hook in hooked_hosts()[host.name].hook:
+        if hook.way == "tool":
+            handler = {"type": "mcp_tool", "server": _SERVER, "tool": TOOL}
+            handler |= {"input": hook.tool_input}
+        else:
+            place = ("--home", launch.home) if launch.home else ()
+            words = (*launch.words, "hook", host.name, hook.event, *place)
+            handler = {"type": "command", "command": shlex.join(words)}
+        groups.setdefault((hook.event, hook.matcher), []).append({**handler, **hook.handler})
+    for (event, matcher), handlers in groups.items():
+        group = {"matcher": matcher} if matcher else {}
+        yield Entry(("hooks", event, -1), {**group, "hooks": handlers})
+
+
+def is_ours(value: Any) -> bool:
+    """Whether a server or the handler of a hook in a host's file runs this program."""
+    if not isinstance(value, Mapping):
+        return False
+    entry = cast("Mapping[str, Any]", value)
+    if entry.get("type") == "mcp_tool":
+        return entry.get("tool") == TOOL
+    command: Any = entry.get("command", "")
+    words = [command] if isinstance(command, str) else list(command or ())
+    return any(_OUR_PROGRAM.search(str(word)) for word in (*words, *(entry.get("args") or ())))
+
+
+def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[Path]:
+    """The places in a file where something of ours stands, in the order of their keys."""
+    found: list[Path] = []
+    if "server" in holds and is_ours(value_at(data, host.server.at)):
+        found.append(host.server.at)
+    if "permissions" in holds:
+        for at, value in _permissions_of(host):
+            if at[-1] != -1:
+                found += [at] if value_at(data, at) == value else []
+                continue
+            items = enumerate(_items_of(value_at(data, at[:-1])))
+            found += [(*at[:-1], n) for n, item in items if item == value]
+    if "hooks" in holds:
+        found += _find_hooks(data)
+    if "plugin" in holds:
+        plugins = enumerate(_items_of(value_at(data, ("plugin",))))
+        found += [("plugin", n) for n, one in plugins if str(one).endswith(f"/{PLUGIN_COPY}")]
+    return found
+
+
+def _find_hooks(data: Any) -> Iterator[Path]:
+    """Our groups, and our handlers in the groups of others."""
+    events: Any = value_at(data, ("hooks",))
+    for event in cast("dict[str, Any]", events) if isinstance(events, dict) else ():
+        for number, group in enumerate(_items_of(value_at(data, ("hooks", event)))):
+            handlers = _items_of(value_at(group, ("hooks",)))
+            ours = [n for n, handler in enumerate(handlers) if is_ours(handler)]
+            if ours and len(ours) == len(handlers):
+                yield ("hooks", event, number)
+            else:
+                yield from (("hooks", event, number, "hooks", n) for n in ours)
+
+
+def _items_of(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """The value at a path; None where there is none."""
+    for key in path:
+        is_there = (isinstance(data, dict) and key in data) or (
+            isinstance(data, list) and isinstance(key, int) and key < len(cast("list[Any]", data))
+        )
+        if not is_there:
+            return None
+        data = cast("Any", data)[key]
+    return data

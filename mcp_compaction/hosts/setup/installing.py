@@ -1,0 +1,168 @@
+"""Plans what installing and uninstalling change, and says what is installed where."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.setup.edits import parse_file, put_in, take_out
+from mcp_compaction.hosts.setup.entries import Launch, entries_for, find_ours, value_at
+from mcp_compaction.hosts.setup.files import (
+    Change,
+    back_up,
+    backup_path,
+    make_private,
+    plugin_path,
+    read_file,
+    write_changes,
+)
+from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, SetupFile
+from mcp_compaction.program import lasting_command
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where files are looked for."""
+
+    environ: Mapping[str, str]
+    project: Path
+    home: Path  # the folder of the store, which keeps the copies
+    named_home: str = ""  # that folder, where the user has named it
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What of ours stands in the files of a host."""
+
+    host: HostSetup
+    scope: Scope
+    paths: tuple[Path, ...]
+    has_server: bool
+    hooks: int
+    is_current: bool  # as this version would write it
+    missing_program: str = ""  # the program that the host is to start, where it is gone
+
+
+def launch_for(host: HostSetup, scope: Scope, place: Place) -> Launch:
+    """How a host starts us: by whole paths, since it may look for programs elsewhere."""
+    program, *rest = lasting_command()
+    found = shutil.which(program, path=place.environ.get("PATH", "")) or program
+    env = {name: place.environ[name] for name in host.passes if place.environ.get(name)}
+    words = (str(Path(found).absolute()), *rest)
+    plugin = _plugin_copy(host, scope, place)
+    return Launch(words, env, place.named_home, plugin.as_uri())
+
+
+def _plugin_copy(host: HostSetup, scope: Scope, place: Place) -> Path:
+    """The place of a plugin's copy, which outlives the folder of this version."""
+    return plugin_path(place.home, host.name, place.project if scope == "project" else None)
+
+
+def plan_install(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
+    """The changes that set a host up; of files that are already so, none."""
+    launch = launch_for(host, scope, place)
+    changes = [_plan_file(host, file, launch, place) for file in _files_of(host, scope)]
+    if host.plugin:
+        copy = _plugin_copy(host, scope, place)
+        changes.append(Change(copy, read_file(copy), host.read_plugin()))
+    return changes
+
+
+def _plan_file(host: HostSetup, file: SetupFile, launch: Launch, place: Place) -> Change:
+    path = file.find(place.environ, place.project)
+    before = read_file(path)
+    wanted = list(entries_for(host, file.holds, launch))
+    after = put_in(host, file.holds, wanted, before or "", str(path))
+    _check_reversible(host, file, before, after, path)
+    return Change(path, before, after)
+
+
+def _check_reversible(
+    host: HostSetup, file: SetupFile, before: str | None, after: str, path: Path
+) -> None:
+    """Refuse an edit that would change more than our own entries."""
+    name, was = str(path), before
+    if find_ours(host, file.holds, parse_file(host, before or "", name)):
+        was = take_out(host, file.holds, before or "", name, None)
+    now = take_out(host, file.holds, after, name, was)
+    if parse_file(host, was or "", name) != parse_file(host, now or "", name):
+        raise InputError(f"{path} could not be edited without changing what is not ours")
+
+
+def _files_of(host: HostSetup, scope: Scope) -> tuple[SetupFile, ...]:
+    files = host.files(scope)
+    if not files:
+        where = "for one project" if scope == "project" else "on this system"
+        raise InputError(f"{host.title} cannot be set up {where}, as far as is known.")
+    return files
+
+
+def install(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) -> None:
+    """Make the changes, with a copy of each file as it was before the first of them."""
+    for file, change in zip(_files_of(host, scope), changes, strict=False):  # not of the plugin
+        data = parse_file(host, change.before or "", str(change.path))
+        has_copy = backup_path(place.home, host.name, change.path).exists()
+        if change.is_one and not (has_copy and find_ours(host, file.holds, data)):
+            back_up(place.home, host.name, change)
+    if host.plugin:
+        make_private(place.home, _plugin_copy(host, scope, place).parent)
+    write_changes(change for change in changes if change.is_one)
+
+
+def plan_uninstall(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
+    """The changes that take what is ours out of a host's files."""
+    changes: list[Change] = []
+    for file in _files_of(host, scope):
+        path = file.find(place.environ, place.project)
+        before = read_file(path)
+        base = read_file(backup_path(place.home, host.name, path))
+        after = before
+        if before is not None:
+            after = take_out(host, file.holds, before, str(path), base)
+        changes.append(Change(path, before, after))
+    if host.plugin:
+        copy = _plugin_copy(host, scope, place)
+        changes.append(Change(copy, read_file(copy), None))
+    return changes
+
+
+def uninstall(host: HostSetup, place: Place, changes: list[Change]) -> None:
+    """Make the changes, and remove the copies."""
+    write_changes(change for change in changes if change.is_one)
+    for change in changes:
+        backup_path(place.home, host.name, change.path).unlink(missing_ok=True)
+
+
+def find_installed(host: HostSetup, scope: Scope, place: Place) -> Installed | None:
+    """What of ours the files of a host hold; None where there is nothing."""
+    paths: list[Path] = []
+    hooks, server = 0, None
+    for file in host.files(scope):
+        path = file.find(place.environ, place.project)
+        data = parse_file(host, read_file(path) or "", str(path))
+        ours = find_ours(host, file.holds, data)
+        paths += [path] if ours else []
+        hooks += sum(1 for at in ours if at[0] == "hooks")
+        server = value_at(data, host.server.at) if host.server.at in ours else server
+    if not paths:
+        return None
+    changes = plan_install(host, scope, place) if host.is_edited else []
+    return Installed(
+        host=host,
+        scope=scope,
+        paths=tuple(paths),
+        has_server=server is not None,
+        hooks=hooks,
+        is_current=not any(change.is_one for change in changes),
+        missing_program=_find_missing_program(server),
+    )
+
+
+def _find_missing_program(server: Any) -> str:
+    command: Any = value_at(server, ("command",))
+    program = str(value_at(command, (0,)) or command or "")
+    return program if program and shutil.which(program) is None else ""

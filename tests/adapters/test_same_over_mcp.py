@@ -1,0 +1,173 @@
+"""A loop gets the same window over MCP as in process, whatever happens to the session meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction import open_store
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from tests.adapters.kits import SECRET, WAYS, history, kit_of, step, text_of, user
+from tests.adapters.scripted import Refused, use
+from tests.checkers import Json, problems
+
+pytestmark = pytest.mark.anyio
+
+COMPRESS = use("c", "compress_context", reason="all read", force=True)
+
+
+async def pin_from_outside(folder: Path, text: str) -> None:
+    """Pin as the command line does, in a process of its own."""
+    async with open_store(home=folder / "store", project="/p") as store:
+        await (await store.session("loop")).pin(text, by="user", scope="session")
+
+
+async def test_both_ways_give_the_same_messages(memory_path: Path) -> None:
+    messages = [*history(20), user("Now look closer."), *history(9)[1:], *step(30, "x\n" * 9000)]
+    # A turn in several messages, as some hosts write it.
+    messages.insert(37, {"role": "assistant", "content": [{"type": "text", "text": "One more."}]})
+    given: list[list[Json]] = []
+    for way in WAYS:
+        async with kit_of(way, memory_path / way, offload_over_tokens=2_000) as kit:
+            first = await kit.fit(messages[:42])
+            await kit.call(COMPRESS)
+            given.append([*first, *await kit.fit(messages)])
+            assert kit.failures == 0
+    in_process, over_mcp = given
+    assert over_mcp == in_process
+    assert "[digest d1" in text_of(over_mcp)
+    assert "recall_archived refs" in text_of(over_mcp[-1:])
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_message_that_is_shown_shorter_is_cut_from_the_loops_own_text(
+    memory_path: Path, way: str
+) -> None:
+    large = {"type": "tool_result", "tool_use_id": "t0", "content": "one line\n" * 3_000}
+    said = {"type": "text", "text": f"Use {SECRET} for it."}
+    messages = [*history(1)[:2], {"role": "user", "content": [large, said]}]
+    async with kit_of(way, memory_path, offload_over_tokens=1_000) as kit:
+        sent = await kit.fit(messages)
+        assert len(text_of(sent)) < 5_000
+        assert SECRET in text_of(sent)
+        assert await kit.fit(messages) == sent
+    for file in (memory_path / "store").iterdir():
+        assert SECRET.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_pin_from_outside_is_told_once_after_the_users_next_words(
+    memory_path: Path, way: str
+) -> None:
+    async with kit_of(way, memory_path) as kit:
+        messages = history(2)
+        await kit.fit(messages)
+        await pin_from_outside(memory_path, "Deploy on Mondays only.")
+        messages += step(7, "seven")
+        assert "Mondays" not in text_of(await kit.fit(messages))
+        messages.append(user("And now the rest."))
+        sent = await kit.fit(messages)
+        assert sent[-2] is messages[-1]
+        assert "by user: Deploy on Mondays only." in str(sent[-1]["content"])
+        messages += step(8, "eight")
+        later = await kit.fit(messages)
+        assert later[: len(sent)] == sent
+        assert text_of(later).count("Mondays") == 1
+        stats = await kit.call(use("s", "recall_archived", query="Mondays"))
+        assert "pinned for others" not in str(stats["content"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_pin_that_is_released_leaves_the_window_at_once(
+    memory_path: Path, way: str
+) -> None:
+    async with kit_of(way, memory_path) as kit:
+        await kit.fit([user("Read on.")])
+        await pin_from_outside(memory_path, "Deploy on Mondays only.")
+        messages = [user("Read on."), {"role": "assistant", "content": "Done."}, user("And then?")]
+        assert "Mondays" in text_of(await kit.fit(messages))
+        async with open_store(home=memory_path / "store", project="/p") as store:
+            await (await store.session("loop")).unpin("p1", by="user")
+        assert await kit.fit(messages) == messages
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_overflow_makes_room_where_the_agent_may_not_compress(
+    memory_path: Path, way: str
+) -> None:
+    sizes: list[int] = []
+
+    async def ask(sent: list[Json]) -> Json:
+        sizes.append(len(text_of(sent)))
+        if len(sizes) == 1:
+            raise Refused("prompt is too long: 9000 tokens > 8000 maximum")
+        return {"role": "assistant", "content": "Done."}
+
+    async with kit_of(way, memory_path, by_agent=False, agent_controlled=False) as kit:
+        assert "compress_context" not in str(kit.tools)
+        assert (await kit.send(ask, history(12)))["content"] == "Done."
+        refused = await kit.call(COMPRESS)
+        assert "not offered here" in str(refused["content"])
+    assert sizes[1] < 0.8 * sizes[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_limit_that_a_provider_names_becomes_the_window(
+    memory_path: Path, way: str
+) -> None:
+    errors = ["maximum context length is 4096 tokens", "maximum context length is 90000 tokens"]
+
+    async def ask(sent: list[Json]) -> Json:
+        if errors:
+            raise Refused(errors.pop(0))
+        return {"role": "assistant", "content": "Done."}
+
+    async with kit_of(way, memory_path) as kit:
+        with pytest.raises(Refused):
+            await kit.send(ask, history(12))
+        assert (await kit.send(ask, history(12)))["content"] == "Done."
+        stats = await kit.call(use("s", "context_stats"))
+        assert "of 4.1k tokens" in str(stats["content"])
+        assert kit.failures == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_looks_like_a_record_of_ours_and_was_said_keeps_its_number(
+    memory_path: Path, way: str
+) -> None:
+    typed = user(f"{PINNED_LABEL}\np9 constraint, by user: I copied this from elsewhere.")
+    messages = [user("Read on."), {"role": "assistant", "content": "Yes?"}, typed, *history(4)[1:]]
+    async with kit_of(way, memory_path) as kit:
+        assert await kit.fit(messages) == messages
+    async with kit_of(way, memory_path) as kit:  # the loop was started anew
+        assert await kit.fit(messages) == messages
+        assert kit.failures == 0
+        messages += history(14)[9:]
+        await kit.fit(messages)
+        await kit.call(use("c", "compress_context", reason="r", span="m4..m9", force=True))
+        sent = await kit.apply(messages)
+        assert "[digest d1 of m4..m9" in text_of(sent)
+        assert sent[2] is typed
+        assert all(one is other for one, other in zip(sent[-4:], messages[-4:], strict=True))
+        assert not problems(sent, "anthropic")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_messages_that_the_loop_has_no_more_come_back_from_the_store(
+    memory_path: Path, way: str
+) -> None:
+    messages = history(12)
+    async with kit_of(way, memory_path) as kit:
+        await kit.fit(messages)
+        await kit.call(COMPRESS)
+        left = await kit.apply(messages)
+        assert len(left) < len(messages)
+    async with kit_of(way, memory_path) as kit:  # and the loop was started anew with the rest
+        assert await kit.fit(left) == left
+        await kit.call(use("k", "restore_context", ref="c1"))
+        sent = await kit.apply(left)
+        assert sent == messages
+        assert sent[-1] is left[-1]
+        assert not problems(sent, "anthropic")
+        assert kit.failures == 0

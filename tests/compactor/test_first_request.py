@@ -1,0 +1,62 @@
+"""A large first request before anything follows it: whole where it fits, else a preview."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.policy import Policy
+from tests.compactor.small_session import assistant, fit, open_session, user
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+SECRET = "sk-ant-api03-" + "Zx9" * 30
+ASKED = "Never delete a parcel. Which depot got the most of them?"
+
+
+def first_request(share: float, window: int) -> Json:
+    """A request that takes a share of a window, and ends with a rule and a question."""
+    rows = [f"{n} parcel {n * 7919 % 10007} to depot {n * 31 % 997}" for n in range(9_999)]
+    text = f"Read this log. The key is {SECRET}.\n{ASKED}\n" + "\n".join(rows)
+    return user(text[: int(2.75 * share * window)])
+
+
+@pytest.mark.parametrize("before", [[], [{"role": "system", "content": "Be brief."}]])
+async def test_a_first_request_that_fits_is_sent_as_it_is(tmp_path: Path, before: Any) -> None:
+    policy = Policy(window_tokens=20_000)
+    async with open_session(tmp_path, policy=policy) as (compactor, info):
+        history = [*before, first_request(0.84, 20_000)]
+        fitted = await compactor.fit(info, history)
+        assert 80 < fitted.fill.percent < 92
+        assert fitted.outcome is None
+        assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
+
+
+async def test_a_first_request_that_does_not_fit_is_a_preview_with_its_rules_and_questions(
+    tmp_path: Path,
+) -> None:
+    policy = Policy(window_tokens=20_000)
+    async with open_session(tmp_path, policy=policy) as (compactor, info):
+        asked = first_request(1.5, 20_000)
+        fitted = await compactor.fit(info, [asked])
+        shown = fitted.messages[0]["content"]
+        assert isinstance(shown, str)
+        assert shown.startswith("Read this log.")
+        assert asked["content"][-20:] in shown
+        assert "recall_archived refs m1" in shown
+        assert all(sentence in shown for sentence in ("Never delete a parcel.", "Which depot"))
+        assert 45 < fitted.fill.percent <= 60
+        longer = [asked, assistant("Depot 5."), user("Thanks.")]
+        sent = await fit(compactor, info, longer)
+        assert json.dumps(sent[0]) == json.dumps(fitted.messages[0])
+
+
+async def test_a_first_request_of_nothing_but_rules_is_cut_too(tmp_path: Path) -> None:
+    rules = "\n".join(f"Never push parcel {n} to depot {n * 31}." for n in range(2_500))
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+        fitted = await compactor.fit(info, [user(rules)])
+        assert fitted.fill.percent <= 60

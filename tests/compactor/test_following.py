@@ -1,0 +1,426 @@
+"""A history that its caller cut, cleared, rewound or edited, on a real store: it is followed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from mcp_compaction.compactor import Compactor, following
+from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.errors import StoreError
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import Ask, Compaction, SessionInfo
+from mcp_compaction.ports import Batch, Recorded, Scope, Store
+from tests.checkers import problems
+from tests.compactor.small_session import (
+    assistant,
+    called,
+    count_log,
+    fit,
+    long_history,
+    open_session,
+    ours,
+    pin_from_terminal,
+    user,
+)
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
+OFFLOADING = FitOptions(offload_over_tokens=500)
+
+
+# Histories that a caller changed by itself
+
+
+async def test_a_cleared_history_begins_anew_and_the_log_keeps_both(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await pin_from_terminal(compactor, info, "Never push.")
+        await compactor.fit(info, long_history())
+        fitted = await compactor.fit(info, [user("Something else: the zebra.")])
+        assert fitted.messages[0] == user("Something else: the zebra.")
+        assert ["Never push." in text for text in ours(fitted.messages)] == [True]
+        assert len(fitted.messages) == 2
+        assert await count_log(compactor, info) == len(long_history()) + 1
+        assert (await compactor.recall(info, "rate limiter")).hits
+
+
+async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        known = (await compactor.fit(info, history)).recorded
+        after = [user("So far: all is well."), assistant("I see."), *history[-5:]]
+        fitted = await compactor.fit(info, after)
+        assert fitted.messages == after
+        assert fitted.recorded.diverged == 1
+        assert await count_log(compactor, info) >= len(known.seqs) + 2
+
+
+async def test_a_rewound_history_goes_on_from_there(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        back = [*history[:5], user("No, do the zebra first.")]
+        fitted = await compactor.fit(info, back)
+        assert fitted.messages == back
+        assert fitted.recorded.seqs == (1, 2, 3, 4, 5, len(history) + 1)
+        again = await compactor.fit(info, history)
+        assert again.messages == history
+        assert again.recorded.new == 0
+
+
+async def test_an_edited_message_keeps_its_place_and_both_wordings_are_found(
+    tmp_path: Path,
+) -> None:
+    history = [user("Begin."), assistant("Begun."), user("Feed the zebra."), assistant("Fed.")]
+    history += [user("Thanks.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        edited = [*history[:2], user("Feed the giraffe."), *history[3:]]
+        fitted = await compactor.fit(info, edited)
+        assert fitted.messages == edited
+        assert fitted.recorded.seqs == (1, 2, 3, 4, 5)
+        for word in ("zebra", "giraffe"):
+            assert (await compactor.recall(info, word)).hits
+
+
+async def test_the_same_words_said_twice_are_two_messages(tmp_path: Path) -> None:
+    history = [user("Begin.")]
+    async with open_session(tmp_path) as (compactor, info):
+        for _ in range(3):
+            await compactor.fit(info, history)
+            history += [assistant("Done."), user("continue")]
+        fitted = await compactor.fit(info, history)
+        assert fitted.messages == history
+        assert await count_log(compactor, info) == 7
+
+
+async def test_a_whole_body_that_is_recorded_is_followed_too(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming({"messages": history}))
+        await compactor.record(info, read_incoming({"messages": [*history[:3], user("Stop.")]}))
+        session = await compactor.load(info)
+        assert [m.seq for m in session.messages] == [1, 2, 3, len(history) + 1]
+
+
+async def test_undoing_a_compaction_does_not_bring_back_what_the_caller_dropped(
+    tmp_path: Path,
+) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        done = await compactor.compress(info, WINDOW_FULL)
+        assert isinstance(done, Compaction)
+        rewound = history[:5]
+        await compactor.fit(info, rewound)
+        await compactor.restore(info, done.receipt.ref, force=True)
+        assert await fit(compactor, info, rewound) == rewound
+
+
+async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -> None:
+    async with (
+        open_session(tmp_path) as (one, info),
+        open_session(tmp_path) as (other, same),
+    ):
+        history = [user("Begin.")]
+        for number in range(4):
+            history += [*called(f"t{number}", f"result {number}")]
+            sent = await asyncio.gather(one.fit(info, history), other.fit(same, history))
+            assert [fitted.messages for fitted in sent] == [history, history]
+        assert await count_log(one, info) == len(history)
+
+
+# Edited where they stand
+
+
+async def test_an_edited_result_counts_as_what_it_is_now(tmp_path: Path) -> None:
+    text = "row of parcels\n" * 300
+    history = [user("Count."), *called("t1", "3 rows"), *called("t2", "4 rows")]
+    edited = [*history[:2], called("t1", text)[1], *history[3:]]
+    async with open_session(tmp_path) as (compactor, info):
+        before = (await compactor.fit(info, history)).fill.tokens
+        after = await compactor.fit(info, edited)
+        assert after.messages == edited
+        assert after.fill.tokens > before + 800
+        assert compactor.fill_of(await compactor.load(info)).tokens == after.fill.tokens
+        assert text in json.dumps(await compactor.context(info)).replace("\\n", "\n")
+        assert [text in quote.text for quote in await compactor.quote(info, "m3")] == [False, True]
+    async with open_session(tmp_path) as (compactor, info):  # nothing is remembered
+        again = await compactor.fit(info, edited)
+        assert (again.recorded.new, again.fill.tokens) == (0, after.fill.tokens)
+        back = await compactor.fit(info, history)
+        assert (back.recorded.new, back.fill.tokens) == (0, before)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+async def test_a_result_that_is_edited_to_something_large_is_offloaded(
+    tmp_path: Path, is_compacted: bool
+) -> None:
+    text = "\n".join(f"parcel {n} for zebra {n * 7}" for n in range(500))
+    history = [*long_history(), *called("t1", "3 rows"), *called("t2", "4 rows")]
+    edited = [*history[:-3], called("t1", text)[1], *history[-2:]]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history, OFFLOADING)
+        if is_compacted:
+            await compactor.compress(info, WINDOW_FULL)
+        fitted = await compactor.fit(info, edited, OFFLOADING)
+        shown = json.dumps(fitted.messages[-3])
+        ref = f"m{len(history) - 2}"
+        assert f"recall_archived refs {ref}" in shown
+        assert len(shown) < 1_000
+        assert problems(fitted.messages, "anthropic") == []
+        assert fitted.fill.tokens < 6_000
+        assert text in (await compactor.quote(info, ref))[-1].text
+        assert json.dumps(await fit(compactor, info, edited)) == json.dumps(fitted.messages)
+
+
+async def test_nothing_is_left_of_an_edited_message_that_is_forgotten(tmp_path: Path) -> None:
+    history = [user("Count."), *called("t1", "a zebra"), *called("t2", "4 rows")]
+    edited = [*history[:2], called("t1", "two giraffes\n" * 500)[1], *history[3:]]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.fit(info, edited, OFFLOADING)
+        await compactor.forget(Scope(project=info.project, session=info.id), "m3")
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        dump = "\n".join(connection.iterdump())
+    connection.close()
+    assert "zebra" not in dump
+    assert "giraffes" not in dump
+
+
+# What a host put into a message, and writes anew
+
+
+def with_clock(kind: str, number: int) -> list[Json]:
+    """The start of a history in which a host tells the time."""
+    day = f"2026-11-16T{number // 60:02}:{number % 60:02}"
+    environment = f"<environment_context>\n  <now>{day}</now>\n</environment_context>"
+    reminder = f"<system-reminder>\nIt is {day}.\n</system-reminder>"
+    match kind:
+        case "a message of its own":
+            return [user(environment), user("Sort the parcels.")]
+        case "before the words":
+            return [user(f"{reminder}\nSort the parcels.")]
+        case "a block of its own":
+            texts = (reminder, "Sort the parcels.") if number % 3 else ("Sort the parcels.",)
+            return [{"role": "user", "content": [{"type": "text", "text": t} for t in texts]}]
+        case "behind a result":
+            return [user("Sort them."), *called("t0", f"41 parcels\n{reminder}")]
+        case _:
+            return [{"role": "system", "content": f"It is {day}."}, user("Sort the parcels.")]
+
+
+KINDS = (
+    "a message of its own",
+    "before the words",
+    "a block of its own",
+    "behind a result",
+    "system",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_clock_that_a_host_writes_anew_makes_no_new_message(
+    tmp_path: Path, kind: str
+) -> None:
+    news: list[Json] = []
+    for start in (0, 5):  # the second process remembers nothing
+        async with open_session(tmp_path) as (compactor, info):
+            for number in range(start, start + 5):
+                news += [assistant(f"Parcel {number}."), user("Go on.")]
+                history = [*with_clock(kind, number), *news]
+                fitted = await compactor.fit(info, history)
+                assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
+                assert await count_log(compactor, info) == len(history)
+            view = (await compactor.load(info)).view
+            assert (view.version, view.gone) == (1, ())
+
+
+async def test_a_hundred_requests_with_a_changing_clock_leave_a_hundred_messages(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await pin_from_terminal(compactor, info, "Never push.")
+        news: list[Json] = []
+        for number in range(100):
+            history = [*with_clock("before the words", number), *news]
+            sent = await fit(compactor, info, history)
+            assert sent[0] is history[0]
+            news = [*news, user(f"Parcel {number}.")]
+        assert await count_log(compactor, info) == 100
+        versions = (await compactor.load(info)).view.version
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        (views,) = connection.execute("SELECT count(*) FROM view").fetchone()
+    connection.close()
+    assert versions == views == 1
+
+
+async def test_a_clock_in_the_system_prompt_is_kept_once(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        for number in range(5):
+            system = f"It is 09:{number:02}."
+            await compactor.fit(info, {"system": system, "messages": [user("Sort them.")]})
+        assert (await compactor.load(info)).sections.system == "It is 09:04."
+        await compactor.fit(info, {"system": "Be brief.", "messages": [user("Sort them.")]})
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
+    connection.close()
+
+
+async def test_a_summary_in_place_of_a_reminder_is_a_message(tmp_path: Path) -> None:
+    summary = "This session is being continued from a previous conversation. The zebra is fed."
+    reminder = "<system-reminder>\nIt is Monday.\n</system-reminder>"
+    rest = [user("Sort them."), assistant("Sorted."), user("Thanks.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, [user(reminder), *rest])
+        fitted = await compactor.fit(info, [user(summary), *rest])
+        assert fitted.recorded.new == 1
+        assert (await compactor.originals(info, "m5"))[0].message.text == summary
+
+
+# Rewound to before a compaction
+
+
+def read_files(count: int) -> list[Json]:
+    history = [user("Sort the parcels.")]
+    for number in range(count):
+        rows = "\n".join(f"{n} parcel {n * 7919 % 10007}" for n in range(100))
+        history += called(f"t{number}", f"file {number}\n{rows}")
+    return history
+
+
+async def test_a_history_rewound_to_before_a_compaction_is_whole_again(tmp_path: Path) -> None:
+    history = read_files(8)
+    async with open_session(tmp_path) as (compactor, info):
+        first = await compactor.fit(info, history[:5])
+        assert isinstance((await compactor.fit(info, history)).outcome, Compaction)
+        await pin_from_terminal(compactor, info, "Never push.")
+        await compactor.compress(info, WINDOW_FULL)
+        back = await compactor.fit(info, history[:5])
+        said = [obj for obj in back.messages if any(obj is own for own in history)]
+        assert [id(obj) for obj in said] == [id(obj) for obj in history[:5]]
+        assert "Never push." in "".join(ours(back.messages))
+        assert abs(back.fill.tokens - first.fill.tokens) < 60
+        on = [*history[:5], assistant("Read."), user("Good.")]
+        assert (await fit(compactor, info, on))[-3] is history[4]
+
+
+async def test_an_earlier_compaction_stays_when_only_a_later_one_is_rewound(tmp_path: Path) -> None:
+    history = read_files(14)
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history[:9])
+        await compactor.compress(info, WINDOW_FULL)
+        middle = await fit(compactor, info, history[:11])
+        await compactor.fit(info, history)
+        await compactor.compress(info, WINDOW_FULL)
+        assert json.dumps(await fit(compactor, info, history[:11])) == json.dumps(middle)
+        assert middle != history[:11]
+
+
+async def test_a_stale_result_is_whole_again_when_it_is_the_newest(tmp_path: Path) -> None:
+    history = read_files(6)
+    history[1:1] = [assistant("Sure."), user("Begin.")]
+    shortening = FitOptions(microcompact=True)
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+        for said in range(4):
+            history += [assistant(f"Read {said}."), user("Go on.")]
+        cut = await fit(compactor, info, history, shortening)
+        assert cut[4] is not history[4]
+        back = await fit(compactor, info, history[:5], shortening)
+        assert back[-1] is history[4]
+
+
+# In parts
+
+
+class FailingStore:
+    """A store that takes so many batches, and then no more."""
+
+    def __init__(self, store: Store, batches: int) -> None:
+        self._store = store
+        self._left = batches
+        self.largest = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
+        if not self._left:
+            raise StoreError("the disk is full; free some space.")
+        self._left -= 1
+        self.largest = max(self.largest, len(batch.messages))
+        return await self._store.append(session, batch, now)
+
+
+async def send_through(folder: Path, history: list[Json], batches: int) -> FailingStore | None:
+    """Fit a history on a store that fails; None where it does not come to that."""
+    stores: list[FailingStore] = []
+
+    def wrap(store: Store) -> Store:
+        stores.append(FailingStore(store, batches))
+        return cast("Store", stores[-1])
+
+    async with open_session(folder, wrap=wrap) as (compactor, info):
+        try:
+            await compactor.fit(info, history)
+        except StoreError:
+            return stores[0]
+    return None
+
+
+async def logged(compactor: Compactor, info: SessionInfo) -> list[Json]:
+    newest = await count_log(compactor, info)
+    found = await compactor.originals(info, f"m1..m{newest}")
+    return [json.loads(original.message.raw) for original in found]
+
+
+async def test_a_history_that_is_stopped_between_two_batches_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MOST_ROWS", 10)
+    history = long_history(steps=24)
+    edited = [user("Other words."), *history[1:9], user("A word between."), *history[10:]]
+    count = -(-len(history) // 10)
+    for batches in range(count):
+        folder = tmp_path / str(batches)
+        folder.mkdir()
+        store = await send_through(folder, history, batches)
+        assert store is not None
+        assert store.largest <= 10
+        async with open_session(folder) as (compactor, info):
+            known = await count_log(compactor, info)
+            assert known == 10 * batches
+            fitted = await compactor.fit(info, history, FitOptions(relieve=False))
+            assert fitted.messages == history
+            assert fitted.recorded.new == len(history) - known
+            assert await logged(compactor, info) == history
+            again = await fit(compactor, info, edited, FitOptions(relieve=False))
+            assert again == edited
+    assert await send_through(tmp_path, history, count) is None
+
+
+async def test_more_edits_than_one_batch_takes_are_all_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MOST_ROWS", 4)
+    history = read_files(10)
+    cleared = [called(f"t{n}", f"[cleared {n}]")[1] for n in range(9)]
+    edited = list(history)
+    edited[2:-2:2] = cleared
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+        await compactor.fit(info, history)
+        fitted = await compactor.fit(info, [*edited, user("Go on.")])
+        assert fitted.messages == [*edited, user("Go on.")]
+        assert fitted.recorded.new == len(cleared) + 1
+        session = await compactor.load(info)
+        assert [json.loads(m.raw) for m in session.messages] == fitted.messages
+        assert fitted.fill.tokens == compactor.fill_of(session).tokens < 3_000

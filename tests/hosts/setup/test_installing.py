@@ -1,0 +1,363 @@
+"""Hosts set up and cleared again: what is ours comes and goes, what is others' stays."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.setup.edits import put_in, take_out
+from mcp_compaction.hosts.setup.entries import Launch, entries_for
+from mcp_compaction.hosts.setup.files import Change, backup_path, write_changes
+from mcp_compaction.hosts.setup.hosts import (
+    HostSetup,
+    Scope,
+    find_host,
+    known_setups,
+    own_tools,
+)
+from mcp_compaction.hosts.setup.installing import (
+    Place,
+    find_installed,
+    install,
+    plan_install,
+    plan_uninstall,
+    uninstall,
+)
+from mcp_compaction.server.tools import list_tools
+from tests.hosts.setup.test_json_text import texts
+
+PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
+EDITED = [host.name for host in known_setups() if host.is_edited]
+ODD = Launch(
+    words=('/opt/our tools/it\'s "here"/mcp-compaction', "serve"),
+    env={"A": "b c"},
+    home="/a store",
+    plugin="file:///a%20store/mcp-compaction.js",
+)
+
+CLAUDE_SETTINGS = """\
+{
+  "model": "opus",
+  "permissions": {
+    "allow": ["Bash(npm test:*)", "mcp__github"],
+    "deny": []
+  },
+  "hooks": {
+    "Stop": [
+      {"hooks": [{"type": "command", "command": "say done"}]}
+    ],
+    "SessionStart": []
+  }
+}"""
+CLAUDE_STATE = """\
+{
+  "numStartups": 41,
+  "projects": {
+    "/home/ann/shop": {"allowedTools": [], "history": ["a \\u00e4 b"], "mcpServers": {}}
+  },
+  "mcpServers": {
+    "github": {
+      "type": "stdio",
+      "command": "gh-mcp",
+      "env": {"TOKEN": "${GH}"}
+    }
+  },
+  "userID": "c68a"
+}"""
+CODEX_CONFIG = """\
+# my settings
+model = "gpt-6"   # the big one
+
+[mcp_servers.github]
+command = "gh-mcp"
+
+[projects."/home/ann/[shop]"]
+trust_level = "trusted"
+# the end"""
+CODEX_HOOKS = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}'
+OPENCODE_CONFIG = """\
+{
+  // the schema helps editors
+  "$schema": "https://opencode.ai/config.json",
+  "permission": {"bash": "ask", /* mine */ "edit": "ask"},
+  "mcp": {
+    "github": {"type": "local", "command": ["gh-mcp"]}, // needed
+  },
+}
+"""
+REAL = {
+    ".claude.json": CLAUDE_STATE,
+    ".claude/settings.json": CLAUDE_SETTINGS,
+    ".codex/config.toml": CODEX_CONFIG,
+    ".codex/hooks.json": CODEX_HOOKS,
+    ".config/opencode/opencode.jsonc": OPENCODE_CONFIG,
+    ".config/Claude/claude_desktop_config.json": '{"mcpServers": {}}',
+}
+
+
+def place_at(folder: Path, **environ: str) -> Place:
+    """A user whose home is a folder of the test's own."""
+    project = folder / "project"
+    project.mkdir(exist_ok=True)
+    told = {"HOME": str(folder), "PATH": str(Path(PROGRAM).parent), **environ}
+    return Place(told, project, folder / "store")
+
+
+def write_real(folder: Path) -> None:
+    """Give the user the files that hosts have."""
+    for name, text in REAL.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """What stands in the files of a folder, but for our own."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in found
+        if not path.is_relative_to(folder / "store")
+    }
+
+
+def set_up(name: str, place: Place, scope: Scope = "user") -> list[Change]:
+    """Install a host, and say what was changed."""
+    changes = plan_install(find_host(name), scope, place)
+    install(find_host(name), scope, place, changes)
+    return [change for change in changes if change.is_one]
+
+
+def clear(name: str, place: Place, scope: Scope = "user") -> None:
+    """Uninstall a host."""
+    uninstall(find_host(name), place, plan_uninstall(find_host(name), scope, place))
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+@pytest.mark.parametrize("name", EDITED)
+def test_installed_and_uninstalled_every_file_is_as_it_was(
+    name: str, scope: Scope, tmp_path: Path
+) -> None:
+    if not find_host(name).files(scope):
+        pytest.skip(f"{name} has no files for a project")
+    write_real(tmp_path)
+    place = place_at(tmp_path)
+    before = files_in(tmp_path)
+    changed = set_up(name, place, scope)
+    assert changed
+    assert set_up(name, place, scope) == []
+    clear(name, place, scope)
+    assert files_in(tmp_path) == before
+    assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_where_there_was_no_file_none_is_left(name: str, tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    assert set_up(name, place)
+    clear(name, place)
+    assert files_in(tmp_path) == {}
+
+
+@settings(max_examples=40)
+@given(texts(), st.sampled_from(["claude-code", "codex", "opencode"]))
+def test_any_json_is_as_it_was_after_install_and_uninstall(text: str, name: str) -> None:
+    host = find_host(name).model_copy(update={"has_comments": True})
+    for file in host.files("user"):
+        if file.path.endswith(".toml"):
+            continue
+        wanted = list(entries_for(host, file.holds, ODD))
+        try:
+            after = put_in(host, file.holds, wanted, text, file.path)
+        except InputError:
+            continue
+        assert put_in(host, file.holds, wanted, after, file.path) == after
+        assert take_out(host, file.holds, after, file.path, text) == text
+
+
+def test_edits_made_in_between_stay(tmp_path: Path) -> None:
+    write_real(tmp_path)
+    place = place_at(tmp_path)
+    set_up("claude-code", place)
+    path = tmp_path / ".claude/settings.json"
+    theirs = '"Stop": [\n      {"hooks": [{"type": "command", "command": "beep"}]},'
+    path.write_text(
+        path.read_text().replace('"Stop": [', theirs).replace('"model": "opus"', '"model": "haiku"')
+    )
+    clear("claude-code", place)
+    expected = CLAUDE_SETTINGS.replace('"Stop": [', theirs).replace("opus", "haiku")
+    assert path.read_text() == expected
+
+
+def test_a_file_that_the_host_wrote_anew_loses_only_what_is_ours(tmp_path: Path) -> None:
+    write_real(tmp_path)
+    place = place_at(tmp_path)
+    set_up("claude-code", place)
+    for name in (".claude.json", ".claude/settings.json"):
+        path = tmp_path / name
+        path.write_text(json.dumps(json.loads(path.read_text()), separators=(",", ":")))
+    clear("claude-code", place)
+    for name in (".claude.json", ".claude/settings.json"):
+        assert json.loads((tmp_path / name).read_text()) == json.loads(REAL[name])
+
+
+def test_our_handler_in_a_group_of_others_goes_alone(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    set_up("codex", place)
+    path = tmp_path / ".codex/hooks.json"
+    data = json.loads(path.read_text())
+    data["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
+    path.write_text(json.dumps(data))
+    clear("codex", place)
+    assert json.loads(path.read_text()) == json.loads(CODEX_HOOKS)
+
+
+def test_what_the_user_had_allowed_before_stays_allowed(tmp_path: Path) -> None:
+    path = tmp_path / ".claude/settings.json"
+    path.parent.mkdir()
+    text = '{"permissions": {"allow": ["mcp__compaction__context_stats"]}}'
+    path.write_text(text)
+    place = place_at(tmp_path)
+    set_up("claude-code", place)
+    assert path.read_text().count("mcp__compaction__context_stats") == 1
+    clear("claude-code", place)
+    assert path.read_text() == text
+
+
+def test_an_older_setup_gives_way_to_this_one(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    old = {"type": "command", "command": "/gone/bin/mcp-compaction pins", "timeout": 30}
+    path = tmp_path / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"hooks": {"SessionStart": [{"hooks": [old]}]}}))
+    servers = {"mcpServers": {"compaction": {"command": "/gone/bin/mcp-compaction"}}}
+    (tmp_path / ".claude.json").write_text(json.dumps(servers))
+    found = find_installed(find_host("claude-code"), "user", place)
+    assert found is not None
+    assert (found.is_current, found.missing_program) == (False, "/gone/bin/mcp-compaction")
+    set_up("claude-code", place)
+    assert "/gone" not in path.read_text() + (tmp_path / ".claude.json").read_text()
+    found = find_installed(find_host("claude-code"), "user", place)
+    assert found is not None
+    assert (found.is_current, found.missing_program) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text"),
+    [
+        ("claude-code", ".claude/settings.json", '{"hooks": {} // mine\n}'),
+        ("claude-code", ".claude.json", '{"mcpServers": '),
+        ("claude-code", ".claude.json", '{"mcpServers": {"compaction": {"command": "other"}}}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": []}'),
+        ("codex", ".codex/config.toml", "model = "),
+        ("codex", ".codex/config.toml", "mcp_servers = {}"),
+        ("codex", ".codex/hooks.json", "\x00"),
+        ("opencode", ".config/opencode/opencode.json", '{"mcp": 1}'),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_and_nothing_is_changed(
+    name: str, path: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+    (tmp_path / path).write_text(text)
+    before = files_in(tmp_path)
+    with pytest.raises(InputError):
+        set_up(name, place_at(tmp_path))
+    assert files_in(tmp_path) == before
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / ".claude.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(InputError, match="cannot be read"):
+        set_up("claude-code", place_at(tmp_path))
+
+
+def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
+    first = Change(tmp_path / "a.json", None, "{}")
+    (tmp_path / "file").write_text("")
+    second = Change(tmp_path / "file" / "b.json", None, "{}")
+    with pytest.raises(InputError):
+        write_changes([first, second])
+    assert not first.path.exists()
+
+
+def test_a_file_that_was_changed_meanwhile_is_not_written(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    host = find_host("claude-code")
+    changes = plan_install(host, "user", place)
+    (tmp_path / ".claude.json").write_text('{"theirs": 1}')
+    with pytest.raises(InputError, match="changed meanwhile"):
+        install(host, "user", place, changes)
+    assert (tmp_path / ".claude.json").read_text() == '{"theirs": 1}'
+
+
+def test_links_and_modes_stay_and_the_copy_is_for_the_user_alone(tmp_path: Path) -> None:
+    write_real(tmp_path)
+    kept = tmp_path / "dotfiles.json"
+    kept.write_text(CLAUDE_SETTINGS)
+    kept.chmod(0o640)
+    link = tmp_path / ".claude/settings.json"
+    link.unlink()
+    link.symlink_to(kept)
+    place = place_at(tmp_path)
+    set_up("claude-code", place)
+    assert link.is_symlink()
+    assert "host_event" in kept.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+    copy = backup_path(place.home, "claude-code", link)
+    assert copy.read_text() == CLAUDE_SETTINGS
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+
+
+def test_codex_is_told_of_a_folder_that_it_keeps_from_its_servers(tmp_path: Path) -> None:
+    home = tmp_path / "codex home"
+    home.mkdir()
+    set_up("codex", place_at(tmp_path, CODEX_HOME=str(home)))
+    server = tomllib.loads((home / "config.toml").read_text())["mcp_servers"]["compaction"]
+    assert server["env"] == {"CODEX_HOME": str(home)}
+    assert server["command"] == PROGRAM
+    allowed = {tool for tool, told in server["tools"].items() if told["approval_mode"] == "approve"}
+    assert allowed == set(own_tools().core)
+
+
+def test_the_words_of_a_command_hook_survive_a_shell() -> None:
+    host = find_host("claude-code")
+    (first, *_) = entries_for(host, ["hooks"], ODD)
+    command = first.value["hooks"][0]["command"]
+    shown = ["/bin/sh", "-c", f"printf '%s\\n' {command}"]
+    out = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert out == [*ODD.words, "hook", "claude-code", "SessionStart", "--home", "/a store"]
+
+
+def test_the_tools_that_hosts_are_told_of_are_those_of_the_server() -> None:
+    tools = list_tools()
+    assert set(own_tools().core) == {t.name for t in tools if t.is_core and t.is_listed}
+    assert set(own_tools().management) == {t.name for t in tools if not t.is_core}
+    assert set(own_tools().hook) == {t.name for t in tools if not t.is_listed}
+
+
+def test_the_hooks_of_codex_read_as_those_that_users_have_trusted() -> None:
+    """Codex asks every user anew for each hook whose text changes."""
+    hooks = [(entry.at[1], entry.value) for entry in entries_for(CODEX, ["hooks"], ODD)]
+    assert [event for event, _ in hooks] == [
+        *("SessionStart", "SessionStart", "UserPromptSubmit", "PostToolUse"),
+        *("Stop", "PreCompact", "PostCompact"),
+    ]
+    common = {"session_id": "${session_id}", "transcript_path": "${transcript_path}"}
+    stop: dict[str, Any] = {"type": "mcp_tool", "server": "compaction", "tool": "host_event"}
+    stop |= {"input": {"event": "Stop", **common, "cwd": "${cwd}"}}
+    assert dict(hooks)["Stop"] == {"hooks": [stop]}
+
+
+CODEX: HostSetup = find_host("codex")
