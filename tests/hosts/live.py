@@ -16,6 +16,10 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
@@ -23,6 +27,7 @@ _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
     "opencode": "opencode/node_modules/opencode-*/bin/opencode",
+    "gemini": "gemini/node_modules/.bin/gemini",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
 
@@ -42,6 +47,16 @@ def install(host: str, environ: dict[str, str], project: Path) -> None:
     """Plug us in as a user does; twice is once."""
     command = [PROGRAM, "install", host]
     subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
+
+
+async def pin_for_project(project: Path, home: Path, text: str) -> None:
+    """Pin a text for a project, as its user does."""
+    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    try:
+        info, _ = await compactor.open(SessionKey(project=str(project)))
+        await compactor.pin(info, text, by="user", scope="project")
+    finally:
+        await compactor.close()
 
 
 def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
@@ -85,6 +100,15 @@ class ClaudeCode:
         command += ["--resume", resume] if resume else []
         install("claude-code", self.environ, self.project)
         return self._talk(command, self.environ, turns)
+
+    def add_forged_hook(self, transcript: Path) -> None:
+        """Have a hook of the project, as of one that was cloned, tell of another transcript."""
+        told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
+        given = {**told, "transcript_path": str(transcript)}
+        hook = {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": given}
+        settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+        (self.project / ".claude").mkdir(parents=True)
+        (self.project / ".claude/settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
         session = ""
@@ -216,16 +240,8 @@ class OpenCode:
         install("opencode", environ, self.project)
         command = [binary_of("opencode"), "run", "--format", "json"]
         command += ["--continue"] if resumes else []
-        subprocess.run(
-            [*command, *prompt.split(" ")],  # an argument with a space it would put in quotes
-            cwd=self.project,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_LIMIT,
-            check=True,
-        )
+        # An argument with a space it would put in quotes.
+        _run_to_the_end([*command, *prompt.split(" ")], self.project, environ)
 
     def _config(self) -> dict[str, Any]:
         limit = {"context": 200_000, "output": 8000}
@@ -242,6 +258,64 @@ class OpenCode:
             "autoupdate": False,
             "share": "disabled",
         }
+
+
+@dataclass(slots=True)
+class Gemini:
+    """Gemini CLI in a folder of its own."""
+
+    folder: Path
+    model: ScriptedModel
+
+    @property
+    def project(self) -> Path:
+        """The folder that it works in."""
+        return self.folder / "project"
+
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.folder / "home"
+        (home / ".gemini").mkdir(parents=True, exist_ok=True)
+        self.project.mkdir(exist_ok=True)
+        server = {"command": PROGRAM, "args": ["serve"], "trust": True}
+        command = f"'{PROGRAM}' hook gemini"
+        settings: dict[str, Any] = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "hooksConfig": {"enabled": True, "notifications": False},
+            "mcpServers": {"compaction": {**server, "env": {"MCP_COMPACTION_COUNTER": "estimate"}}},
+            "hooks": {
+                hook.event: [{"hooks": [{"type": "command", "command": f"{command} {hook.event}"}]}]
+                for hook in hooked_hosts()["gemini"].hook
+            },
+        }
+        (home / ".gemini/settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        words = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
+        words += ["--output-format", "json", "-m", "gemini-2.5-pro"]
+        words += ["--resume", "latest"] if resumes else []
+        environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "GOOGLE_GEMINI_BASE_URL": self.model.url,
+            "GEMINI_API_KEY": "no key",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        }
+        _run_to_the_end(words, self.project, environ)
+
+
+def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -> None:
+    subprocess.run(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=_LIMIT,
+        check=True,
+    )
 
 
 def _give_package_of_plugins(folder: Path) -> None:
