@@ -20,7 +20,10 @@ RULE = (
     "\tIf a tool asks “Apply to prod-db-2? [y/N]”, the answer is N\u00a0– even with --dry-run.\n"
     "\tC:\\ops\\db\\README.md says otherwise; it's out of date."
 )
-QUERY, DETAIL = "AchRail answering transfer_id", 'transfer_id="ach-501"'
+QUERY, DETAIL = (
+    "fps.rails.internal BASE_URL LARGEST_AMOUNT",
+    'BASE_URL = "https://fps.rails.internal/v2"',
+)
 
 Message = dict[str, Any]
 
