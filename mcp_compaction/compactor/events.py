@@ -10,4 +10,5 @@ HOST_SUMMARY_CHECKED = "CONTEXT_BUDGET_HOST_SUMMARY_CHECKED"  # its detail: what
 REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
 OFFLOADED = "CONTEXT_BUDGET_RESULT_OFFLOADED"  # its detail: the refs of what became a preview
 SHORTENED = "CONTEXT_BUDGET_RESULT_SHORTENED"  # its detail: the refs of stale results
+PAID = "CONTEXT_BUDGET_GATEWAY_RECEIPT"  # its detail: what a provider counted, in lines
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest

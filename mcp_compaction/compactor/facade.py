@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
+from mcp_compaction.compactor.events import PAID
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
@@ -119,6 +120,10 @@ class Compactor:
     async def put_pins_back(self, info: SessionInfo) -> None:
         """Note that a hook has shown this session its pins after the host's own compaction."""
         await sessions.put_pins_back(self._work, info)
+
+    async def note_paid(self, info: SessionInfo, lines: str) -> None:
+        """Keep what a gateway tells of its calls and compactions, for the statistics."""
+        await self._work.note(info, PAID, lines)
 
     async def set_traits(self, info: SessionInfo, traits: Traits) -> SessionInfo:
         """Set those traits of one session that are named: model, window, complexity, manner."""

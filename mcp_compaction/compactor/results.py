@@ -50,6 +50,7 @@ class Stats(Value):
     regret: Regret
     system: Spent = Spent()  # what summarizers took for it
     last_fall: str = ""  # why a digest was last written by another than was to write it
+    paid: str = ""  # what a gateway last told of its calls and compactions, in lines
     is_pressed: bool = False  # a limit on model calls is near: budget pressure
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import FALLBACK, REGRET
+from mcp_compaction.compactor.events import FALLBACK, PAID, REGRET
 from mcp_compaction.compactor.pinning import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
@@ -38,6 +38,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         regret=_regret_of(session, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
+        paid=next((e.detail for e in reversed(events) if e.name == PAID), ""),
         is_pressed=session.is_pressed,
     )
 

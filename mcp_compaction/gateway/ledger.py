@@ -31,6 +31,16 @@ class Account:
         self.calls += 1
         self.last = usage
 
+    def lines(self) -> Iterator[str]:
+        """The receipts in words."""
+        total, price = self.total, self.price
+        said = f"{plural(self.calls, 'call')}, {kilo(total.read)} tokens read"
+        parts = f"{kilo(total.cached)} of them cached, {kilo(total.output)} written"
+        cost = price.say(price.cost_of(total))
+        yield f"{self.name} through the gateway: {said}, {parts}, {cost}"
+        for number, step in enumerate(self.steps, 1):
+            yield f"  compaction {number}: {step.line(price)}"
+
 
 @dataclass(slots=True)
 class Step:
@@ -83,9 +93,4 @@ class Ledger:
     def lines(self) -> Iterator[str]:
         """The receipts in words."""
         for account in self.accounts.values():
-            total, price = account.total, account.price
-            said = f"{plural(account.calls, 'call')}, {kilo(total.read)} tokens read"
-            parts = f"{kilo(total.cached)} of them cached, {kilo(total.output)} written"
-            yield f"{account.name}: {said}, {parts}, {price.say(price.cost_of(total))}"
-            for number, step in enumerate(account.steps, 1):
-                yield f"  compaction {number}: {step.line(price)}"
+            yield from account.lines()

@@ -103,8 +103,12 @@ class CallTurns:
         await self.settle()
         compactor = self._store.compactor
         for one in self._conversations.values():
-            giving = compactor.set_traits(one.session.info, Traits(owns_window=False))
+            info, account = one.session.info, self.ledger.accounts.get(one.session.name)
+            giving = compactor.set_traits(info, Traits(owns_window=False))
             await self.isolate(counting.NOT_RECORDED, giving)
+            if account is not None:
+                told = "\n".join(account.lines())
+                await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
 
     async def _open(self, call: Call) -> SessionInfo:
         compactor = self._store.compactor

@@ -150,3 +150,19 @@ async def test_a_hosts_own_compaction_is_followed(tmp_path: Path) -> None:
         log = await store.compactor.originals(info, f"m1..m{info.messages}")
         assert log
         assert not [one for one in log if "create a detailed summary" in one.message.raw]
+
+
+async def test_what_a_compaction_cost_and_saved_is_told_and_stays_in_the_statistics(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
+        await host.work_until_compacted()
+        await host.turns.close()
+        info = await store.compactor.find_of_host(store.project, "chat-1", "claude-code")
+        assert info is not None
+        paid = (await store.compactor.stats(info)).paid.splitlines()
+        assert paid == [*host.turns.ledger.lines()]
+        assert "through the gateway" in paid[0]
+        assert "tokens a request" in paid[1]
+        assert "it has not paid" in paid[1]  # nothing is cached here, and few turns came after
+        assert not info.traits.owns_window  # the window is the host's again

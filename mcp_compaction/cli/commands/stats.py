@@ -20,6 +20,7 @@ from mcp_compaction.compactor import (
     SAFETY_NET,
     Stats,
 )
+from mcp_compaction.compactor.events import PAID
 from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
@@ -40,6 +41,7 @@ _EVENTS = {
     SAFETY_NET: "safety net",
     FAILED: "failed",
     FALLBACK: "falls to another summarizer",
+    PAID: "runs through the gateway",
 }
 
 
@@ -89,6 +91,7 @@ def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
         yield f"so far: {describe_events(stats.events)}"
     if stats.last_fall:
         yield f"last fall: {for_person(stats.last_fall)}"
+    yield from stats.paid.splitlines()
     if stats.system.calls:
         yield spent_line(stats.system)
 
