@@ -323,7 +323,7 @@ async def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agen
 
 async def test_sections_that_fill_the_window_alone_are_no_failure(tmp_path: Path) -> None:
     async with open_session(tmp_path, policy=PRESETS["subagent"]) as (compactor, info):
-        system = {"system": "Be careful. " * 3_000, "messages": []}
+        system: dict[str, Any] = {"system": "Be careful. " * 3_000, "messages": []}
         await compactor.record(info, read_incoming(system))
         assert (await compactor.fill(info)).percent > 100
         assert await compactor.relieve(info) is None
