@@ -120,12 +120,19 @@ class Conversation:
             found = best_of(self._substitutes, given.prints)
             if found is not None and found.layout:
                 return Sent(found.apply(given.messages))
-            return Sent(await self._begin(given))
+            laid = await self._begin(given)
+            # Until it is recorded, whatever goes on with it begins in the same way.
+            self._substitutes.append(make_substitute(given.prints, given.messages, laid))
+            return Sent(laid)
 
     def fall_back(self, given: Given) -> Sent:
         """What to send where laying out failed: the last good substitute, and what is new."""
         found = best_of(self._substitutes, given.prints)
         return Sent(found.apply(given.messages), found.view) if found else Sent(given.messages)
+
+    def has_substitute(self, given: Given) -> bool:
+        """Whether there is something good to send without asking the store."""
+        return best_of(self._substitutes, given.prints) is not None
 
     def _goes_on(self, given: Given) -> bool:
         return self._known is not None and begins_with(given.prints, self._known.prints)

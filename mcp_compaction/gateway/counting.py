@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FITTED = "requests made smaller"
+FITTED = "requests sent with our records in them"
 AS_IT_CAME = "requests passed as they came"
 SIDE = "side calls passed"
 UNKNOWN = "calls of no known conversation"

@@ -191,7 +191,7 @@ class CallTurn:
         self._conversation.when_idle(None)
         self._given = await self._conversation.read(self._call)
         laying = asyncio.create_task(self._conversation.lay_out(self._given))
-        has_other = self._conversation.fall_back(self._given).view is not None
+        has_other = self._conversation.has_substitute(self._given)
         limit = patience if has_other else max(patience, FIRST_PATIENCE)
         done, _ = await asyncio.wait({laying}, timeout=limit)
         if done:

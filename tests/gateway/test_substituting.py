@@ -127,7 +127,11 @@ async def _compact_by_host(host: Host) -> None:
     asking = [*host.history, {"role": "user", "content": prompt}]
     await host.post(host.body(asking))
     host.history = [
-        {"role": "user", "content": "This session is being continued. Summary: we read files."},
+        {
+            "role": "user",
+            "content": "This session is being continued from a previous conversation that ran out "
+            "of context. Summary: we read files.",
+        },
         *host.history[-4:],
     ]
 
@@ -166,3 +170,24 @@ async def test_what_a_compaction_cost_and_saved_is_told_and_stays_in_the_statist
         assert "tokens a request" in paid[1]
         assert "it has not paid" in paid[1]  # nothing is cached here, and few turns came after
         assert not info.traits.owns_window  # the window is the host's again
+
+
+async def test_a_pin_that_rode_in_its_call_stands_in_the_block_after_the_host_compacts(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path) as (host, store):
+        await host.work(0)
+        info = await store.compactor.find_of_host(store.project, "chat-1", "claude-code")
+        assert info is not None
+        await (await store.session(info.name)).pin(RULE, by="user")
+        host.history[-1]["content"] = [{"type": "text", "text": f"pinned: {RULE}"}]
+        await host.say("Well?")
+        await _compact_by_host(host)
+        host.history = [host.history[0], *host.history[-1:]]
+        sent: list[list[Json]] = []
+        for text in ("One.", "Two.", "Three."):
+            await host.say(text)
+            assert json.dumps(host.last_sent).count("p1 constraint, by user") == 1
+            sent.append(host.last_sent)
+        assert sent[1][: len(sent[0])] == sent[0]
+        assert sent[2][: len(sent[1])] == sent[1]

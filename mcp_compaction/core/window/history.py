@@ -217,6 +217,7 @@ def follow(
         kept_head = tuple(Kept(seq=seq) for seq in head)
         body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
     body = _insert(body, again.difference(head), session.digests)
+    has_head = has_head and len(kept_head) == len(view.head)  # else its beginning is another
     is_same_so_far = not view.is_begun or (has_head and tuple(body) == session.view.body)
     late_pins = tuple(one for one in view.late_pins if one.after in there)
     return view.model_copy(
