@@ -161,6 +161,26 @@ async def test_an_edited_result_counts_as_what_it_is_now(tmp_path: Path) -> None
         assert (back.recorded.new, back.fill.tokens) == (0, before)
 
 
+async def test_a_message_edited_behind_a_digest_is_told_in_its_new_words(tmp_path: Path) -> None:
+    history = [user("Begin."), assistant("Begun."), user("Paint the barn blue.")]
+    history += [*long_history()[1:], user("And now?")]
+    edited = [*history[:2], user("Leave the barn alone."), *history[3:]]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.compress(info, WINDOW_FULL)
+        digested = await fit(compactor, info, history)
+        assert all(obj is not history[2] for obj in digested)
+        fitted = await compactor.fit(info, edited)
+        said = json.dumps(fitted.messages)
+        assert ("Leave the barn alone." in said, "blue" in said) == (True, False)
+        assert fitted.fill.percent < 95
+        await compactor.compress(info, WINDOW_FULL)
+        said = json.dumps(await fit(compactor, info, edited))
+        assert ("Leave the barn alone." in said, "blue" in said) == (True, False)
+        back = json.dumps(await fit(compactor, info, history))
+        assert ("Leave the barn alone." in back, "blue" in back) == (False, True)
+
+
 @pytest.mark.parametrize("is_compacted", [False, True])
 async def test_a_result_that_is_edited_to_something_large_is_offloaded(
     tmp_path: Path, is_compacted: bool

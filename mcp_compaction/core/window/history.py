@@ -195,14 +195,16 @@ def follow(
 
     `there`: the known messages it has, with those that digests of the view stand for. `head`: those
     it begins with now. `newest`: the newest of the log. `reworded`: those that it has edited. A
-    digest of anything that the caller has no more is no longer shown; what is left of its messages
-    is.
+    digest of anything that the caller has no more, or words otherwise, is no longer shown; what is
+    left of its messages is.
     """
     gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
     if gone == session.view.gone and reworded == session.view.reworded:
         return None
-    view = _reword(session.view, reworded)
-    may_be_behind = there.difference(head)  # what a history begins with is shown whole
+    changed = _find_changed(session.view.reworded, reworded)
+    view = _reword(session.view, reworded, changed)
+    # What a history begins with is shown whole; a digest tells of the words that it was made from.
+    may_be_behind = there.difference(head, changed)
     stays = {d.number: members_of(d, session) <= may_be_behind for d in session.digests}
     again = {s for s in there if s <= view.upto and is_in(view.gone, s)}
     for digest in session.digests:
@@ -235,11 +237,13 @@ def follow(
     )
 
 
-def _reword(view: View, reworded: tuple[Reworded, ...]) -> View:
+def _find_changed(before: Iterable[Reworded], now: Iterable[Reworded]) -> set[int]:
+    """The messages that are worded otherwise than before."""
+    return {one.seq for one in set(before) ^ set(now)}
+
+
+def _reword(view: View, reworded: tuple[Reworded, ...], changed: set[int]) -> View:
     """The view with other words for some messages; what it showed of their old words is whole."""
-    before = {one.seq: one.words for one in view.reworded}
-    now = {one.seq: one.words for one in reworded}
-    changed = {seq for seq in before.keys() | now.keys() if before.get(seq) != now.get(seq)}
     return view.model_copy(
         update={
             "head": tuple(Kept(seq=e.seq) if e.seq in changed else e for e in view.head),
