@@ -139,6 +139,32 @@ async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -
         assert await count_log(one, info) == len(history)
 
 
+@pytest.mark.parametrize("is_pinned", [False, True])
+async def test_of_two_processes_each_is_given_its_own_history(
+    tmp_path: Path, is_pinned: bool
+) -> None:
+    begun = [user("Begin.")]
+    longer = [*begun, assistant("Begun."), user("Feed the zebra.")]
+    other_way = [*begun, assistant("Yes?"), user("Feed the giraffe.")]
+    async with (
+        open_session(tmp_path) as (one, info),
+        open_session(tmp_path) as (other, same),
+    ):
+        assert await fit(one, info, begun) == begun
+        assert await fit(other, same, longer) == longer
+        pinned = 0
+        if is_pinned:  # which makes another view
+            await pin_from_terminal(other, same, "Never push.")
+            pinned = 1
+        for history in (begun, begun, other_way):
+            sent = await fit(one, info, history)
+            assert [m for m in sent if m in history] == history
+            assert len(sent) == len(history) + pinned
+        sent = await fit(other, same, longer)
+        assert [m for m in sent if m in longer] == longer
+        assert len(sent) == len(longer) + pinned
+
+
 # Edited where they stand
 
 
