@@ -74,6 +74,7 @@ async def test_a_first_request_for_which_a_large_system_leaves_no_room_is_not_lo
     async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
         body = {"system": "Parcels are sorted by depot. " * 4_000, "messages": [user(LETTER)]}
         shown = (await compactor.fit(info, body)).messages[0]["content"]
+        assert isinstance(shown, str)
         assert shown.startswith("Read my letter.")
         assert "Yours, the depot." in shown
         assert all(sentence in shown for sentence in ASKED.split(". "))
