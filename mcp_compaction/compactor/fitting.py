@@ -6,6 +6,7 @@ request of which one message is new costs little more than hashing the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -46,6 +47,7 @@ from mcp_compaction.model import (
     JsonObject,
     NewMessage,
     Outcome,
+    Session,
     SessionInfo,
     Shape,
 )
@@ -80,9 +82,11 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
     given = await work.threads.run(_read, sent)
     recorded, history = await _record(work, info, given, options)
     reading = await work.read_window(info)
-    if reading.session.view.gone != history.gone:  # another process has sent another history
+    if not _is_of(history, reading.session):  # another process has sent another history
         followed, history = await _follow(work, info, given, options)
-        recorded = recorded.model_copy(update={"seqs": followed.seqs})
+        masked = Counter(recorded.masked) + Counter(followed.masked)
+        total = {"new": recorded.new + followed.new, "masked": masked}
+        recorded = followed.model_copy(update=total)
         reading = await work.read_window(info)
     has_begun = await begin(work, reading.session)
     has_late = await show_late_pins(work, reading.session)
@@ -102,6 +106,9 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
     if frame is None or not frame.serves(window.view.version, pins_in_force(window), own.whole):
         session = await work.load(info)
         layout = await work.threads.run(layout_of, session, *work.index_terms(session))
+        # What another process appended since then is of its history.
+        since = tuple(one for one in layout.since if one.message.seq <= history.newest)
+        layout = layout._replace(since=since)
         frame = await work.threads.run(make_frame, layout, given.shape, own)
     laid = lay_out_around(frame, history, given.messages, own.whole)
     work.histories.keep(info.id, history._replace(frame=frame), laid.history)
@@ -117,6 +124,11 @@ async def compare(work: Workspace, info: SessionInfo, sent: Any) -> Compared:
     given = await work.threads.run(_read, sent)
     _, ready = await work.threads.run(_prepare_news, work, given, given.messages)
     return await compare_history(work, info, ready)
+
+
+def _is_of(history: KnownHistory, window: Session) -> bool:
+    """Whether the window of a session is that of a history."""
+    return (history.newest, history.gone) == (window.info.messages, window.view.gone)
 
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:
@@ -207,15 +219,15 @@ async def _follow(
     """Record a history that is laid beside the whole log."""
     came, ready = await work.threads.run(_prepare_news, work, given, given.messages)
     followed = await follow_history(work, info, ready, await prepare_batch(work, came))
-    recorded, newest = followed.recorded, followed.newest
+    recorded = followed.recorded
     await note_report(work, info, came, recorded)
-    await _offload(work, info, newest, ready, options)
+    await _offload(work, info, followed.before, ready, options)
     history = KnownHistory(
         shape=given.shape,
         is_sure=given.is_sure,
         prints=given.prints,
         seen=list(followed.seen),
-        newest=newest + recorded.new,
+        newest=followed.newest,
         gone=followed.gone,
         rest=given.rest_print,
         bare=bare_fingerprints_of(given.messages, given.prints),

@@ -43,7 +43,8 @@ class Followed(NamedTuple):
 
     recorded: Recorded
     seen: tuple[Seen, ...]
-    newest: int  # message of the log before
+    before: int  # the newest message of the log, before it came
+    newest: int  # and after
     gone: tuple[Run, ...]  # messages of the log that it does not have
 
 
@@ -70,7 +71,7 @@ async def follow_history(
     that of a shorter history, with which the next request goes on where this one is stopped.
     """
     parts: list[Recorded] = []
-    newest: int | None = None
+    before: int | None = None
     diverged: int | None = None
     moves = 0
     while True:
@@ -79,8 +80,8 @@ async def follow_history(
         placing = await place_history(work, session, log, messages)
         back = await _go_back(work, session, log, placing)
         plan = await work.threads.run(_lay_beside, log, session, back, placing)
-        if newest is None:
-            newest, diverged = plan.newest, plan.diverged
+        if before is None:
+            before, diverged = plan.newest, plan.diverged
         try:
             async for part in _append(work, info, plan, rest):
                 parts.append(part)
@@ -100,7 +101,8 @@ async def follow_history(
         ours=tuple(n for n, one in enumerate(plan.seen) if one.seq is None),
         cut=tuple(n for n, one in enumerate(plan.seen) if not one.is_whole),
     )
-    return Followed(recorded, plan.seen, newest, (plan.view or session.view).gone)
+    gone = (plan.view or session.view).gone
+    return Followed(recorded, plan.seen, before, plan.newest + len(plan.rows), gone)
 
 
 class Compared(NamedTuple):

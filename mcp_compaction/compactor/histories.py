@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.fingerprint import bare_fingerprint_of
-from mcp_compaction.model import JsonObject, Part, Role, Run, Shape
+from mcp_compaction.model import JsonObject, Part, Reworded, Role, Run, Session, Shape
 
 _MOST_KNOWN = 64  # sessions
 
@@ -126,3 +126,31 @@ class KnownHistories:
     def drop(self, session: int) -> None:
         """Remember nothing of a session."""
         self._known.pop(session, None)
+
+
+_Start = tuple[tuple[Run, ...], tuple[Reworded, ...], int]
+
+
+class SaidPins:
+    """The pins that the messages of each session were found to tell of."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[_Start, frozenset[int]]] = {}
+
+    def of(self, window: Session) -> frozenset[int]:
+        """The pins found so far; none where its caller has changed what it has since then."""
+        start, pins = self._known.get(window.info.id, (None, frozenset[int]()))
+        return pins if start == _start_of(window) else frozenset[int]()
+
+    def add(self, window: Session, pins: set[int]) -> None:
+        """Remember that these were found too."""
+        found = self.of(window) | pins
+        self._known.pop(window.info.id, None)
+        self._known[window.info.id] = (_start_of(window), found)
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+
+
+def _start_of(window: Session) -> _Start:
+    view = window.view
+    return view.gone, view.reworded, view.upto

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.core.log.conversation import is_own_call
+from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.window.history import is_in
-from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.model import LatePins, Message, Pin, Session
+from mcp_compaction.model import LatePins, Message, Pin, Session, ToolCall
 
 _MOST_LOOKED_AT = 50  # newest messages among which one is that the caller still has
 _MOST_SINCE = 10_000  # messages in which a pin's words are looked for
+_BY_CALL = ("tool", "dialog", "message")  # the channels of pins that an agent asked for
+_QUOTES = ('"', "'", "`")  # around a text in a program
 
 
 async def show_late_pins(work: Workspace, window: Session) -> bool:
     """Show the pins that nothing in the window tells of, if the user spoke last; says whether."""
     view = window.view
     known = {*view.pinned, *(number for one in view.late_pins for number in one.pins)}
+    known |= work.said_pins.of(window)
     new = [pin for pin in window.pins if pin.number not in known]
     if not view.is_begun or not new:
         return False
     newest = await _messages_after(work, window, window.info.messages - _MOST_LOOKED_AT)
     if not newest or not newest[-1].is_request:
         return False
-    shown = _texts_of(await _messages_after(work, window, view.upto))
-    new = [pin for pin in new if not _is_shown(pin, shown)]
+    since = await _messages_after(work, window, view.upto)
+    said = await work.threads.run(_find_said, new, since)
+    work.said_pins.add(window, said)
+    new = [pin for pin in new if pin.number not in said]
     if not new:
         return False
     stored = await work.store.view(window.info.id, view.version)
@@ -43,13 +48,29 @@ async def _messages_after(work: Workspace, window: Session, number: int) -> list
     return [one.message for one in found if not is_in(window.view.gone, one.message.seq)]
 
 
-def _texts_of(messages: Sequence[Message]) -> str:
-    originals = [parse_object(message.raw, message.ref) for message in messages]
-    return json.dumps(originals, ensure_ascii=False)
+def _find_said(pins: Sequence[Pin], messages: Sequence[Message]) -> set[int]:
+    """The pins that some messages tell of: a user said them, or a call made them."""
+    requests = Requests(messages)
+    return {
+        pin.number
+        for pin in pins
+        if _is_said(pin, requests) or any(_makes(message, pin) for message in messages)
+    }
 
 
-def _is_shown(pin: Pin, texts: str) -> bool:
-    """Whether a pin's words stand there already: where it was said, or in the call that made it."""
-    words = json.dumps(pin.text, ensure_ascii=False)[1:-1]
-    in_arguments = json.dumps(words, ensure_ascii=False)[1:-1]  # which are JSON in JSON
-    return words in texts or in_arguments in texts
+def _is_said(pin: Pin, requests: Requests) -> bool:
+    saying = requests.saying_of(pin.text)
+    return saying is not None and saying.how != "passed on"
+
+
+def _makes(message: Message, pin: Pin) -> bool:
+    """Whether a message has the call that made a pin."""
+    return pin.channel in _BY_CALL and any(
+        _has_text(call, pin.text.strip()) for call in message.calls if is_own_call(call)
+    )
+
+
+def _has_text(call: ToolCall, text: str) -> bool:
+    program = str(call.arguments.get("input", ""))
+    is_whole = str(call.arguments.get("text", "")).strip() == text
+    return is_whole or any(f"{quote}{text}{quote}" in program for quote in _QUOTES)

@@ -17,7 +17,9 @@ from mcp_compaction.formats.jsontext import dump_canonical, parse_object
 from mcp_compaction.model import JsonObject, NewMessage, Shape
 
 _EMPTY_WHERE_UNSET = ("annotations", "logprobs", "tool_calls")
-_NUMBER = re.compile(r"\d+")
+_TIME_OF_DAY = re.compile(
+    r"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:\s?[AaPp][Mm]\b)?(?![\d:])"
+)
 _GIVEN_TO_TOOLS = ("input", "arguments")  # null means something to a tool
 
 
@@ -56,21 +58,22 @@ def normal_without_furniture(raw: str) -> str:
 def object_to_compare(obj: JsonObject) -> JsonObject:
     """A message without what a host put into it; the same object where it put nothing.
 
-    A system message is a host's own: it counts without its numbers, such as the time of day.
+    A system message is a host's own: it counts without the time of day.
     """
     role = obj.get("role")
     if role == "assistant":
         return obj
     if role in ("system", "developer"):
-        return {**obj, "content": _map_texts(obj.get("content"), _without_numbers)}
+        return {**obj, "content": _map_texts(obj.get("content"), without_clock)}
     is_result = role == "tool" or obj.get("type") == "function_call_output"
     strip = without_furniture_behind if is_result else text_to_compare
     kept = {k: _map_texts(obj[k], strip) for k in ("content", "output") if k in obj}
     return obj if all(obj[k] is value for k, value in kept.items()) else {**obj, **kept}
 
 
-def _without_numbers(text: str) -> str:
-    return _NUMBER.sub("0", text)
+def without_clock(text: str) -> str:
+    """A text in which every time of day is the same; dates and all other numbers stay."""
+    return _TIME_OF_DAY.sub("0:00", text)
 
 
 def _map_texts(content: JsonValue, strip: Callable[[str], str]) -> JsonValue:

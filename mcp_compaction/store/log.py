@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 from mcp_compaction import formats
 from mcp_compaction.errors import LogMoved
-from mcp_compaction.formats.identity import content_hash
+from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
 from mcp_compaction.ports import Batch, Original, Placed, Recorded, Scope
 from mcp_compaction.store import passages, views
@@ -22,7 +21,6 @@ from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.transcripts import add_new_events, save_mark
 
-_NUMBER = re.compile(r"\d+")
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
 
 
@@ -294,7 +292,7 @@ def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, n
     latest = section_row(connection, session)
     if latest is not None and tuple(latest) == given:
         return False
-    if latest is not None and _without_numbers(latest["json"]) == _without_numbers(given[-1]):
+    if latest is not None and without_clock(latest["json"]) == without_clock(given[-1]):
         # A clock in a system prompt would leave a row with each request.
         connection.execute(
             "UPDATE section SET section_tokens = ?, memory_tokens = ?, json = ?"
@@ -308,10 +306,6 @@ def _save_sections(connection: sqlite3.Connection, session: int, batch: Batch, n
         (session, now, *given),
     )
     return True
-
-
-def _without_numbers(text: str) -> str:
-    return _NUMBER.sub("0", text)
 
 
 def section_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row | None:

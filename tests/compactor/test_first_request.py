@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.window.offload import shorten_request
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.model import Message, Text
 from tests.compactor.small_session import assistant, fit, open_session, user
 
 pytestmark = pytest.mark.anyio
@@ -16,6 +19,9 @@ pytestmark = pytest.mark.anyio
 Json = dict[str, Any]
 SECRET = "sk-ant-api03-" + "Zx9" * 30
 ASKED = "Never delete a parcel. Which depot got the most of them?"
+LETTER = (
+    f"Read my letter. {'All is well here. ' * 200}{ASKED} {'It rains. ' * 200}Yours, the depot."
+)
 
 
 def first_request(share: float, window: int) -> Json:
@@ -60,3 +66,25 @@ async def test_a_first_request_of_nothing_but_rules_is_cut_too(tmp_path: Path) -
     async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
         fitted = await compactor.fit(info, [user(rules)])
         assert fitted.fill.percent <= 60
+
+
+async def test_a_first_request_for_which_a_large_system_leaves_no_room_is_not_lost(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+        body = {"system": "Parcels are sorted by depot. " * 4_000, "messages": [user(LETTER)]}
+        shown = (await compactor.fit(info, body)).messages[0]["content"]
+        assert isinstance(shown, str)
+        assert shown.startswith("Read my letter.")
+        assert "Yours, the depot." in shown
+        assert all(sentence in shown for sentence in ASKED.split(". "))
+        assert len(shown) < 1_200
+
+
+@pytest.mark.parametrize("room", [400, 700, 1_000, 1_700])
+@pytest.mark.parametrize("texts", [1, 2])
+def test_the_preview_of_a_request_fills_its_room(room: int, texts: int) -> None:
+    parts = tuple(Text(text=LETTER + "\nMore of it." * 200) for _ in range(texts))
+    message = Message(seq=1, role="user", parts=parts, shape="anthropic", raw="{}")
+    cut = shorten_request(message, room * texts, EstimateCounter().count)
+    assert 0.9 * room * texts < cut.tokens <= room * texts

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor.results import FitOptions
-from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape
@@ -135,31 +134,6 @@ async def test_pins_of_the_project_stand_behind_the_first_request_and_stay_there
         assert json.dumps(later[: len(first)]) == json.dumps(first)
 
 
-async def test_a_pin_by_a_tool_call_is_shown_from_the_next_compaction_on(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.pin(info, "Only the staging key.", by="agent")
-        history += [*called("t-pin", "p1: Only the staging key."), user("Fine.")]
-        sent = await fit(compactor, info, history)
-        assert ours(sent) == []
-        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
-        sent = await fit(compactor, info, history)
-        assert sent[1]["content"].startswith(PINNED_LABEL)
-        assert "Only the staging key." in sent[1]["content"]
-
-
-async def test_a_pin_whose_words_stand_nowhere_is_told_whoever_made_it(tmp_path: Path) -> None:
-    history = [user("Begin."), assistant("Yes.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.pin(info, "Only the staging key.", by="agent")
-        history += [*called("t-pin", "p1: Only the staging key."), user("Fine.")]
-        assert ours(await fit(compactor, info, history)) == []
-        rewound = [*history[:2], user("Something else.")]
-        assert len(ours(await fit(compactor, info, rewound))) == 1
-
-
 async def test_words_behind_a_copy_of_our_records_are_a_message(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming(user("Never push.")))
@@ -180,25 +154,6 @@ async def test_one_object_at_several_places_is_sent_once_at_each(tmp_path: Path)
         for number in range(3):
             history = [*await fit(compactor, info, history), assistant(f"Step {number}."), go]
             assert sum(one is go for one in await fit(compactor, info, history)) == number + 1
-
-
-async def test_a_pin_from_the_command_line_is_told_once_after_the_users_next_words(
-    tmp_path: Path,
-) -> None:
-    history = [user("Begin."), *called("t1", "one")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await pin_from_terminal(compactor, info, "Never push.")
-        history += called("t2", "two")
-        assert ours(await fit(compactor, info, history)) == []
-        history += [assistant("Done."), user("Next.")]
-        told = await fit(compactor, info, history)
-        assert told[-2] is history[-1]
-        assert "Never push." in told[-1]["content"]
-        history += [assistant("Nexted."), user("And next.")]
-        later = await fit(compactor, info, history)
-        assert json.dumps(later[: len(told)]) == json.dumps(told)
-        assert json.dumps(later).count("Never push.") == 1
 
 
 @pytest.mark.parametrize("is_told", [False, True])

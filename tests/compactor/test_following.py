@@ -139,6 +139,32 @@ async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -
         assert await count_log(one, info) == len(history)
 
 
+@pytest.mark.parametrize("is_pinned", [False, True])
+async def test_of_two_processes_each_is_given_its_own_history(
+    tmp_path: Path, is_pinned: bool
+) -> None:
+    begun = [user("Begin.")]
+    longer = [*begun, assistant("Begun."), user("Feed the zebra.")]
+    other_way = [*begun, assistant("Yes?"), user("Feed the giraffe.")]
+    async with (
+        open_session(tmp_path) as (one, info),
+        open_session(tmp_path) as (other, same),
+    ):
+        assert await fit(one, info, begun) == begun
+        assert await fit(other, same, longer) == longer
+        pinned = 0
+        if is_pinned:  # which makes another view
+            await pin_from_terminal(other, same, "Never push.")
+            pinned = 1
+        for history in (begun, begun, other_way):
+            sent = await fit(one, info, history)
+            assert [m for m in sent if m in history] == history
+            assert len(sent) == len(history) + pinned
+        sent = await fit(other, same, longer)
+        assert [m for m in sent if m in longer] == longer
+        assert len(sent) == len(longer) + pinned
+
+
 # Edited where they stand
 
 
@@ -159,6 +185,26 @@ async def test_an_edited_result_counts_as_what_it_is_now(tmp_path: Path) -> None
         assert (again.recorded.new, again.fill.tokens) == (0, after.fill.tokens)
         back = await compactor.fit(info, history)
         assert (back.recorded.new, back.fill.tokens) == (0, before)
+
+
+async def test_a_message_edited_behind_a_digest_is_told_in_its_new_words(tmp_path: Path) -> None:
+    history = [user("Begin."), assistant("Begun."), user("Paint the barn blue.")]
+    history += [*long_history()[1:], user("And now?")]
+    edited = [*history[:2], user("Leave the barn alone."), *history[3:]]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.compress(info, WINDOW_FULL)
+        digested = await fit(compactor, info, history)
+        assert all(obj is not history[2] for obj in digested)
+        fitted = await compactor.fit(info, edited)
+        said = json.dumps(fitted.messages)
+        assert ("Leave the barn alone." in said, "blue" in said) == (True, False)
+        assert fitted.fill.percent < 95
+        await compactor.compress(info, WINDOW_FULL)
+        said = json.dumps(await fit(compactor, info, edited))
+        assert ("Leave the barn alone." in said, "blue" in said) == (True, False)
+        back = json.dumps(await fit(compactor, info, history))
+        assert ("Leave the barn alone." in back, "blue" in back) == (False, True)
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
@@ -195,96 +241,6 @@ async def test_nothing_is_left_of_an_edited_message_that_is_forgotten(tmp_path: 
     connection.close()
     assert "zebra" not in dump
     assert "giraffes" not in dump
-
-
-# What a host put into a message, and writes anew
-
-
-def with_clock(kind: str, number: int) -> list[Json]:
-    """The start of a history in which a host tells the time."""
-    day = f"2026-11-16T{number // 60:02}:{number % 60:02}"
-    environment = f"<environment_context>\n  <now>{day}</now>\n</environment_context>"
-    reminder = f"<system-reminder>\nIt is {day}.\n</system-reminder>"
-    match kind:
-        case "a message of its own":
-            return [user(environment), user("Sort the parcels.")]
-        case "before the words":
-            return [user(f"{reminder}\nSort the parcels.")]
-        case "a block of its own":
-            texts = (reminder, "Sort the parcels.") if number % 3 else ("Sort the parcels.",)
-            return [{"role": "user", "content": [{"type": "text", "text": t} for t in texts]}]
-        case "behind a result":
-            return [user("Sort them."), *called("t0", f"41 parcels\n{reminder}")]
-        case _:
-            return [{"role": "system", "content": f"It is {day}."}, user("Sort the parcels.")]
-
-
-KINDS = (
-    "a message of its own",
-    "before the words",
-    "a block of its own",
-    "behind a result",
-    "system",
-)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_clock_that_a_host_writes_anew_makes_no_new_message(
-    tmp_path: Path, kind: str
-) -> None:
-    news: list[Json] = []
-    for start in (0, 5):  # the second process remembers nothing
-        async with open_session(tmp_path) as (compactor, info):
-            for number in range(start, start + 5):
-                news += [assistant(f"Parcel {number}."), user("Go on.")]
-                history = [*with_clock(kind, number), *news]
-                fitted = await compactor.fit(info, history)
-                assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
-                assert await count_log(compactor, info) == len(history)
-            view = (await compactor.load(info)).view
-            assert (view.version, view.gone) == (1, ())
-
-
-async def test_a_hundred_requests_with_a_changing_clock_leave_a_hundred_messages(
-    tmp_path: Path,
-) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
-        news: list[Json] = []
-        for number in range(100):
-            history = [*with_clock("before the words", number), *news]
-            sent = await fit(compactor, info, history)
-            assert sent[0] is history[0]
-            news = [*news, user(f"Parcel {number}.")]
-        assert await count_log(compactor, info) == 100
-        versions = (await compactor.load(info)).view.version
-    with sqlite3.connect(tmp_path / "store.db") as connection:
-        (views,) = connection.execute("SELECT count(*) FROM view").fetchone()
-    connection.close()
-    assert versions == views == 1
-
-
-async def test_a_clock_in_the_system_prompt_is_kept_once(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        for number in range(5):
-            system = f"It is 09:{number:02}."
-            await compactor.fit(info, {"system": system, "messages": [user("Sort them.")]})
-        assert (await compactor.load(info)).sections.system == "It is 09:04."
-        await compactor.fit(info, {"system": "Be brief.", "messages": [user("Sort them.")]})
-    with sqlite3.connect(tmp_path / "store.db") as connection:
-        assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
-    connection.close()
-
-
-async def test_a_summary_in_place_of_a_reminder_is_a_message(tmp_path: Path) -> None:
-    summary = "This session is being continued from a previous conversation. The zebra is fed."
-    reminder = "<system-reminder>\nIt is Monday.\n</system-reminder>"
-    rest = [user("Sort them."), assistant("Sorted."), user("Thanks.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, [user(reminder), *rest])
-        fitted = await compactor.fit(info, [user(summary), *rest])
-        assert fitted.recorded.new == 1
-        assert (await compactor.originals(info, "m5"))[0].message.text == summary
 
 
 # Rewound to before a compaction

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from mcp_compaction.core.excerpts.render import LABEL as EXCERPTS_LABEL
 from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.log.steps import count_head
+from mcp_compaction.core.window.alignment import Match, find_matches
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
     Digest,
@@ -76,45 +76,29 @@ def _find_places(
 ) -> tuple[Place, ...]:
     places: list[Place] = []
     after = 0  # the newest number that has its place
-    for block in _find_blocks(log, given):
-        between = given[len(places) : block.given]
-        missed = [one for one in still_there if after < one.seq < log[block.log].seq]
+    for match in _find_sure(log, given):
+        between = given[len(places) : match.second]
+        missed = [one for one in still_there if after < one.seq < log[match.first].seq]
         if between and [one.role for one in missed] != [one.role for one in between]:
             break
         places += (Place(one.seq, is_same=False) for one in missed[: len(between)])
-        places += (Place(one.seq) for one in log[block.log : block.log + block.size])
+        places += (Place(one.seq) for one in log[match.first : match.first + match.size])
         after = places[-1].seq
     return tuple(places)
 
 
-class _Block(NamedTuple):
-    log: int
-    given: int
-    size: int
-
-
-def _find_blocks(log: Sequence[Logged], given: Sequence[Given]) -> Iterator[_Block]:
+def _find_sure(log: Sequence[Logged], given: Sequence[Given]) -> Iterator[Match]:
     """The runs of a history that stand in the log, in order and beyond doubt."""
     said, sent = [one.content for one in log], [one.content for one in given]
-    same = _count_common_start(said, sent)
-    if same:
-        yield _Block(0, 0, same)
     known, new = Counter(said), Counter(sent)
-    end = same
-    for block in SequenceMatcher(None, said[same:], sent[same:], False).get_matching_blocks():
-        if not block.size:
-            continue
-        at, place = block.a + same, block.b + same
+    end = 0
+    for match in find_matches(said, sent):
+        at = match.first
         # People do say "continue" twice: one equal message alone must follow, or be the only one.
-        is_sure = block.size > 1 or at == end or known[said[at]] == new[sent[place]] == 1
-        if is_sure:
-            yield _Block(at, place, block.size)
-            end = at + block.size
-
-
-def _count_common_start(said: Sequence[str], sent: Sequence[str]) -> int:
-    pairs = enumerate(zip(said, sent, strict=False))
-    return next((n for n, (one, other) in pairs if one != other), min(len(said), len(sent)))
+        is_only = known[said[at]] == new[said[at]] == 1
+        if match.size > 1 or at == end or is_only:
+            yield match
+            end = at + match.size
 
 
 def is_record(text: str) -> bool:
@@ -195,14 +179,16 @@ def follow(
 
     `there`: the known messages it has, with those that digests of the view stand for. `head`: those
     it begins with now. `newest`: the newest of the log. `reworded`: those that it has edited. A
-    digest of anything that the caller has no more is no longer shown; what is left of its messages
-    is.
+    digest of anything that the caller has no more, or words otherwise, is no longer shown; what is
+    left of its messages is.
     """
     gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
     if gone == session.view.gone and reworded == session.view.reworded:
         return None
-    view = _reword(session.view, reworded)
-    may_be_behind = there.difference(head)  # what a history begins with is shown whole
+    changed = _find_changed(session.view.reworded, reworded)
+    view = _reword(session.view, reworded, changed)
+    # What a history begins with is shown whole; a digest tells of the words that it was made from.
+    may_be_behind = there.difference(head, changed)
     stays = {d.number: members_of(d, session) <= may_be_behind for d in session.digests}
     again = {s for s in there if s <= view.upto and is_in(view.gone, s)}
     for digest in session.digests:
@@ -236,11 +222,13 @@ def follow(
     )
 
 
-def _reword(view: View, reworded: tuple[Reworded, ...]) -> View:
+def _find_changed(before: Iterable[Reworded], now: Iterable[Reworded]) -> set[int]:
+    """The messages that are worded otherwise than before."""
+    return {one.seq for one in set(before) ^ set(now)}
+
+
+def _reword(view: View, reworded: tuple[Reworded, ...], changed: set[int]) -> View:
     """The view with other words for some messages; what it showed of their old words is whole."""
-    before = {one.seq: one.words for one in view.reworded}
-    now = {one.seq: one.words for one in reworded}
-    changed = {seq for seq in before.keys() | now.keys() if before.get(seq) != now.get(seq)}
     return view.model_copy(
         update={
             "head": tuple(Kept(seq=e.seq) if e.seq in changed else e for e in view.head),

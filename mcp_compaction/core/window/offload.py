@@ -14,7 +14,10 @@ from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
 _SHARE = 10  # a preview takes this part of the limit
-_FEWEST_CHARS = 160  # about two sentences: less says nothing
+_FEWEST_CHARS = 800  # of a request: a start, an end and a few rules
+_FEWEST_OF_A_TEXT = 160  # about two sentences: less says nothing
+_CHARS_OF_A_LARGE_TOKEN = 8
+_NEAR_ENOUGH = 32  # a preview that is within this part of the room fills it
 _QUESTION_MARKS = ("?", "？")
 
 
@@ -43,19 +46,30 @@ def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trim
 
 
 def shorten_request(message: Message, room: int, count: CountTokens) -> Trimmed:
-    """The longest preview of a request that some tokens hold, with its rules and questions.
+    """A preview of a request that fills the room there is, with its rules and questions.
 
-    Those take half of it at most.
+    Those take half of it at most. Some sentences of each text are shown even without room.
     """
     lines = lines_to_keep(message)
-    texts = [n for n, part in enumerate(message.parts) if isinstance(part, Text)]
-    chars = 4 * room // max(1, len(texts))
-    while True:
-        cuts = tuple(_cut_texts(message, chars, lines))
-        tokens = tokens_of(shown_parts(message, cuts), count)
-        if tokens <= room or chars <= _FEWEST_CHARS:
-            return Trimmed(seq=message.seq, cuts=cuts, tokens=tokens)
-        chars = max(_FEWEST_CHARS, chars * 3 // 4)
+    texts = [len(part.text) for part in message.parts if isinstance(part, Text)]
+    fewest = max(_FEWEST_OF_A_TEXT, _FEWEST_CHARS // max(1, len(texts)))
+    most = min(max(texts, default=0), room * _CHARS_OF_A_LARGE_TOKEN)
+    found = _shorten_to(message, fewest, lines, count)
+    while most - fewest > most // _NEAR_ENOUGH:
+        chars = (fewest + most) // 2
+        tried = _shorten_to(message, chars, lines, count)
+        if tried.tokens <= room:
+            found, fewest = tried, chars
+        else:
+            most = chars
+    return found
+
+
+def _shorten_to(message: Message, chars: int, lines: Iterable[str], count: CountTokens) -> Trimmed:
+    """The message with so many characters of each of its texts."""
+    cuts = tuple(_cut_texts(message, chars, lines))
+    tokens = tokens_of(shown_parts(message, cuts), count)
+    return Trimmed(seq=message.seq, cuts=cuts, tokens=tokens)
 
 
 def lines_to_keep(message: Message) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from mcp_compaction.core.window.history import (
     view_to_restore,
 )
 from mcp_compaction.core.window.render import entries_of
-from mcp_compaction.model import Digest, Digested, Kept, Logged, Session, View
+from mcp_compaction.model import Digest, Digested, Kept, Logged, Reworded, Session, View
 from tests.sessions import pin, session_of
 
 CONTENTS = st.sampled_from("abcdefgh")  # few: people do say the same twice
@@ -159,6 +159,23 @@ def test_an_unchanged_history_leaves_the_view_as_it_is(digested: int, shown: int
     session = session_with(digested, shown)
     newest = digested + shown + 1
     assert follow(session, set(range(1, newest + 1)), [1], newest) is None
+
+
+@given(st.integers(1, 5), st.integers(0, 6), st.data())
+def test_a_digest_of_an_edited_message_gives_way_to_what_it_stood_for(
+    digested: int, shown: int, data: st.DataObject
+) -> None:
+    session = session_with(digested, shown)
+    newest = digested + shown + 1
+    edited = data.draw(st.integers(1, newest))
+    reworded = (Reworded(seq=edited, words=newest + 1),)
+    view = follow(session, set(range(1, newest + 1)), [1], newest + 1, reworded)
+    assert view is not None
+    is_behind = edited in range(2, digested + 2)
+    assert any(isinstance(entry, Digested) for entry in view.body) != is_behind
+    assert edited in shown_by(view, newest)
+    again = session.model_copy(update={"view": view})
+    assert follow(again, set(range(1, newest + 1)), [1], newest + 1, reworded) is None
 
 
 @given(st.integers(1, 5), st.integers(0, 6), st.data())

@@ -1,0 +1,136 @@
+"""Pins that are made while a conversation goes on, on a real store: each is told once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.model import Ask, Compaction
+from mcp_compaction.ports import Store
+from tests.compactor.small_session import (
+    assistant,
+    called,
+    fit,
+    long_history,
+    open_session,
+    ours,
+    pin_from_terminal,
+    user,
+)
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
+
+
+def pinned(text: str) -> list[Json]:
+    """The call by which an agent pins a text, with its answer."""
+    call, result = called("t-pin", f"p1 pinned: {text}")
+    call["content"][0] |= {"name": "mcp__compaction__pin_constraint", "input": {"text": text}}
+    return [call, result]
+
+
+async def test_a_pin_from_the_command_line_is_told_once_after_the_users_next_words(
+    tmp_path: Path,
+) -> None:
+    history = [user("Begin."), *called("t1", "one")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await pin_from_terminal(compactor, info, "Never push.")
+        history += called("t2", "two")
+        assert ours(await fit(compactor, info, history)) == []
+        history += [assistant("Done."), user("Next.")]
+        told = await fit(compactor, info, history)
+        assert told[-2] is history[-1]
+        assert "Never push." in told[-1]["content"]
+        history += [assistant("Nexted."), user("And next.")]
+        later = await fit(compactor, info, history)
+        assert json.dumps(later[: len(told)]) == json.dumps(told)
+        assert json.dumps(later).count("Never push.") == 1
+
+
+async def test_a_pin_by_a_tool_call_is_shown_from_the_next_compaction_on(tmp_path: Path) -> None:
+    history = long_history()
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.pin(info, "Only the staging key.", by="agent")
+        history += [*pinned("Only the staging key."), user("Fine.")]
+        sent = await fit(compactor, info, history)
+        assert ours(sent) == []
+        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
+        sent = await fit(compactor, info, history)
+        assert sent[1]["content"].startswith(PINNED_LABEL)
+        assert "Only the staging key." in sent[1]["content"]
+
+
+async def test_a_pin_whose_words_stand_nowhere_is_told_whoever_made_it(tmp_path: Path) -> None:
+    history = [user("Begin."), assistant("Yes.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await compactor.pin(info, "Only the staging key.", by="agent")
+        history += [*pinned("Only the staging key."), user("Fine.")]
+        assert ours(await fit(compactor, info, history)) == []
+        rewound = [*history[:2], user("Something else.")]
+        assert len(ours(await fit(compactor, info, rewound))) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "is_told"),
+    [
+        ([user("Please don't use tabs.")], "use tabs", True),
+        ([user("Go on with the parcels.")], "Go", True),
+        ([user("They wrote:\n> Never push.")], "Never push.", True),
+        ([*called("t1", "Never push.")], "Never push.", True),
+        ([user("Wait. Never push. Then go on.")], "Never push.", False),
+        (pinned("Never push to main."), "Never push", True),
+        (pinned("Never push."), "Never push.", True),  # by a call that did not make this pin
+    ],
+)
+async def test_a_pin_is_told_unless_the_user_has_said_just_that(
+    tmp_path: Path, said: list[Json], text: str, is_told: bool
+) -> None:
+    history = [user("Begin."), assistant("Yes.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history)
+        await pin_from_terminal(compactor, info, text)
+        for number in range(2):
+            history = [*history, *said, assistant(f"Done {number}."), user("More.")]
+            assert bool(ours(await fit(compactor, info, history))) == is_told
+            said = []
+
+
+class CountsReads:
+    """A store that counts how often messages are read from it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.reads += name == "originals"
+        return getattr(self._store, name)
+
+
+async def test_a_pin_that_was_said_is_looked_for_once(tmp_path: Path) -> None:
+    stores: list[CountsReads] = []
+
+    def wrap(store: Store) -> Store:
+        stores.append(CountsReads(store))
+        return cast("Store", stores[0])
+
+    history = [user("Begin.")]
+    async with open_session(tmp_path, wrap=wrap) as (compactor, info):
+        await compactor.fit(info, history)
+        await pin_from_terminal(compactor, info, "Never push.")
+        reads: list[int] = []
+        for words in ("Never push.", "Go on.", "Go on then."):
+            history = [*history, assistant("Yes."), user(words)]
+            before = stores[0].reads
+            assert await fit(compactor, info, history) == history
+            reads.append(stores[0].reads - before)
+        assert reads == [2, 0, 0]
