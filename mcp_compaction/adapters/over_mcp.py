@@ -21,6 +21,7 @@ from mcp_compaction.model import JsonObject, Message, Shape
 from mcp_compaction.tools.running import ToolAnswer
 
 _ONLY = 0  # the one session of a backend, among the histories it remembers
+_MOST_WANTED = 500  # messages that are asked for at once, so that no answer gets too large
 
 
 class ToolCaller(Protocol):
@@ -138,9 +139,12 @@ class OverMcp:
     async def _make_frame(self, layout: Layout, own: Own) -> Frame:
         missing = refs_missing(layout, own)
         objects: dict[str, JsonObject] = {}
-        if missing:
-            reply = await self._send({self._key: []}, None, {"wants": missing})
-            objects = reply.meta.get("objects") or {}
+        for start in range(0, len(missing), _MOST_WANTED):
+            wants = missing[start : start + _MOST_WANTED]
+            reply = await self._send({self._key: []}, None, {"wants": wants})
+            objects |= reply.meta.get("objects") or {}
+            if self._layout is not None and self._layout is not layout:
+                return await self._make_frame(self._layout, own)  # the view changed meanwhile
         return make_frame(complete_layout(layout, objects), self._shape, own)
 
     async def _send(

@@ -171,3 +171,35 @@ async def test_messages_that_the_loop_has_no_more_come_back_from_the_store(
         assert sent[-1] is left[-1]
         assert not problems(sent, "anthropic")
         assert kit.failures == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_message_that_comes_back_has_the_words_that_the_loop_gave_it_last(
+    memory_path: Path, way: str
+) -> None:
+    messages = [user("Begin."), {"role": "assistant", "content": "Yes?"}, user("Paint it blue.")]
+    messages += [*history(12)[1:], {"role": "assistant", "content": "Done."}, user("And now?")]
+    async with kit_of(way, memory_path) as kit:
+        await kit.fit(messages)
+        messages[2] = user("Paint it crimson.")
+        await kit.fit(messages)
+        await kit.call(use("c", "compress_context", reason="r", span="m3..m9", force=True))
+        left = await kit.apply(messages)
+        assert messages[2] not in left
+        await kit.call(use("k", "restore_context", ref="c1"))
+        assert await kit.apply(left) == messages
+        assert kit.failures == 0
+
+
+async def test_more_messages_come_back_than_one_answer_may_have(memory_path: Path) -> None:
+    messages = [user("Begin.")]
+    for number in range(550):
+        messages += [{"role": "assistant", "content": f"did {number}"}, user(f"do {number}")]
+    async with kit_of("over MCP", memory_path) as kit:
+        await kit.fit(messages)
+        await kit.call({**COMPRESS, "input": {"reason": "r", "force": True, "target_percent": 5}})
+        left = await kit.apply(messages)
+        assert len(left) < 100
+        await kit.call(use("k", "restore_context", ref="c1", force=True))
+        assert await kit.apply(left) == messages
+        assert kit.failures == 0
