@@ -27,13 +27,13 @@ def plain_messages(messages: Iterable[Any]) -> list[JsonObject]:
     return [one if _is_plain(one) else plain_of(one) for one in messages]
 
 
-def _is_plain(message: Any) -> bool:
-    if not isinstance(message, dict):
-        return False
-    content = cast("dict[str, Any]", message).get("content")
-    return not isinstance(content, list) or all(
-        isinstance(block, dict) for block in cast("list[Any]", content)
-    )
+def _is_plain(value: Any) -> bool:
+    """Whether a value is JSON all through: an object of an SDK may stand at any depth."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, cast("dict[str, Any]", value).values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, cast("list[Any]", value)))
+    return value is None or isinstance(value, str | int | float)
 
 
 class Request(NamedTuple):

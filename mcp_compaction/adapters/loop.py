@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, TypeVar, cast, get_args, overload
@@ -49,7 +50,7 @@ from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.lexicon.furniture import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
 from mcp_compaction.model import JsonObject, Shape
-from mcp_compaction.tools.answers import BUDGET_LABEL
+from mcp_compaction.tools.answers import is_budget_line
 from mcp_compaction.tools.arguments import definition_of
 from mcp_compaction.tools.running import list_tools
 
@@ -132,7 +133,7 @@ class LoopKit:
 
         `content`: its text, or blocks as the provider takes them.
         """
-        return make_result(_must_be_call(call), content, is_error, self.shape)
+        return make_result(_must_be_call(call), plain_of(content), is_error, self.shape)
 
     def messages_of(self, results: Sequence[JsonObject]) -> list[JsonObject]:
         """The messages that the results of a batch add to the history."""
@@ -213,23 +214,21 @@ class LoopKit:
         try:
             response = await self._ask(call, request)
             refusal = _refusal_in(response)
-            if not is_overflow(refusal):
-                await self.record(response)
+            if not is_overflow(refusal) or not await self._make_room(refusal):
                 return response
         except Exception as error:
             refusal = _text_of(error)
             if not is_overflow(refusal) or not await self._make_room(refusal):
                 raise
-        else:
-            if not await self._make_room(refusal):
-                return response
-        response = await self._ask(call, request)
-        await self.record(response)
-        return response
+        return await self._ask(call, request)
 
     async def _ask(self, call: Callable[[Any], Any], request: Any) -> Any:
         response = call(await self.fit(request))
-        return await response if isawaitable(response) else response
+        if isawaitable(response):
+            response = await response
+        if not _refusal_in(response):
+            await self.record(response)
+        return response
 
     async def _fit(
         self, messages: Sequence[Any], beside: JsonObject, options: FitOptions
@@ -307,19 +306,28 @@ def _must_be_call(call: Any) -> Call:
 
 def _is_budget_line(message: Any) -> bool:
     content = cast("Any", message.get("content")) if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType]
-    return isinstance(content, str) and content.startswith(BUDGET_LABEL)
+    return isinstance(content, str) and is_budget_line(content)
 
 
 def _text_of(error: Exception) -> str:
     """All that a provider's error says: its text, its body and its status."""
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", "")
-    told = (error, getattr(error, "body", ""), getattr(response, "text", ""), f"HTTP {status}")
-    return " ".join(map(str, told))
+    texts = [str(error), _read_text(error, "body"), _read_text(response, "text"), f"HTTP {status}"]
+    return " ".join(texts)
+
+
+def _read_text(source: Any, name: str) -> str:
+    """An attribute as text; empty where it cannot be read, as that of an unread stream."""
+    with suppress(Exception):
+        return str(getattr(source, name, ""))
+    return ""
 
 
 def _refusal_in(response: Any) -> str:
     """The error that a call gave back in place of an answer; empty where it is one."""
-    if not isinstance(response, Mapping):
-        return ""
-    return str(cast("Mapping[str, Any]", response).get("error") or "")
+    with suppress(Exception):  # an answer that cannot be read is counted when it is recorded
+        found = plain_of(response)
+        said = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return str(said.get("error") or "")
+    return ""

@@ -11,7 +11,7 @@ from mcp_compaction.compactor.histories import Answer, Frame, KnownHistories, Kn
 from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.refs import number_of
-from mcp_compaction.errors import CompactionError
+from mcp_compaction.errors import CompactionError, LogMoved
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
@@ -21,6 +21,7 @@ from mcp_compaction.model import JsonObject, Message, Shape
 from mcp_compaction.tools.running import ToolAnswer
 
 _ONLY = 0  # the one session of a backend, among the histories it remembers
+_MOST_WANTED = 500  # messages that are asked for at once, so that no answer gets too large
 
 
 class ToolCaller(Protocol):
@@ -49,6 +50,8 @@ class OverMcp:
         self._key = "input" if shape == "responses" else "messages"
         self._histories = KnownHistories()
         self._layout: Layout | None = None  # of the newest directive
+        self._sent: list[JsonObject] = []  # the loop's own history, as it came last
+        self._newest = 0  # message of the log that the server has named
         self._budget = ""
 
     async def fit(
@@ -73,17 +76,18 @@ class OverMcp:
         histories = self._histories.of(_ONLY)
         if not histories or not messages or shape != self._shape:
             return  # the next request brings it
-        told = {"model": answer["model"]} if answer.get("model") else {}
-        reply = await self._send(
-            {**told, self._key: messages},
-            _last_of(histories[0]),
-            {"reported_tokens": reported_tokens_of(answer)},
-        )
-        seqs = _numbers_in(reply, len(messages))
-        read = FORMATS[shape].read
-        said: tuple[Answer, ...] = tuple(read(one, "the answer") for one in messages)
-        prints = fingerprints_of(messages)
-        longer = (one.with_answer(prints, seqs, said, len(seqs)) for one in histories)
+        beside = {"model": answer["model"]} if answer.get("model") else {}
+        said: JsonObject = {"reported_tokens": reported_tokens_of(answer)}
+        prints, read = fingerprints_of(messages), FORMATS[shape].read
+        answers: tuple[Answer, ...] = tuple(read(one, "the answer") for one in messages)
+        self._sent = [*self._sent, *messages]
+        try:
+            reply = await self._append({**beside, self._key: messages}, histories[0], said)
+            seqs = _numbers_in(reply, len(messages))
+            longer = [one.with_answer(prints, seqs, answers, len(seqs)) for one in histories]
+        except LogMoved:
+            whole = await self._follow(self._sent, beside, said)
+            longer = [whole._replace(rest=histories[0].rest, answers=answers)]
         self._histories.keep(_ONLY, *longer)
 
     async def run(self, tool: str, given: Mapping[str, Any]) -> ToolAnswer:
@@ -104,30 +108,59 @@ class OverMcp:
         self, messages: list[JsonObject], beside: JsonObject, options: FitOptions
     ) -> KnownHistory:
         """Record what is new of a history; the server follows one that is not known."""
-        prints, rest = fingerprints_of(messages), fingerprint_of(beside)
+        self._sent = messages
+        prints = fingerprints_of(messages)
         known = self._histories.find(_ONLY, prints, messages)
-        new = messages[len(known.prints) :] if known is not None else messages
-        if known is None or any(map(self._may_be_ours, new)):
-            reply = await self._send({**beside, self._key: messages}, None, options._asdict())
-            return KnownHistory(
-                shape=self._shape,
-                is_sure=True,
-                prints=prints,
-                seen=_seen_in(reply, len(messages)),
-                newest=0,
-                gone=(),
-                rest=rest,
-                bare=bare_fingerprints_of(messages, prints),
-            )
-        told = {} if known.rest == rest else beside
+        if known is not None and not any(map(self._may_be_ours, messages[len(known.prints) :])):
+            try:
+                return await self._record_news(known, prints, beside, options)
+            except LogMoved:
+                pass  # the server lays the whole history beside its log
+        return await self._follow(messages, beside, options._asdict())
+
+    async def _record_news(
+        self, known: KnownHistory, prints: list[bytes], beside: JsonObject, options: FitOptions
+    ) -> KnownHistory:
+        """Record what follows a history that is known."""
+        new, rest = self._sent[len(known.prints) :], fingerprint_of(beside)
+        body = {**({} if known.rest == rest else beside), self._key: new}
         # Even without news: the view may have changed meanwhile.
-        reply = await self._send({**told, self._key: new}, _last_of(known), options._asdict())
+        reply = await self._append(body, known, options._asdict())
         seqs = _numbers_in(reply, len(new))
         return known._replace(
             prints=prints,
             seen=[*known.seen, *map(Seen, seqs)],
             rest=rest,
             bare=known.bare | bare_fingerprints_of(new, prints[len(known.prints) :]),
+        )
+
+    async def _append(
+        self, body: dict[str, Any], known: KnownHistory, said: Mapping[str, Any]
+    ) -> _Reply:
+        """Record what follows a history; LogMoved where the log has other messages after it."""
+        last = _last_of(known)
+        if (last or 0) < self._newest:
+            raise LogMoved("an answer was thrown away, or the history was cut.")
+        try:
+            return await self._send(body, last, said)
+        except CompactionError as error:
+            raise LogMoved(str(error)) from error
+
+    async def _follow(
+        self, messages: list[JsonObject], beside: JsonObject, said: Mapping[str, Any]
+    ) -> KnownHistory:
+        """Record a whole history, which the server lays beside its log."""
+        reply = await self._send({**beside, self._key: messages}, None, said)
+        prints = fingerprints_of(messages)
+        return KnownHistory(
+            shape=self._shape,
+            is_sure=True,
+            prints=prints,
+            seen=_seen_in(reply, len(messages)),
+            newest=0,
+            gone=(),
+            rest=fingerprint_of(beside),
+            bare=bare_fingerprints_of(messages, prints),
         )
 
     def _may_be_ours(self, obj: JsonObject) -> bool:
@@ -138,9 +171,12 @@ class OverMcp:
     async def _make_frame(self, layout: Layout, own: Own) -> Frame:
         missing = refs_missing(layout, own)
         objects: dict[str, JsonObject] = {}
-        if missing:
-            reply = await self._send({self._key: []}, None, {"wants": missing})
-            objects = reply.meta.get("objects") or {}
+        for start in range(0, len(missing), _MOST_WANTED):
+            wants = missing[start : start + _MOST_WANTED]
+            reply = await self._send({self._key: []}, None, {"wants": wants})
+            objects |= reply.meta.get("objects") or {}
+            if self._layout is not None and self._layout is not layout:
+                return await self._make_frame(self._layout, own)  # the view changed meanwhile
         return make_frame(complete_layout(layout, objects), self._shape, own)
 
     async def _send(
@@ -157,6 +193,8 @@ class OverMcp:
         reply = await self._call("record_messages", asked)
         if reply.is_error:
             raise CompactionError(reply.text)
+        refs = (number_of(str(ref), "m") for ref in reply.meta.get("refs", ()))
+        self._newest = max(self._newest, *refs, 0)
         self._budget = str(reply.meta.get("budget") or "")
         self._take_layout(reply.meta)
         return reply

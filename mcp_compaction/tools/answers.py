@@ -40,6 +40,10 @@ from mcp_compaction.tools.hooked_answers import HookedChat, describe_hook
 from mcp_compaction.tools.system_answers import drop_advice
 
 BUDGET_LABEL = "[context budget]"
+_BUDGET_LINE = re.compile(
+    re.escape(BUDGET_LABEL) + r" fill: \S+ of \S+ tokens \(\d+ %, [^()\n]+\), room [^\s;]+"
+    r"(?:; \d+ % full[,:] .+)?"
+)
 
 _MOST_DIGESTS = 3
 _MOST_ALSO = 5
@@ -68,6 +72,11 @@ def budget_line(fill: Fill, pressure: Pressure, *, by_agent: bool) -> str:
     """One line for a loop to show before each answer: the fill, and advice when it is due."""
     advice = _advice_on(pressure, fill, by_agent)
     return "; ".join([f"{BUDGET_LABEL} {fill_line(fill)}", *advice])
+
+
+def is_budget_line(text: str) -> bool:
+    """Whether a text is such a line and nothing else."""
+    return _BUDGET_LINE.fullmatch(text) is not None
 
 
 NOT_KEPT = "not kept in the window, which is the host's to fill; here it is once:"

@@ -114,3 +114,13 @@ def use(id: str, name: str, **arguments: Any) -> Json:
 def think(text: str) -> Json:
     """A thinking block with its signature."""
     return {"type": "thinking", "thinking": text, "signature": f"signed: {text}"}
+
+
+class Sdk:
+    """An object of a provider's SDK, as far as a loop sees it."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def to_dict(self) -> Json:
+        return self.fields

@@ -13,7 +13,7 @@ from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Shape
 from tests.adapters.kits import RULE, WAYS, history, kit_of, text_of, user
-from tests.adapters.scripted import use
+from tests.adapters.scripted import Sdk, use
 from tests.checkers import Json, problems
 
 pytestmark = pytest.mark.anyio
@@ -50,16 +50,6 @@ async def test_calls_and_results_are_in_each_dialect(tmp_path: Path) -> None:
         assert kit.calls_of({"output": [item]}) == [item]
 
 
-class Sdk:
-    """An object of a provider's SDK, as far as a loop sees it."""
-
-    def __init__(self, **fields: Any) -> None:
-        self.fields = fields
-
-    def to_dict(self) -> Json:
-        return self.fields
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str) -> None:
     block = Sdk(**use("t0", "context_stats"))
@@ -76,6 +66,21 @@ async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str)
         assert not problems(sent, "anthropic")
         found = await kit.call(use("x", "recall_archived", refs="m2 m3"))
         assert "2 found" in str(found["content"])  # the answer was recorded once
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_objects_of_an_sdk_may_stand_at_any_depth(memory_path: Path, way: str) -> None:
+    call = Sdk(id="c1", type="function", function={"name": "context_stats", "arguments": "{}"})
+    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+    async with kit_of(way, memory_path, shape="openai") as kit:
+        messages: list[Any] = [user("Go on."), answer, await kit.call(call)]
+        sent = await kit.fit(messages)
+        assert sent == [messages[0], {**answer, "tool_calls": [call.fields]}, messages[2]]
+        assert kit.failures == 0
+    async with kit_of(way, memory_path / "blocks") as kit:
+        block = use("t1", "Read", path="a")
+        result = kit.result_of(block, [Sdk(type="text", text="x")])
+        assert result["content"] == [{"type": "text", "text": "x"}]
 
 
 # The other dialects

@@ -11,7 +11,7 @@ from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
 from tests.adapters.kits import RULE, SECRET, WAYS, history, kit_of, step, text_of, user
-from tests.adapters.scripted import Refused, ScriptedModel, run_loop, use
+from tests.adapters.scripted import Refused, ScriptedModel, Sdk, run_loop, use
 from tests.checkers import Json, problems
 from tests.server.talking import talk
 
@@ -221,6 +221,18 @@ async def test_the_indicator_is_one_line_behind_the_request_and_never_recorded(
         assert "nothing found" in str(found["content"])
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_words_of_the_user_that_begin_like_the_indicator_are_sent(
+    tmp_path: Path, way: str
+) -> None:
+    asked = user("[context budget] fill: is what my log says; why? Mend meter.py.")
+    async with kit_of(way, tmp_path, indicator=True) as kit:
+        sent = await kit.fit([asked])
+        assert sent[0] is asked
+        found = await kit.call(use("x", "recall_archived", refs="m1"))
+        assert "Mend meter.py." in str(found["content"])
+
+
 # What goes wrong
 
 
@@ -257,15 +269,45 @@ async def test_an_overflow_that_stays_and_any_other_error_are_the_callers(tmp_pa
             await kit.send(fail, history(9))
 
 
-async def test_an_overflow_that_comes_as_an_answer_is_retried_too(tmp_path: Path) -> None:
-    error: Json = {"error": {"code": "context_length_exceeded", "message": "reduce the length"}}
-    answers = [error, {"role": "assistant", "content": "Done."}]
+@pytest.mark.parametrize("kind", [dict[str, Any], Sdk])
+async def test_an_overflow_that_comes_as_an_answer_is_retried_once_and_never_recorded(
+    tmp_path: Path, kind: type[Any]
+) -> None:
+    error = kind(error={"code": "context_length_exceeded", "message": "reduce the length"})
+    answers = [error, {"role": "assistant", "content": "Done."}, error, error]
 
-    async def answer(_: list[Json]) -> Json:
+    async def answer(_: list[Json]) -> Any:
         return answers.pop(0)
 
     async with kit_of("in process", tmp_path) as kit:
         assert (await kit.send(answer, history(9)))["content"] == "Done."
+        assert await kit.send(answer, history(20)) is error
+        assert answers == []
+        assert kit.failures == 0
+
+
+class _Unread:
+    """A response whose body was not read, as that of a stream."""
+
+    status_code = 401
+
+    @property
+    def text(self) -> str:
+        raise RuntimeError("not read")
+
+
+async def test_an_error_of_the_callers_whose_text_cannot_be_read_stays_that_error(
+    tmp_path: Path,
+) -> None:
+    error = Refused("invalid key")
+    error.response = _Unread()  # pyright: ignore[reportAttributeAccessIssue]
+
+    async def refuse(_: list[Json]) -> Json:
+        raise error
+
+    async with kit_of("in process", tmp_path) as kit:
+        with pytest.raises(Refused, match="invalid key"):
+            await kit.send(refuse, [user("Go on.")])
 
 
 async def test_a_failure_of_ours_is_counted_and_the_loop_goes_on_with_its_own_messages(

@@ -171,3 +171,78 @@ async def test_messages_that_the_loop_has_no_more_come_back_from_the_store(
         assert sent[-1] is left[-1]
         assert not problems(sent, "anthropic")
         assert kit.failures == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_message_that_comes_back_has_the_words_that_the_loop_gave_it_last(
+    memory_path: Path, way: str
+) -> None:
+    messages = [user("Begin."), {"role": "assistant", "content": "Yes?"}, user("Paint it blue.")]
+    messages += [*history(12)[1:], {"role": "assistant", "content": "Done."}, user("And now?")]
+    async with kit_of(way, memory_path) as kit:
+        await kit.fit(messages)
+        messages[2] = user("Paint it crimson.")
+        await kit.fit(messages)
+        await kit.call(use("c", "compress_context", reason="r", span="m3..m9", force=True))
+        left = await kit.apply(messages)
+        assert messages[2] not in left
+        await kit.call(use("k", "restore_context", ref="c1"))
+        assert await kit.apply(left) == messages
+        assert kit.failures == 0
+
+
+async def test_more_messages_come_back_than_one_answer_may_have(memory_path: Path) -> None:
+    messages = [user("Begin.")]
+    for number in range(550):
+        messages += [{"role": "assistant", "content": f"did {number}"}, user(f"do {number}")]
+    async with kit_of("over MCP", memory_path) as kit:
+        await kit.fit(messages)
+        await kit.call({**COMPRESS, "input": {"reason": "r", "force": True, "target_percent": 5}})
+        left = await kit.apply(messages)
+        assert len(left) < 100
+        await kit.call(use("k", "restore_context", ref="c1", force=True))
+        assert await kit.apply(left) == messages
+        assert kit.failures == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("again", ["Second try.", "First try."])
+async def test_an_answer_that_the_loop_throws_away_is_gone_and_the_loop_goes_on(
+    memory_path: Path, way: str, again: str
+) -> None:
+    answers = ["Yes?", "First try.", again, *(f"Answer {n}." for n in range(3))]
+
+    async def ask(sent: list[Json]) -> Json:
+        return {"role": "assistant", "content": answers.pop(0), "usage": {"input_tokens": 99}}
+
+    async with kit_of(way, memory_path) as kit:
+        messages = [user("Read on.")]
+        messages += kit.answer_of(await kit.send(ask, messages))
+        messages.append(user("Step one."))
+        await kit.send(ask, messages)
+        for number in range(4):
+            messages += kit.answer_of(await kit.send(ask, messages))
+            messages.append(user(f"Go on, {number}."))
+            assert await kit.fit(messages) == messages
+        assert kit.failures == 0
+        found = await kit.call(use("r", "recall_archived", query=again))
+        assert "in your window" in str(found["content"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_loop_goes_on_where_another_process_wrote_to_its_session(
+    memory_path: Path, way: str
+) -> None:
+    async def ask(sent: list[Json]) -> Json:
+        return {"role": "assistant", "content": "Done."}
+
+    async with kit_of(way, memory_path) as kit:
+        messages = history(2)
+        await kit.fit(messages)
+        async with open_store(home=memory_path / "store", project="/p") as store:
+            await (await store.session("loop")).record([user("From somewhere else.")])
+        messages += kit.answer_of(await kit.send(ask, messages))
+        messages.append(user("And now?"))
+        await kit.send(ask, messages)
+        assert kit.failures == 0
+        assert "is_error" not in await kit.call(use("s", "recall_archived", query="And now"))

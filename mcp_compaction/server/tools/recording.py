@@ -114,9 +114,10 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
 
 async def _objects_for(state: State, info: SessionInfo, loop: _Loop) -> JsonObject:
     """The messages that a loop has no more and its view shows, by their refs."""
-    found = await (await state.compactor()).originals(info, " ".join(loop.wants))
-    shown = ((one.message.ref, ShownMessage(message=one.message)) for one in found)
-    return {ref: objects_of(message, loop.shape)[0] for ref, message in shown}
+    session = await (await state.compactor()).load(info)
+    wanted = set(loop.wants)
+    shown = (ShownMessage(message=one) for one in session.messages if one.ref in wanted)
+    return {entry.message.ref: objects_of(entry, loop.shape)[0] for entry in shown}
 
 
 async def _relieve(state: State, info: SessionInfo) -> list[str]:
