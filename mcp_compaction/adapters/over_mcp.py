@@ -95,10 +95,9 @@ class OverMcp:
         reply = await self._call(tool, dict(given))
         return ToolAnswer(reply.text, reply.is_error, self._take_layout(reply.meta))
 
-    async def make_room(self, limit: int | None) -> bool:
-        """Compress after a provider refused a request; says whether the window is smaller now."""
-        reply = await self._send({self._key: []}, None, {"overflow": {"limit": limit}})
-        return reply.meta.get("compressed") is True
+    async def make_room(self, limit: int | None) -> None:
+        """Compress after a provider refused a request as too large."""
+        await self._send({self._key: []}, None, {"overflow": {"limit": limit}})
 
     async def budget_line(self) -> str:
         """The line with the fill, and advice when it is due."""
@@ -184,7 +183,7 @@ class OverMcp:
     ) -> _Reply:
         """Record messages, and take the view that comes back where it is another."""
         known = self._layout
-        loop: dict[str, Any] = {"shape": self._shape, **told}
+        loop: dict[str, Any] = {"shape": self._shape, "relieve": False, **told}
         if known is not None:
             loop |= {"view": known.version, "pins": [*known.pins]}
         asked: dict[str, Any] = {"messages": {**body, "loop": loop}}

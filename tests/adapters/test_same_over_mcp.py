@@ -246,3 +246,36 @@ async def test_a_loop_goes_on_where_another_process_wrote_to_its_session(
         await kit.send(ask, messages)
         assert kit.failures == 0
         assert "is_error" not in await kit.call(use("s", "recall_archived", query="And now"))
+
+
+async def test_a_window_that_is_too_full_is_compacted_before_the_request(memory_path: Path) -> None:
+    messages = history(60)
+    given: list[list[Json]] = []
+    for way in WAYS:
+        async with kit_of(way, memory_path / way) as kit:
+            given.append(await kit.fit(messages))
+            assert kit.failures == 0
+    in_process, over_mcp = given
+    assert over_mcp == in_process
+    assert "[digest d1" in text_of(over_mcp)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_overflow_is_retried_where_somebody_else_has_made_the_window_smaller(
+    memory_path: Path, way: str
+) -> None:
+    sizes: list[int] = []
+
+    async def ask(sent: list[Json]) -> Json:
+        sizes.append(len(text_of(sent)))
+        if len(sizes) > 1:
+            return {"role": "assistant", "content": "Done."}
+        async with open_store(home=memory_path / "store", project="/p") as store:
+            await (await store.session("loop")).unpin("p1", by="user")
+        raise Refused("prompt is too long")
+
+    async with kit_of(way, memory_path) as kit:
+        await pin_from_outside(memory_path, "Deploy on Mondays only. " * 20)
+        assert (await kit.send(ask, [user("Read on.")]))["content"] == "Done."
+        assert kit.failures == 0
+    assert sizes[1] < sizes[0]
