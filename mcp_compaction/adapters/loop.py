@@ -131,7 +131,8 @@ class LoopKit:
     def result_of(self, call: Any, content: Any, *, is_error: bool = False) -> JsonObject:
         """The result of a call that you ran yourself, in the loop's dialect.
 
-        `content`: its text, or blocks as the provider takes them.
+        `content`: its text, or blocks as the provider takes them. OpenAI's dialects have no place
+        for `is_error`: there the text must tell it.
         """
         return make_result(_must_be_call(call), plain_of(content), is_error, self.shape)
 

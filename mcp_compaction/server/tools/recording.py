@@ -91,7 +91,9 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     """What a loop is told beside the text: places and fill, and the view where it has another."""
     state = state_of(ctx)
     compactor = await state.compactor()
-    meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut]}
+    # Not the newest of now: what others wrote meanwhile is then told by the next answer.
+    newest_of_log = info.messages + done.new
+    meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
     await compactor.show_pins(info)
     newest = max(done.seqs, default=0) - done.new
     if loop.offload_over_tokens is not None and done.new:
@@ -108,7 +110,7 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     line = answers.budget_line(fill, pressure, by_agent=state.by_agent)
     meta |= {"fill_percent": fill.percent, "budget": line}
     now = await compactor.load_window(info)
-    meta["view"] = now.view.version
+    meta |= {"view": now.view.version, "gone": [[*run] for run in now.view.gone]}
     if loop.wants:
         meta["objects"] = await _objects_for(state, info, loop)
     if now.view.version != loop.view or tuple(pin.number for pin in now.pins) != loop.pins:
