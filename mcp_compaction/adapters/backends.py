@@ -32,8 +32,8 @@ class Backend(Protocol):
         """Answer a call of a tool."""
         ...
 
-    async def make_room(self, limit: int | None) -> bool:
-        """Compress after a provider refused a request; says whether the window is smaller now.
+    async def make_room(self, limit: int | None) -> None:
+        """Compress after a provider refused a request as too large.
 
         `limit`: the tokens that it said are allowed.
         """

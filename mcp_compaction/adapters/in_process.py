@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
-from mcp_compaction.model import Compaction, JsonObject, Shape
+from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.answers import budget_line
 from mcp_compaction.tools.overflow import plan_after_overflow
 from mcp_compaction.tools.running import ToolAnswer, run_tool
@@ -37,11 +37,11 @@ class InProcess:
         """Answer a call of a tool."""
         return await run_tool(self._session, tool, given)
 
-    async def make_room(self, limit: int | None) -> bool:
-        """Compress after a provider refused a request; says whether the window is smaller now."""
+    async def make_room(self, limit: int | None) -> None:
+        """Compress after a provider refused a request as too large."""
         info, ask = await plan_after_overflow(self._compactor, self._session.info, limit)
         self._session.info = info
-        return isinstance(await self._compactor.compress(info, ask), Compaction)
+        await self._compactor.compress(info, ask)
 
     async def budget_line(self) -> str:
         """The line with the fill, and advice when it is due."""

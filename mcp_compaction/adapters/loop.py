@@ -131,7 +131,8 @@ class LoopKit:
     def result_of(self, call: Any, content: Any, *, is_error: bool = False) -> JsonObject:
         """The result of a call that you ran yourself, in the loop's dialect.
 
-        `content`: its text, or blocks as the provider takes them.
+        `content`: its text, or blocks as the provider takes them. OpenAI's dialects have no place
+        for `is_error`: there the text must tell it.
         """
         return make_result(_must_be_call(call), plain_of(content), is_error, self.shape)
 
@@ -211,19 +212,26 @@ class LoopKit:
         provider says that the request is too large, the window is compressed and the call made
         once more.
         """
+        sent = await self.fit(request)
         try:
-            response = await self._ask(call, request)
+            response = await self._ask(call, sent)
             refusal = _refusal_in(response)
-            if not is_overflow(refusal) or not await self._make_room(refusal):
+            if not is_overflow(refusal):
+                return response
+            smaller = await self._fit_smaller(request, sent, refusal)
+            if smaller is None:
                 return response
         except Exception as error:
             refusal = _text_of(error)
-            if not is_overflow(refusal) or not await self._make_room(refusal):
+            if not is_overflow(refusal):
                 raise
-        return await self._ask(call, request)
+            smaller = await self._fit_smaller(request, sent, refusal)
+            if smaller is None:
+                raise
+        return await self._ask(call, smaller)
 
-    async def _ask(self, call: Callable[[Any], Any], request: Any) -> Any:
-        response = call(await self.fit(request))
+    async def _ask(self, call: Callable[[Any], Any], sent: Any) -> Any:
+        response = call(sent)
         if isawaitable(response):
             response = await response
         if not _refusal_in(response):
@@ -239,10 +247,12 @@ class LoopKit:
             return plain
         return [*plain[:done], *await self._backend.fit(plain[done:], beside, options)]
 
-    async def _make_room(self, refusal: str) -> bool:
+    async def _fit_smaller(self, request: Any, sent: Any, refusal: str) -> Any:
+        """What to send after an overflow; None where it is no smaller than what was refused."""
         with self._isolate("compressing after an overflow"):
-            return await self._backend.make_room(limit_in(refusal))
-        return False
+            await self._backend.make_room(limit_in(refusal))
+        fitted = await self.fit(request)
+        return fitted if len(str(fitted)) < len(str(sent)) else None
 
     async def _with_indicator(self, sent: list[JsonObject]) -> list[JsonObject]:
         """The request with the line of the fill behind it: no cache mark stands after that."""

@@ -98,6 +98,15 @@ class KnownHistory(NamedTuple):
         )
 
 
+def find_longest_start(
+    histories: Sequence[KnownHistory], prints: Sequence[bytes], messages: Sequence[JsonObject]
+) -> KnownHistory | None:
+    """The longest of some histories that another one begins with, as it begins with it."""
+    starts = (history.start_of(prints, messages) for history in histories)
+    found = [start for start in starts if start is not None]
+    return max(found, key=lambda start: len(start.prints), default=None)
+
+
 class KnownHistories:
     """The newest histories of each session: what a caller sent, and what it was given for it."""
 
@@ -112,9 +121,7 @@ class KnownHistories:
         self, session: int, prints: Sequence[bytes], messages: Sequence[JsonObject]
     ) -> KnownHistory | None:
         """The longest remembered history that another one begins with, as it begins with it."""
-        starts = (history.start_of(prints, messages) for history in self.of(session))
-        found = [start for start in starts if start is not None]
-        return max(found, key=lambda start: len(start.prints), default=None)
+        return find_longest_start(self.of(session), prints, messages)
 
     def keep(self, session: int, *histories: KnownHistory) -> None:
         """Remember histories in place of those before."""

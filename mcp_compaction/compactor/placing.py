@@ -86,7 +86,7 @@ def _place(
         for n, message in enumerate(messages)
         if contents[n] not in known and view.is_begun and _is_ours_of(message, pins)
     ]
-    said = [n for n in range(len(messages)) if n not in set(ours)]
+    said = sorted({*range(len(messages))} - {*ours})
     given = [Given(messages[n].role, contents[n]) for n in said]
     return Placing(messages, contents, whole, ours, said, find_places(log, view.gone, given))
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction import open_store
+from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from tests.adapters.kits import SECRET, WAYS, history, kit_of, step, text_of, user
 from tests.adapters.scripted import Refused, use
 from tests.checkers import Json, problems
+from tests.server.talking import talk
 
 pytestmark = pytest.mark.anyio
 
@@ -246,3 +248,67 @@ async def test_a_loop_goes_on_where_another_process_wrote_to_its_session(
         await kit.send(ask, messages)
         assert kit.failures == 0
         assert "is_error" not in await kit.call(use("s", "recall_archived", query="And now"))
+
+
+async def test_a_window_that_is_too_full_is_compacted_before_the_request(memory_path: Path) -> None:
+    messages = history(60)
+    given: list[list[Json]] = []
+    for way in WAYS:
+        async with kit_of(way, memory_path / way) as kit:
+            given.append(await kit.fit(messages))
+            assert kit.failures == 0
+    in_process, over_mcp = given
+    assert over_mcp == in_process
+    assert "[digest d1" in text_of(over_mcp)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_overflow_is_retried_where_somebody_else_has_made_the_window_smaller(
+    memory_path: Path, way: str
+) -> None:
+    sizes: list[int] = []
+
+    async def ask(sent: list[Json]) -> Json:
+        sizes.append(len(text_of(sent)))
+        if len(sizes) > 1:
+            return {"role": "assistant", "content": "Done."}
+        async with open_store(home=memory_path / "store", project="/p") as store:
+            await (await store.session("loop")).unpin("p1", by="user")
+        raise Refused("prompt is too long")
+
+    async with kit_of(way, memory_path) as kit:
+        await pin_from_outside(memory_path, "Deploy on Mondays only. " * 20)
+        assert (await kit.send(ask, [user("Read on.")]))["content"] == "Done."
+        assert kit.failures == 0
+    assert sizes[1] < sizes[0]
+
+
+async def test_of_two_loops_each_is_given_its_own_history(memory_path: Path) -> None:
+    begun = [user("Begin.")]
+    longer = [*begun, {"role": "assistant", "content": "Begun."}, user("Feed the zebra.")]
+    other_way = [*begun, {"role": "assistant", "content": "Yes?"}, user("Feed the giraffe.")]
+    async with talk(memory_path) as server:
+        one, other = (LoopKit(server.client, session="loop") for _ in range(2))
+        assert await one.fit(begun) == begun
+        assert await other.fit(longer) == longer
+        await pin_from_outside(memory_path, "Never push.")  # which makes another view
+        for kit, messages in ((one, begun), (one, begun), (one, other_way), (other, longer)):
+            sent = await kit.fit(messages)
+            assert [message for message in sent if message in messages] == messages
+            assert len(sent) <= len(messages) + 1
+        await one.record({"role": "assistant", "content": "Fed."})
+        fed = [*other_way, {"role": "assistant", "content": "Fed."}, user("And now?")]
+        sent = await one.fit(fed)
+        assert [message for message in sent if message in fed] == fed
+        assert "zebra" not in text_of(sent)
+        assert one.failures + other.failures == 0
+
+
+async def test_a_loop_may_ask_that_its_window_is_not_compacted(memory_path: Path) -> None:
+    async with talk(memory_path, policy={"agent_controlled": "false"}) as server:
+        for relieve in (False, True):
+            body = {"messages": history(24), "loop": {"relieve": relieve}}
+            done = await server.client.call_tool(
+                "record_messages", {"messages": body, "session": "loop"}
+            )
+            assert ("the window was full" in str(done.content)) is relieve

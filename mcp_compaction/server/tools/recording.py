@@ -53,7 +53,7 @@ async def record_messages(
     if is_new:
         lines.append(await state.describe_new_session(ctx, info))
         session = info.name
-    if state.mode(ctx, info) == "own":
+    if state.mode(ctx, info) == "own" and (loop is None or loop.relieve is None):
         lines += await _relieve(state, info)
     return await reply(ctx, info, "\n".join(lines), meta, asked=session)
 
@@ -76,6 +76,7 @@ class _Loop(BaseModel):
     shape: Shape = "anthropic"
     offload_over_tokens: Annotated[int, Field(gt=0)] | None = None
     microcompact: bool = False
+    relieve: bool | None = None  # before the answer where the window is too full, or not at all
     reported_tokens: Annotated[int, Field(gt=0)] | None = None  # of the window with these messages
     overflow: _Overflow | None = None
     wants: tuple[str, ...] = ()  # the refs of messages that it has no more
@@ -90,7 +91,9 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     """What a loop is told beside the text: places and fill, and the view where it has another."""
     state = state_of(ctx)
     compactor = await state.compactor()
-    meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut]}
+    # Not the newest of now: what others wrote meanwhile is then told by the next answer.
+    newest_of_log = info.messages + done.new
+    meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
     await compactor.show_pins(info)
     newest = max(done.seqs, default=0) - done.new
     if loop.offload_over_tokens is not None and done.new:
@@ -100,11 +103,14 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     if loop.overflow is not None:
         info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
         meta["compressed"] = isinstance(await run_compaction(ctx, info, ask), Compaction)
+    if loop.relieve and state.mode(ctx, info) == "own":
+        await _relieve(state, info)
+        await state.relieving.wait(info)
     fill, pressure = await compactor.pressure(info)
     line = answers.budget_line(fill, pressure, by_agent=state.by_agent)
     meta |= {"fill_percent": fill.percent, "budget": line}
     now = await compactor.load_window(info)
-    meta["view"] = now.view.version
+    meta |= {"view": now.view.version, "gone": [[*run] for run in now.view.gone]}
     if loop.wants:
         meta["objects"] = await _objects_for(state, info, loop)
     if now.view.version != loop.view or tuple(pin.number for pin in now.pins) != loop.pins:
