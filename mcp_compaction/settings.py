@@ -94,6 +94,10 @@ class Settings(Value):
     ask_timeout_seconds: Seconds = Field(
         default=45, description="The longest wait for a user who is asked; then the agent decides."
     )
+    offload_on_arrival: bool = Field(
+        default=False,
+        description="Whether a plugin shows large results as previews as soon as they come.",
+    )
     view_timeout_seconds: Seconds = Field(
         default=0.3, description="The longest a plugin waits for a view before it sends its own."
     )

@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Timer
-from typing import Any, Protocol, TextIO, cast
+from typing import IO, Any, Protocol, TextIO, cast
 
+from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.projects import git_top_of
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.store.pin_lines import read_pin_lines
 
 _MOST_SECONDS = 1.7  # the interpreter has taken some already
+_MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_ANSWER = 9500  # characters that a host takes whole
 _HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG"})
+_MOST_READ = 2**23  # bytes, more than a window holds
+_COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
+_STARTS = ("SessionStart", "BeforeAgent")
+_REST = "AfterAgent"
+# Not with -m, and with -P: nothing of the working directory is imported.
+_APART = (sys.executable, "-P", "-c", "from mcp_compaction.cli.hook import record_apart as r; r()")
 _LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 
 
@@ -37,12 +48,15 @@ class _ColdEvent(Protocol):
 
 def run(
     argv: Sequence[str],
-    say: Callable[[str], None],
+    screen: Screen,
     stdin: TextIO,
     environ: Mapping[str, str],
     limit: float = _MOST_SECONDS,
 ) -> int:
-    """Handle one event; whatever fails, the host goes on as if there were no hook."""
+    """Handle one event; whatever fails, the host goes on as if there were no hook.
+
+    For a process of its own: the limit holds until it is gone, with all that it waits for then.
+    """
     end = Timer(limit, _give_up, (argv, environ))
     end.daemon = True
     end.start()
@@ -51,16 +65,14 @@ def run(
         if place:  # --home DIR, as install has written it
             environ = {**environ, "MCP_COMPACTION_HOME": place[-1]}
         told: Any = json.loads(stdin.read(_MOST_CHARS))
-        text = _answer(host, event, cast("dict[str, Any]", told), environ)
-        if text:
-            say(text)
+        for text in _answers(host, event, cast("dict[str, Any]", told), environ):
+            screen.say(text)
+            screen.flush()  # so that the host has it, whatever becomes of the rest
         RunNotes(environ).note(host, event)
     except Exception as error:  # a hook never stops its host
         if environ.get("MCP_COMPACTION_DEBUG") == "1":
             raise
         _note(argv, environ, f"it was not handled: {error!r}")
-    finally:
-        end.cancel()
     return 0
 
 
@@ -77,19 +89,75 @@ def _note(argv: Sequence[str], environ: Mapping[str, str], what: str) -> None:
     note_trouble(environ, host, event, what)
 
 
-def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
-    if host == "claude-code" and event == "SessionStart" and told.get("source") != "startup":
-        return ""  # the running server looks what is missing at the next prompt
-    if host == "claude-code" and event == "SessionStart" and not _has_settings(environ):
-        folder = environ.get("CLAUDE_PROJECT_DIR") or str(told.get("cwd", ""))
-        lines = read_pin_lines(default_home(environ), os.path.realpath(folder))
-        context = "\n".join([_LABEL, *lines])
-        if not lines or len(context) > _MOST_ANSWER:
-            return ""
-        answer = {"hookEventName": event, "additionalContext": context}
-        return json.dumps({"hookSpecificOutput": answer})
+def _answers(
+    host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]
+) -> Iterator[str]:
+    """What the host reads, at most one text: pins at once, the rest as soon as all is loaded."""
+    is_claude = host == "claude-code"
+    if is_claude and event == "SessionStart" and told.get("source") != "startup":
+        return  # the running server looks what is missing at the next prompt
+    if event == _REST:
+        _record_apart(argv=(host, event), told=told)
+        return
+    text = "" if _has_settings(environ) else _show_pins(event, told, environ)
+    if text:
+        yield text
+    if is_claude and event == "SessionStart" and not _has_settings(environ):
+        return  # the running server records
     cold = cast("_ColdEvent", import_module("mcp_compaction.cli.cold_event"))
-    return cold.handle(host, event, told, environ)
+    later = cold.handle(host, event, told, environ)
+    if later and not text:
+        yield later
+
+
+def _record_apart(argv: Sequence[str], told: dict[str, Any]) -> None:
+    """Record in another process: the host reads nothing of it, and so need not wait."""
+    with Popen(
+        (*_APART, *argv), stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+    ) as process:
+        process.returncode = 0  # nobody waits for it
+        cast("IO[bytes]", process.stdin).write(json.dumps(told).encode())
+
+
+def record_apart() -> None:
+    """Handle an event of which its host reads nothing, in the process that is for that."""
+    argv = sys.argv[1:]
+    end = Timer(_MOST_SECONDS_APART, _give_up, (argv, os.environ))
+    end.daemon = True
+    end.start()
+    try:
+        cold = cast("_ColdEvent", import_module("mcp_compaction.cli.cold_event"))
+        cold.handle(argv[0], argv[1], json.loads(sys.stdin.read()), os.environ)
+    except Exception as error:  # noqa: BLE001  # the next event makes it good
+        _note(argv, os.environ, f"it was not handled: {error!r}")
+
+
+def _show_pins(event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """The answer that shows the project's pins, unless they stand in the chat already."""
+    if event not in _STARTS:
+        return ""
+    chat = _read_chat(str(told.get("transcript_path", "")))
+    folder = environ.get("CLAUDE_PROJECT_DIR") or git_top_of(str(told.get("cwd", "")))
+    lines = read_pin_lines(default_home(environ), os.path.realpath(folder))
+    missing = [line for line in lines if _as_written(line) not in chat]
+    context = "\n".join([_LABEL, *lines])
+    if not missing or len(context) > _MOST_ANSWER:
+        return ""
+    answer = {"hookEventName": event, "additionalContext": context}
+    return json.dumps({"hookSpecificOutput": answer})
+
+
+def _read_chat(path: str) -> bytes:
+    """What a chat's file holds since its host compacted; nothing where there is no such file."""
+    if not Path(path).is_file():
+        return b""
+    with Path(path).open("rb") as file:
+        file.seek(-min(_MOST_READ, os.fstat(file.fileno()).st_size), os.SEEK_END)
+        return file.read().rpartition(_COMPACTED)[2]
+
+
+def _as_written(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
 
 
 def _has_settings(environ: Mapping[str, str]) -> bool:

@@ -175,7 +175,7 @@ def _dispatch(
     if name == "hook":  # a host runs it, nobody types it
         from mcp_compaction.cli.hook import run as run_hook
 
-        return run_hook(rest, screen.say, stdin, environ)
+        return run_hook(rest, screen, stdin, environ)
     if name not in COMMANDS:
         raise InputError(_explain_unknown(name))
     if name == "serve":

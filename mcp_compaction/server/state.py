@@ -86,8 +86,10 @@ class State:
     def views(self) -> Views:
         """Who gives a plugin what to send."""
         if self._views is None:
-            limit = self.settings.view_timeout_seconds
-            self._views = Views(self.compactor, self.settings.records, self.environ, limit)
+            wish = self.settings
+            over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
+            limit = wish.view_timeout_seconds
+            self._views = Views(self.compactor, wish.records, self.environ, limit, over)
         return self._views
 
     def follow_chat(self, host: str, session: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.hosts.finding import find_chat
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
 from mcp_compaction.hosts.recording import record_new
@@ -50,6 +51,7 @@ class Views:
     may_record: Callable[[str], bool]
     environ: Mapping[str, str]
     limit: float  # seconds that a host waits at most
+    offload_over: int | None = None  # tokens over which a new result becomes a preview
     _locks: dict[Chat, asyncio.Lock] = field(default_factory=dict[Chat, asyncio.Lock])
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
@@ -103,7 +105,8 @@ class Views:
     async def _fit(self, chat: Chat, sent: Any) -> View:
         compactor = await self.open_compactor()
         info = await self._open(compactor, chat)
-        fitted = await compactor.fit(info, sent)
+        options = FitOptions(offload_over_tokens=self.offload_over)
+        fitted = await compactor.fit(info, sent, options)
         return View(info.name, fitted.messages, fitted.request)
 
     async def _fit_opencode(self, chat: Chat, given: object) -> JsonObject:

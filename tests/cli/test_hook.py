@@ -106,6 +106,27 @@ def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_p
     assert count_messages(tmp_path / "home", told["cwd"]) > 1
 
 
+def test_gemini_is_shown_the_pins_at_once_and_what_was_said_is_recorded_apart(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    told = gemini_chat(tmp_path)
+    pins = asyncio.run(pin_for_project(home, told["cwd"]))
+    first = run_hook(home, json.dumps(told).encode(), "gemini", "BeforeAgent")
+    said: dict[str, Any] = json.loads(first.stdout)["hookSpecificOutput"]
+    assert said == {"hookEventName": "BeforeAgent", "additionalContext": pinned_block(pins)}
+    with Path(told["transcript_path"]).open("a", encoding="utf-8") as file:
+        text = {"text": said["additionalContext"]}
+        line = {"id": "u9", "type": "user", "content": [text]}
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    again = run_hook(home, json.dumps(told).encode(), "gemini", "BeforeAgent")
+    assert b"pinned" not in again.stdout
+    done = run_hook(home, json.dumps(told).encode(), "gemini", "AfterAgent")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert any(count_messages(home, told["cwd"]) > 1 for _ in range(100))
+
+
 @pytest.mark.parametrize(
     ("told", "words"),
     [
@@ -149,9 +170,10 @@ def test_a_locked_store_holds_no_host_and_what_was_said_is_recorded_at_the_next_
     store = tmp_path / "home/.local/share/mcp-compaction/store.db"
     with closing(sqlite3.connect(store, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        done = run_hook(tmp_path / "home", json.dumps(told).encode(), "gemini", "AfterAgent")
+        done = run_hook(tmp_path / "home", json.dumps(told).encode(), "gemini", "BeforeAgent")
         other.execute("ROLLBACK")  # the hook has ended, though the lock was still held
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"p1 constraint, by user: Never push to main" in done.stdout  # which a lock lets read
     assert read_trouble(environ)
     cold_event.handle("gemini", "AfterAgent", told, environ)
     assert count_messages(tmp_path / "home", told["cwd"]) > 1

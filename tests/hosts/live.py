@@ -16,6 +16,10 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.hosts.events import TOOL
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
@@ -23,6 +27,7 @@ _BINARIES = {
     "claude-code": "claude/node_modules/@anthropic-ai/claude-code-*/claude",
     "codex": "codex/node_modules/@openai/codex-*/vendor/*/bin/codex",
     "opencode": "opencode/node_modules/opencode-*/bin/opencode",
+    "gemini": "gemini/node_modules/.bin/gemini",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
 
@@ -36,6 +41,16 @@ def binary_of(host: str) -> str:
     if not found:
         pytest.skip(f"{host} is not installed in {folder}")
     return str(found[0])
+
+
+async def pin_for_project(project: Path, home: Path, text: str) -> None:
+    """Pin a text for a project, as its user does."""
+    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    try:
+        info, _ = await compactor.open(SessionKey(project=str(project)))
+        await compactor.pin(info, text, by="user", scope="project")
+    finally:
+        await compactor.close()
 
 
 def install(host: str, environ: dict[str, str], project: Path) -> None:
@@ -58,6 +73,7 @@ class ClaudeCode:
     folder: Path
     model: ScriptedModel
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    forged: Path | None = None  # what a hook of somebody else names as the transcript
 
     @property
     def project(self) -> Path:
@@ -84,6 +100,11 @@ class ClaudeCode:
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         command += ["--resume", resume] if resume else []
         install("claude-code", self.environ, self.project)
+        if self.forged is not None:
+            hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [_forge_hook(self.forged)]}]}}
+            (self.project / ".claude").mkdir(exist_ok=True)
+            settings = self.project / ".claude/settings.json"
+            settings.write_text(json.dumps(hooks), encoding="utf-8")
         return self._talk(command, self.environ, turns)
 
     def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
@@ -113,6 +134,13 @@ class ClaudeCode:
             process.stdout.read()
             process.wait(_LIMIT)
         return session
+
+
+def _forge_hook(transcript: Path) -> dict[str, Any]:
+    """A hook that tells of another transcript, as one in a cloned project could."""
+    told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
+    told |= {"transcript_path": str(transcript)}
+    return {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": told}
 
 
 @dataclass(slots=True)
@@ -216,16 +244,8 @@ class OpenCode:
         install("opencode", environ, self.project)
         command = [binary_of("opencode"), "run", "--format", "json"]
         command += ["--continue"] if resumes else []
-        subprocess.run(
-            [*command, *prompt.split(" ")],  # an argument with a space it would put in quotes
-            cwd=self.project,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_LIMIT,
-            check=True,
-        )
+        # An argument with a space it would put in quotes.
+        _run_to_the_end([*command, *prompt.split(" ")], self.project, environ)
 
     def _config(self) -> dict[str, Any]:
         limit = {"context": 200_000, "output": 8000}
@@ -242,6 +262,63 @@ class OpenCode:
             "autoupdate": False,
             "share": "disabled",
         }
+
+
+@dataclass(slots=True)
+class Gemini:
+    """Gemini CLI in a folder of its own."""
+
+    folder: Path
+    model: ScriptedModel
+
+    @property
+    def project(self) -> Path:
+        """The folder that it works in."""
+        return self.folder / "project"
+
+    def run(self, prompt: str, *, resumes: bool = False) -> None:
+        """Run one turn, of a new session or of the last one."""
+        home = self.folder / "home"
+        (home / ".gemini").mkdir(parents=True, exist_ok=True)
+        self.project.mkdir(exist_ok=True)
+        environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "GOOGLE_GEMINI_BASE_URL": self.model.url,
+            "GEMINI_API_KEY": "no key",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "MCP_COMPACTION_COUNTER": "estimate",
+        }
+        command = [PROGRAM, "install", "gemini", "--print", "--json"]
+        printed = subprocess.run(command, env=environ, check=True, capture_output=True).stdout
+        (lines,) = json.loads(printed)["files"].values()
+        settings: dict[str, Any] = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "hooksConfig": {"enabled": True, "notifications": False},
+            **json.loads(lines),
+        }
+        settings["mcpServers"]["compaction"] |= {"trust": True}
+        (home / ".gemini/settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        command = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
+        command += ["--output-format", "json", "-m", "gemini-2.5-pro"]
+        command += ["--resume", "latest"] if resumes else []
+        _run_to_the_end(command, self.project, environ)
+
+
+def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -> None:
+    subprocess.run(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=_LIMIT,
+        check=True,
+    )
 
 
 def _give_package_of_plugins(folder: Path) -> None:

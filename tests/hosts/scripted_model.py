@@ -1,4 +1,4 @@
-"""A model on loopback that says to Claude Code, Codex and opencode what a test has written."""
+"""A model on loopback that says to the hosts what a test has written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ScriptedModel:
 
 
 def _newest(body: dict[str, Any]) -> list[Any]:
-    messages: list[Any] = body.get("messages") or body.get("input") or []
+    messages: list[Any] = body.get("messages") or body.get("input") or body.get("contents") or []
     users = [n for n, one in enumerate(messages) if one.get("role") == "user"]
     return messages[users[-1] if users else -1 :]
 
@@ -77,10 +77,20 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
                 self._send(b'{"input_tokens": 1000}', "application/json")
                 return
             body = json.loads(raw)
+            step = model.next_step(body)
+            if "GenerateContent" in self.path or "generateContent" in self.path:
+                self._send_gemini(json.dumps(_answer_gemini(step, body, model.number())))
+                return
             answer = _answer_messages if "/messages" in self.path else _answer_responses
-            events = answer(model.next_step(body), body, model.number())
+            events = answer(step, body, model.number())
             lines = (f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
             self._send("".join(lines).encode(), "text/event-stream")
+
+        def _send_gemini(self, answer: str) -> None:
+            if "stream" in self.path:
+                self._send(f"data: {answer}\n\n".encode(), "text/event-stream")
+            else:
+                self._send(answer.encode(), "application/json")
 
         def _send(self, data: bytes, kind: str) -> None:
             self.send_response(200)
@@ -158,10 +168,26 @@ def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dic
     ]
 
 
+def _answer_gemini(step: Step, body: dict[str, Any], number: int) -> dict[str, Any]:
+    """An answer of generateContent."""
+    part: dict[str, Any] = {"text": step.text}
+    if step.tool:
+        offered: list[dict[str, Any]] = [
+            one for group in body.get("tools", []) for one in group.get("functionDeclarations", [])
+        ]
+        name = _name_among(step.tool, [one["name"] for one in offered])
+        part = {"functionCall": {"id": f"f{number}", "name": name, "args": step.arguments}}
+    read = step.reported or len(json.dumps(body)) // 4
+    said = {"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+    usage = {"promptTokenCount": read, "candidatesTokenCount": 20, "totalTokenCount": read + 20}
+    return {"candidates": [said], "usageMetadata": usage, "responseId": f"r{number}"}
+
+
 def _name_among(tool: str, names: list[str]) -> str:
     """The name that a host gives a tool: that of the shell, or one of ours behind its server's."""
     if tool == "shell":
-        return "Bash" if "Bash" in names else "bash"
+        shells = ("Bash", "bash", "run_shell_command")
+        return next(name for name in shells if name in names)
     return next((name for name in names if name.endswith(tool)), f"mcp__compaction__{tool}")
 
 

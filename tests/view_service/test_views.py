@@ -91,6 +91,20 @@ async def test_after_a_compaction_the_plugin_is_told_of_records_and_of_what_stay
         assert sum(map(len, [*texts, *shown])) < 3 * len(LINES)
 
 
+async def test_where_it_is_asked_for_a_large_result_is_a_preview_from_the_start(
+    tmp_path: Path,
+) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        views = await views_on(compactor)
+        views.offload_over = 1000
+        told: Any = await views.view_for_opencode(CHAT, history(1))
+        assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
+        assert "the whole: recall_archived refs m3" in told["outputs"]["c2"]
+        assert len(told["outputs"]["c2"]) < len(LINES) / 3
+        again: Any = await views.view_for_opencode(CHAT, history(2))
+        assert again["outputs"]["c2"] == told["outputs"]["c2"]
+
+
 async def test_a_body_of_a_provider_gets_a_body_back(tmp_path: Path) -> None:
     async with compactor_in(tmp_path) as compactor:
         views = await views_on(compactor)
