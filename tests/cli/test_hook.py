@@ -16,6 +16,7 @@ import pytest
 
 from mcp_compaction.cli import cold_event
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.hosts.hook_runs import read_run
 from mcp_compaction.hosts.trouble import note_trouble, read_trouble, trouble_path
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
@@ -66,6 +67,12 @@ def test_a_new_chat_starts_with_the_pins_of_its_project(tmp_path: Path) -> None:
     done = run_hook(tmp_path, start(tmp_path), "claude-code", "SessionStart")
     said: dict[str, Any] = json.loads(done.stdout)["hookSpecificOutput"]
     assert said == {"hookEventName": "SessionStart", "additionalContext": pinned_block(pins)}
+    ran = read_run({"HOME": str(tmp_path)}, "claude-code")
+    assert ran is not None
+    assert ran.event == "SessionStart"
+    store = str(load_settings({"HOME": str(tmp_path)}).home)
+    words = ("claude-code", "SessionStart", "--home", store)  # as install writes a named store
+    assert run_hook(tmp_path / "new", start(tmp_path), *words).stdout == done.stdout
     elsewhere = run_hook(tmp_path, start(tmp_path / "other"), "claude-code", "SessionStart")
     resumed = run_hook(tmp_path, start(tmp_path, "resume"), "claude-code", "SessionStart")
     assert (elsewhere.stdout, resumed.stdout) == (b"", b"")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
 from tests.cli.conftest import Shell
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
-STARTUP = json.dumps({"session_id": "s", "cwd": "/", "source": "startup"}).encode()
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -119,7 +119,7 @@ def test_doctor_fails_until_a_hook_has_run(shell: Shell) -> None:
     ran = shell("doctor", "--no-server")
     assert ran.code == 1
     assert "no hook of Claude Code has run yet: start Claude Code anew" in ran.out
-    assert shell.bare("hook", "claude-code", "SessionStart", stdin=STARTUP).code == 0
+    RunNotes(shell.environ).note("claude-code", "SessionStart")
     ran = shell("doctor", "--no-server")
     assert ran.code == 0
     assert re.search(r"a hook last ran \d{4}-\d\d-\d\d \d\d:\d\d \(SessionStart\)", ran.out)
@@ -127,7 +127,7 @@ def test_doctor_fails_until_a_hook_has_run(shell: Shell) -> None:
 
 def test_hooks_that_were_written_anew_have_to_run_again(shell: Shell) -> None:
     shell.done("install", "claude-code")
-    shell.bare("hook", "claude-code", "SessionStart", stdin=STARTUP)
+    RunNotes(shell.environ).note("claude-code", "Stop")
     shell.done("uninstall", "claude-code")
     shell.done("install", "claude-code")
     assert shell("doctor", "--no-server").code == 1

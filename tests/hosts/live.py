@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
@@ -43,12 +43,6 @@ def binary_of(host: str) -> str:
     return str(found[0])
 
 
-def install(host: str, environ: dict[str, str], project: Path) -> None:
-    """Plug us in as a user does; twice is once."""
-    command = [PROGRAM, "install", host]
-    subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
-
-
 async def pin_for_project(project: Path, home: Path, text: str) -> None:
     """Pin a text for a project, as its user does."""
     compactor = await open_compactor(load_settings({"HOME": str(home)}))
@@ -57,6 +51,12 @@ async def pin_for_project(project: Path, home: Path, text: str) -> None:
         await compactor.pin(info, text, by="user", scope="project")
     finally:
         await compactor.close()
+
+
+def install(host: str, environ: dict[str, str], project: Path) -> None:
+    """Plug us in as a user does; twice is once."""
+    command = [PROGRAM, "install", host]
+    subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
 
 
 def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
@@ -73,6 +73,7 @@ class ClaudeCode:
     folder: Path
     model: ScriptedModel
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    forged: Path | None = None  # what a hook of somebody else names as the transcript
 
     @property
     def project(self) -> Path:
@@ -99,16 +100,12 @@ class ClaudeCode:
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         command += ["--resume", resume] if resume else []
         install("claude-code", self.environ, self.project)
+        if self.forged is not None:
+            hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [_forge_hook(self.forged)]}]}}
+            (self.project / ".claude").mkdir(exist_ok=True)
+            settings = self.project / ".claude/settings.json"
+            settings.write_text(json.dumps(hooks), encoding="utf-8")
         return self._talk(command, self.environ, turns)
-
-    def add_forged_hook(self, transcript: Path) -> None:
-        """Have a hook of the project, as of one that was cloned, tell of another transcript."""
-        told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
-        given = {**told, "transcript_path": str(transcript)}
-        hook = {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": given}
-        settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
-        (self.project / ".claude").mkdir(parents=True)
-        (self.project / ".claude/settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
         session = ""
@@ -137,6 +134,13 @@ class ClaudeCode:
             process.stdout.read()
             process.wait(_LIMIT)
         return session
+
+
+def _forge_hook(transcript: Path) -> dict[str, Any]:
+    """A hook that tells of another transcript, as one in a cloned project could."""
+    told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
+    told |= {"transcript_path": str(transcript)}
+    return {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": told}
 
 
 @dataclass(slots=True)
@@ -277,32 +281,31 @@ class Gemini:
         home = self.folder / "home"
         (home / ".gemini").mkdir(parents=True, exist_ok=True)
         self.project.mkdir(exist_ok=True)
-        server = {"command": PROGRAM, "args": ["serve"], "trust": True}
-        command = f"'{PROGRAM}' hook gemini"
-        settings: dict[str, Any] = {
-            "security": {"auth": {"selectedType": "gemini-api-key"}},
-            "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
-            "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-            "hooksConfig": {"enabled": True, "notifications": False},
-            "mcpServers": {"compaction": {**server, "env": {"MCP_COMPACTION_COUNTER": "estimate"}}},
-            "hooks": {
-                hook.event: [{"hooks": [{"type": "command", "command": f"{command} {hook.event}"}]}]
-                for hook in hooked_hosts()["gemini"].hook
-            },
-        }
-        (home / ".gemini/settings.json").write_text(json.dumps(settings), encoding="utf-8")
-        words = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
-        words += ["--output-format", "json", "-m", "gemini-2.5-pro"]
-        words += ["--resume", "latest"] if resumes else []
         environ = {
             "HOME": str(home),
             "PATH": os.environ["PATH"],
             "GOOGLE_GEMINI_BASE_URL": self.model.url,
             "GEMINI_API_KEY": "no key",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "MCP_COMPACTION_COUNTER": "estimate",
         }
-        _run_to_the_end(words, self.project, environ)
+        command = [PROGRAM, "install", "gemini", "--print", "--json"]
+        printed = subprocess.run(command, env=environ, check=True, capture_output=True).stdout
+        (lines,) = json.loads(printed)["files"].values()
+        settings: dict[str, Any] = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"enableAutoUpdate": False, "sessionRetention": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "hooksConfig": {"enabled": True, "notifications": False},
+            **json.loads(lines),
+        }
+        settings["mcpServers"]["compaction"] |= {"trust": True}
+        (home / ".gemini/settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        command = [binary_of("gemini"), "-p", prompt, "--approval-mode", "yolo"]
+        command += ["--output-format", "json", "-m", "gemini-2.5-pro"]
+        command += ["--resume", "latest"] if resumes else []
+        _run_to_the_end(command, self.project, environ)
 
 
 def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -> None:
