@@ -134,3 +134,14 @@ async def test_a_pin_that_was_said_is_looked_for_once(tmp_path: Path) -> None:
             assert await fit(compactor, info, history) == history
             reads.append(stores[0].reads - before)
         assert reads == [2, 0, 0]
+
+
+async def test_a_pin_is_still_told_when_the_words_before_it_are_cut(tmp_path: Path) -> None:
+    history = [user("Begin."), assistant("Begun."), user("Next.")]
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.fit(info, history[:1])
+        await pin_from_terminal(compactor, info, "Never push.")
+        told = await fit(compactor, info, history)
+        assert len(ours(told[3:])) == 1
+        for cut in ([*history[:2], *called("t1", "one")], [*told[:2], *told[3:]]):
+            assert len(ours(await fit(compactor, info, cut))) == 1

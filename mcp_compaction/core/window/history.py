@@ -204,8 +204,10 @@ def follow(
         body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
     body = _insert(body, again.difference(head), session.digests)
     has_head = has_head and len(kept_head) == len(view.head)  # else its beginning is another
-    is_same_so_far = not view.is_begun or (has_head and tuple(body) == session.view.body)
     late_pins = tuple(one for one in view.late_pins if one.after in there)
+    # A pin whose place is gone would be shown nowhere until the user speaks again.
+    has_places = has_head and late_pins == view.late_pins
+    is_same_so_far = not view.is_begun or (has_places and tuple(body) == session.view.body)
     return view.model_copy(
         update={
             "version": view.version + 1,
