@@ -51,7 +51,7 @@ class _Plan(NamedTuple):
     """What is appended of a history, and the view that shows it."""
 
     seen: tuple[Seen, ...]
-    same: tuple[int, ...]
+    as_logged: tuple[int, ...]  # the messages that say just what the log has
     rows: tuple[NewMessage, ...]  # other words for messages that stay, then what is new
     follows: tuple[int, ...]
     view: View | None
@@ -114,7 +114,7 @@ async def _append(
             follows=plan.follows[start : start + MOST_ROWS],
             base_version=plan.base_version,
             view=None if start else plan.view,
-            same=() if start else plan.same,
+            same=() if start else plan.as_logged,
         )
         batch = rest.model_copy(update={"messages": rows, "placed": placed})
         done = await work.store.append(info.id, batch, work.now())
@@ -158,19 +158,19 @@ def _lay_beside(log: Sequence[Logged], session: Session, back: Session, placing:
     new = left if edits == unknown else []
     first = newest + len(edits) + 1  # of what is new
     numbers = [*(place.seq for place in places), *range(first, first + len(new))]
-    there = _list_behind(session, placing, newest).union(numbers)
+    in_history = _list_behind(session, placing, newest).union(numbers)
     said_now = [_message_of(messages[n], seq) for n, seq in zip(said, numbers, strict=False)]
-    words = {seq: newest + n for n, (_, seq) in enumerate(edits, start=1)}
-    reworded = _reword(log, session.view, placing, words, there)
+    edit_rows = {seq: newest + n for n, (_, seq) in enumerate(edits, start=1)}
+    reworded = _reword(log, session.view, placing, edit_rows, in_history)
     head = head_of(said_now[:_MOST_OF_HEAD])
-    view = follow(back, there, head, newest + len(edits) + len(new), reworded)
+    view = follow(back, in_history, head, newest + len(edits) + len(new), reworded)
     if view is None and back is not session:
         view = back.view
     seqs = dict(zip(said, numbers, strict=False))
     last = places[-1].seq if places else 0
     return _Plan(
         seen=tuple(Seen(seqs.get(n), placing.whole[n]) for n in range(len(messages))),
-        same=tuple(place.seq for place in places if place.is_same),
+        as_logged=tuple(place.seq for place in places if place.is_same),
         rows=(*(message for message, _ in edits), *new),
         follows=(
             *(seq - 1 for _, seq in edits),
@@ -198,10 +198,13 @@ def _reword(
     log: Sequence[Logged],
     view: View,
     placing: Placing,
-    words: dict[int, int],
-    there: set[int],
+    edit_rows: dict[int, int],
+    in_history: set[int],
 ) -> tuple[Reworded, ...]:
-    """The messages that the caller words otherwise than at first; `words`: as never before."""
+    """The messages that the caller words otherwise than at first.
+
+    `edit_rows`: the new messages that hold words never heard before, by the messages they reword.
+    """
     first = {row.content: row.seq for row in reversed(log)}
     contents = {row.seq: row.content for row in log}
     now = {one.seq: one.words for one in view.reworded}
@@ -210,9 +213,11 @@ def _reword(
         if place.is_same:
             continue
         known = place.seq if contents[place.seq] == content else first.get(content)
-        now[place.seq] = words.get(place.seq) or known or now.get(place.seq, place.seq)
+        now[place.seq] = edit_rows.get(place.seq) or known or now.get(place.seq, place.seq)
     return tuple(
-        Reworded(seq=seq, words=now[seq]) for seq in sorted(now) if now[seq] != seq and seq in there
+        Reworded(seq=seq, words=now[seq])
+        for seq in sorted(now)
+        if now[seq] != seq and seq in in_history
     )
 
 
