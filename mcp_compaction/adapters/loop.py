@@ -212,7 +212,7 @@ class LoopKit:
         provider says that the request is too large, the window is compressed and the call made
         once more.
         """
-        sent = await self.fit(request)
+        sent = cast("object", await self.fit(request))
         try:
             response = await self._ask(call, sent)
             refusal = _refusal_in(response)
@@ -247,11 +247,11 @@ class LoopKit:
             return plain
         return [*plain[:done], *await self._backend.fit(plain[done:], beside, options)]
 
-    async def _fit_smaller(self, request: Any, sent: Any, refusal: str) -> Any:
+    async def _fit_smaller(self, request: Any, sent: object, refusal: str) -> object | None:
         """What to send after an overflow; None where it is no smaller than what was refused."""
         with self._isolate("compressing after an overflow"):
             await self._backend.make_room(limit_in(refusal))
-        fitted = await self.fit(request)
+        fitted = cast("object", await self.fit(request))
         return fitted if len(str(fitted)) < len(str(sent)) else None
 
     async def _with_indicator(self, sent: list[JsonObject]) -> list[JsonObject]:

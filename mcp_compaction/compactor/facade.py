@@ -186,6 +186,13 @@ class Compactor:
 
         return await shortening.offload_since(self._work, info, newest, over)
 
+    async def shorten_first_request(self, info: SessionInfo) -> bool:
+        """Show a preview of a first request that does not fit and that nothing follows yet."""
+        from mcp_compaction.compactor import shortening
+
+        window = await self._work.read_window(info)
+        return await shortening.shorten_first_request(self._work, info, window)
+
     # Looking
 
     async def load(self, info: SessionInfo) -> Session:

@@ -250,8 +250,16 @@ async def test_a_loop_goes_on_where_another_process_wrote_to_its_session(
         assert "is_error" not in await kit.call(use("s", "recall_archived", query="And now"))
 
 
-async def test_a_window_that_is_too_full_is_compacted_before_the_request(memory_path: Path) -> None:
-    messages = history(60)
+@pytest.mark.parametrize(
+    ("messages", "shown"),
+    [
+        (history(60), "[digest d1"),
+        ([user("Sort these. " + "".join(f"Line {n}.\n" for n in range(9_000)))], "recall_archived"),
+    ],
+)
+async def test_a_window_that_is_too_full_is_made_smaller_before_the_request(
+    memory_path: Path, messages: list[Json], shown: str
+) -> None:
     given: list[list[Json]] = []
     for way in WAYS:
         async with kit_of(way, memory_path / way) as kit:
@@ -259,7 +267,7 @@ async def test_a_window_that_is_too_full_is_compacted_before_the_request(memory_
             assert kit.failures == 0
     in_process, over_mcp = given
     assert over_mcp == in_process
-    assert "[digest d1" in text_of(over_mcp)
+    assert shown in text_of(over_mcp)
 
 
 @pytest.mark.parametrize("way", WAYS)

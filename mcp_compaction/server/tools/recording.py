@@ -104,6 +104,7 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
         info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
         meta["compressed"] = isinstance(await run_compaction(ctx, info, ask), Compaction)
     if loop.relieve and state.mode(ctx, info) == "own":
+        await compactor.shorten_first_request(info)
         await _relieve(state, info)
         await state.relieving.wait(info)
     fill, pressure = await compactor.pressure(info)
