@@ -67,7 +67,6 @@ from mcp_compaction.ports import (
 if TYPE_CHECKING:
     from mcp_compaction.compactor.fitting import Fitted
     from mcp_compaction.compactor.following import Compared
-    from mcp_compaction.compactor.framing import ViewState
 
 
 class Compactor:
@@ -174,24 +173,11 @@ class Compactor:
 
         return await fitting.record_answer(self._work, info, answer)
 
-    async def shorten_stale(self, info: SessionInfo) -> bool:
-        """Show previews of large results outside the recent turns; says whether any is new."""
+    async def shorten(self, info: SessionInfo, newest: int, options: FitOptions) -> None:
+        """Show previews of what a loop wants shorter; results after `newest` have just come."""
         from mcp_compaction.compactor import shortening
 
-        return await shortening.shorten_stale(self._work, info)
-
-    async def offload_since(self, info: SessionInfo, newest: int, over: int) -> bool:
-        """Show previews of the results after a message that take more tokens than `over`."""
-        from mcp_compaction.compactor import shortening
-
-        return await shortening.offload_since(self._work, info, newest, over)
-
-    async def shorten_first_request(self, info: SessionInfo) -> bool:
-        """Show a preview of a first request that does not fit and that nothing follows yet."""
-        from mcp_compaction.compactor import shortening
-
-        window = await self._work.read_window(info)
-        return await shortening.shorten_first_request(self._work, info, window)
+        await shortening.shorten(self._work, info, newest, options)
 
     # Looking
 
@@ -211,12 +197,6 @@ class Compactor:
     async def load_window(self, info: SessionInfo) -> Session:
         """The session at this moment without its messages: its view, and the pins in force."""
         return (await self._work.read_window(info)).session
-
-    async def view_state(self, info: SessionInfo) -> ViewState:
-        """What the layout of the window depends on: while it is the same, so is the layout."""
-        from mcp_compaction.compactor.framing import state_of
-
-        return state_of((await self._work.read_window(info)).session)
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
@@ -275,10 +255,7 @@ class Compactor:
         return await compressing.compress(self._work, info, ask, progress)
 
     async def prepare(self, info: SessionInfo) -> Prepared | Outcome:
-        """Digest all but the newest steps, whatever the fill; what the window shows stays as it is.
-
-        For a window that somebody else will empty; what is prepared is not prepared again.
-        """
+        """Digest all but the newest steps, once, for a window that somebody else will empty."""
         from mcp_compaction.compactor import preparing
 
         return await preparing.prepare(self._work, info)
@@ -423,10 +400,7 @@ class Compactor:
         return await recalling.recall_refs(self._work, info, refs)
 
     async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
-        """Show messages again, whole, from the next request on; the next compaction prefers them.
-
-        For loops that replace their own window, by the refs of messages or ids of tool calls.
-        """
+        """Show messages again, whole, from the next request on; compactions prefer them."""
         from mcp_compaction.compactor import viewing
 
         return await viewing.page_in(self._work, info, refs)

@@ -6,11 +6,22 @@ from collections.abc import Callable
 
 from mcp_compaction.compactor.events import OFFLOADED, SHORTENED
 from mcp_compaction.compactor.gauge import Reading
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.microcompact import microcompact
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.window.offload import offload, shorten_request
 from mcp_compaction.model import Event, Kept, Session, SessionInfo, Trimmed, View
+
+
+async def shorten(work: Workspace, info: SessionInfo, newest: int, options: FitOptions) -> None:
+    """Show previews of what a loop wants shorter; results after `newest` have just come."""
+    if options.offload_over_tokens is not None:
+        await offload_since(work, info, newest, options.offload_over_tokens)
+    if options.microcompact:
+        await shorten_stale(work, info)
+    if options.relieve:
+        await shorten_first_request(work, info, await work.read_window(info))
 
 
 async def shorten_stale(work: Workspace, info: SessionInfo) -> bool:

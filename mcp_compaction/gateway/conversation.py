@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
+from mcp_compaction.compactor.framing import state_of
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
@@ -302,7 +303,7 @@ class Conversation:
 
     async def _view(self) -> object:
         """What the layout of the window depends on."""
-        return await self.session.store.compactor.view_state(self.session.info)
+        return state_of(await self.session.store.compactor.load_window(self.session.info))
 
 
 def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message, ...]:

@@ -8,6 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.show import objects_of
@@ -95,16 +96,13 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     newest_of_log = info.messages + done.new
     meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
     await compactor.show_pins(info)
-    newest = max(done.seqs, default=0) - done.new
-    if loop.offload_over_tokens is not None and done.new:
-        await compactor.offload_since(info, newest, loop.offload_over_tokens)
-    if loop.microcompact:
-        await compactor.shorten_stale(info)
+    relieves = bool(loop.relieve) and state.mode(ctx, info) == "own"
+    over = loop.offload_over_tokens if done.new else None
+    await compactor.shorten(info, info.messages, FitOptions(relieves, over, loop.microcompact))
     if loop.overflow is not None:
         info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
         meta["compressed"] = isinstance(await run_compaction(ctx, info, ask), Compaction)
-    if loop.relieve and state.mode(ctx, info) == "own":
-        await compactor.shorten_first_request(info)
+    if relieves:
         await _relieve(state, info)
         await state.relieving.wait(info)
     fill, pressure = await compactor.pressure(info)
