@@ -65,10 +65,10 @@ def run(
         if place:  # --home DIR, as install has written it
             environ = {**environ, "MCP_COMPACTION_HOME": place[-1]}
         told: Any = json.loads(stdin.read(_MOST_CHARS))
+        RunNotes(environ).note(host, event)
         for text in _answers(host, event, cast("dict[str, Any]", told), environ):
             screen.say(text)
             screen.flush()  # so that the host has it, whatever becomes of the rest
-        RunNotes(environ).note(host, event)
     except Exception as error:  # a hook never stops its host
         if environ.get("MCP_COMPACTION_DEBUG") == "1":
             raise
@@ -97,7 +97,7 @@ def _answers(
     if is_claude and event == "SessionStart" and told.get("source") != "startup":
         return  # the running server looks what is missing at the next prompt
     if event == _REST:
-        _record_apart(argv=(host, event), told=told)
+        _record_apart((host, event), told, environ)
         return
     text = "" if _has_settings(environ) else _show_pins(event, told, environ)
     if text:
@@ -110,10 +110,15 @@ def _answers(
         yield later
 
 
-def _record_apart(argv: Sequence[str], told: dict[str, Any]) -> None:
+def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:
     """Record in another process: the host reads nothing of it, and so need not wait."""
     with Popen(
-        (*_APART, *argv), stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+        (*_APART, *argv),
+        stdin=PIPE,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        env=environ,
+        start_new_session=True,
     ) as process:
         process.returncode = 0  # nobody waits for it
         cast("IO[bytes]", process.stdin).write(json.dumps(told).encode())
