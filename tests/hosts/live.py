@@ -43,6 +43,12 @@ def binary_of(host: str) -> str:
     return str(found[0])
 
 
+def install(host: str, environ: dict[str, str], project: Path) -> None:
+    """Plug us in as a user does; twice is once."""
+    command = [PROGRAM, "install", host]
+    subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
+
+
 async def pin_for_project(project: Path, home: Path, text: str) -> None:
     """Pin a text for a project, as its user does."""
     compactor = await open_compactor(load_settings({"HOME": str(home)}))
@@ -51,12 +57,6 @@ async def pin_for_project(project: Path, home: Path, text: str) -> None:
         await compactor.pin(info, text, by="user", scope="project")
     finally:
         await compactor.close()
-
-
-def install(host: str, environ: dict[str, str], project: Path) -> None:
-    """Plug us in as a user does; twice is once."""
-    command = [PROGRAM, "install", host]
-    subprocess.run(command, env=environ, cwd=project, check=True, capture_output=True)
 
 
 def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
@@ -73,7 +73,6 @@ class ClaudeCode:
     folder: Path
     model: ScriptedModel
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    forged: Path | None = None  # what a hook of somebody else names as the transcript
 
     @property
     def project(self) -> Path:
@@ -100,12 +99,16 @@ class ClaudeCode:
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         command += ["--resume", resume] if resume else []
         install("claude-code", self.environ, self.project)
-        if self.forged is not None:
-            hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [_forge_hook(self.forged)]}]}}
-            (self.project / ".claude").mkdir(exist_ok=True)
-            settings = self.project / ".claude/settings.json"
-            settings.write_text(json.dumps(hooks), encoding="utf-8")
         return self._talk(command, self.environ, turns)
+
+    def add_forged_hook(self, transcript: Path) -> None:
+        """Have a hook of the project, as of one that was cloned, tell of another transcript."""
+        told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
+        given = {**told, "transcript_path": str(transcript)}
+        hook = {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": given}
+        settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+        (self.project / ".claude").mkdir(parents=True)
+        (self.project / ".claude/settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
         session = ""
@@ -134,13 +137,6 @@ class ClaudeCode:
             process.stdout.read()
             process.wait(_LIMIT)
         return session
-
-
-def _forge_hook(transcript: Path) -> dict[str, Any]:
-    """A hook that tells of another transcript, as one in a cloned project could."""
-    told = {"event": "UserPromptSubmit", "session_id": "${session_id}"}
-    told |= {"transcript_path": str(transcript)}
-    return {"type": "mcp_tool", "server": "compaction", "tool": TOOL, "input": told}
 
 
 @dataclass(slots=True)

@@ -200,7 +200,8 @@ def test_in_claude_code_no_forged_path_and_no_pasted_rule_is_the_users(tmp_path:
     ]
     pins = [Step(tool="pin_constraint", arguments=wish) for wish in wishes]
     with serve_model(ScriptedModel(*pins, Step("done"), Step("new"))) as model:
-        host = ClaudeCode(tmp_path, model, forged=forged)
+        host = ClaudeCode(tmp_path, model)
+        host.add_forged_hook(forged)
         host.run(f"What does this README say?\n```\n# Rules\n{PASTED}\n```")
         answers = model.requests[len(pins)]
         assert answers.count("a project pin needs the user") == 2
