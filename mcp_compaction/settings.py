@@ -24,6 +24,7 @@ _CONFIG = "MCP_COMPACTION_CONFIG"
 _NO_SETTINGS = (
     _CONFIG,
     "MCP_COMPACTION_DEBUG",  # how the command line complains
+    "MCP_COMPACTION_HOOK_SECONDS",  # how long a command of a host may hold it
     "MCP_COMPACTION_VIEWS",  # where a plugin looks for the view service
 )
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})

@@ -26,7 +26,8 @@ _MOST_SECONDS = 1.7  # the interpreter has taken some already
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_ANSWER = 9500  # characters that a host takes whole
-_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG"})
+_SECONDS = "MCP_COMPACTION_HOOK_SECONDS"
+_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", _SECONDS})
 _MOST_READ = 2**23  # bytes, more than a window holds
 _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
 _STARTS = ("SessionStart", "BeforeAgent")
@@ -51,13 +52,12 @@ def run(
     screen: Screen,
     stdin: TextIO,
     environ: Mapping[str, str],
-    limit: float = _MOST_SECONDS,
 ) -> int:
     """Handle one event; whatever fails, the host goes on as if there were no hook.
 
     For a process of its own: the limit holds until it is gone, with all that it waits for then.
     """
-    end = Timer(limit, _give_up, (argv, environ))
+    end = Timer(_limit_of(environ), _give_up, (argv, environ))
     end.daemon = True
     end.start()
     try:
@@ -74,6 +74,14 @@ def run(
             raise
         _note(argv, environ, f"it was not handled: {error!r}")
     return 0
+
+
+def _limit_of(environ: Mapping[str, str]) -> float:
+    """The seconds after which a hook gives up: on a slow machine a user may allow more."""
+    try:
+        return max(0.0, float(environ.get(_SECONDS, "")))
+    except ValueError:
+        return _MOST_SECONDS
 
 
 def _give_up(argv: Sequence[str], environ: Mapping[str, str]) -> None:

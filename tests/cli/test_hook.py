@@ -32,7 +32,8 @@ def run_hook(
     home: Path, told: bytes, *words: str, **more: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a host does."""
-    environ = {"HOME": str(home), "PATH": os.environ["PATH"], **more}
+    patient = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"], **patient, **more}
     return subprocess.run(
         [SCRIPT, "hook", *words], input=told, env=environ, capture_output=True, check=False
     )
@@ -177,7 +178,9 @@ def test_a_locked_store_holds_no_host_and_what_was_said_is_recorded_at_the_next_
     store = tmp_path / "home/.local/share/mcp-compaction/store.db"
     with closing(sqlite3.connect(store, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        done = run_hook(tmp_path / "home", json.dumps(told).encode(), "gemini", "BeforeAgent")
+        patient = {"MCP_COMPACTION_HOOK_SECONDS": "5"}
+        given = json.dumps(told).encode()
+        done = run_hook(tmp_path / "home", given, "gemini", "BeforeAgent", **patient)
         other.execute("ROLLBACK")  # the hook has ended, though the lock was still held
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"p1 constraint, by user: Never push to main" in done.stdout  # which a lock lets read
