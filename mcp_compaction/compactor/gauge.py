@@ -53,7 +53,8 @@ class Gauge:
             known = None
             window = await self._store.count_window(session, now)
         if known is not None and known.window.session.view.version == window.session.view.version:
-            texts, fill = known.texts, self._fill(window, policy, known.texts)
+            texts = known.texts
+            fill = await self._threads.run(self._fill, window, policy, texts)
         else:
             texts, fill = await self._threads.run(self._count, window, policy)
         self._remember(session, _Known(_without_texts(window), policy, texts))
