@@ -18,7 +18,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile(
     "project",
-    max_examples=50,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -107,7 +107,7 @@ def test_what_a_transcript_scatters_is_put_together_again(script: list[Scene]) -
 
 @pytest.mark.parametrize("target", SHAPES)
 @given(script=scripts(max_steps=6), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_messages_in_any_order_become_a_valid_view(
     target: Shape, script: list[Scene], data: st.DataObject
 ) -> None:

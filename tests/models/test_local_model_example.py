@@ -22,7 +22,7 @@ def _run(url: str, speaks: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("speaks", ["openai", "anthropic"])
+@pytest.mark.parametrize("speaks", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 def test_the_example_shows_what_the_model_added_and_that_nothing_went(speaks: str) -> None:
     with endpoint("ok") as served:
         said = _run(served.url, speaks)

@@ -150,7 +150,8 @@ def wait_until_reading(host: Host) -> None:
         pass
 
 
-@in_process
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [SMALL, LARGE])
 async def test_others_are_answered_while_a_model_writes_a_digest(
     tmp_path: Path, steps: int
 ) -> None:
@@ -287,7 +288,9 @@ async def test_a_cancelled_compaction_leaves_the_session_as_it_was(
     assert await receipts_of(tmp_path) == ["c1"]
 
 
-@pytest.mark.parametrize(("steps", "way"), [(SMALL, "EOF"), (LARGE, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("steps", "way"), [pytest.param(SMALL, "EOF", marks=pytest.mark.slow), (LARGE, "SIGTERM")]
+)
 async def test_a_server_that_leaves_leaves_a_session_whole(
     tmp_path: Path, steps: int, way: str
 ) -> None:

@@ -17,7 +17,7 @@ from tests.server.fuzzing import any_call, mangled
 from tests.server.host import Host, modern, request, toy
 
 SERVER = [str(Path(sys.executable).with_name("mcp-compaction")), "serve", "--project", "/fuzz"]
-CASES = 800  # in each era
+CASES = 500  # in each era
 AT_ONCE = 20
 LINES = 50_000  # in each era
 LINES_OF_SESSION = 1_000

@@ -142,7 +142,7 @@ def test_it_leaves_when_only_its_broken_stdout_tells_of_the_end(marks: dict[str,
     assert marks["TOY_CLOSED"].exists()
 
 
-@pytest.mark.parametrize("way", ["EOF", "SIGTERM"])
+@pytest.mark.parametrize("way", ["EOF", pytest.param("SIGTERM", marks=pytest.mark.slow)])
 def test_it_leaves_even_when_a_tool_holds_the_event_loop(
     way: str, marks: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +155,7 @@ def test_it_leaves_even_when_a_tool_holds_the_event_loop(
         assert host.process.wait(PATIENCE) == 0
 
 
-@pytest.mark.parametrize("way", ["EOF", "SIGTERM"])
+@pytest.mark.parametrize("way", ["EOF", pytest.param("SIGTERM", marks=pytest.mark.slow)])
 def test_it_leaves_while_it_is_still_starting(way: str) -> None:
     with toy(stderr=subprocess.PIPE) as host:
         assert host.process.stderr

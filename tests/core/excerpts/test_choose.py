@@ -308,7 +308,7 @@ def _place(text: str, message: Message) -> int:
     return " ".join(message.text.split()).find(text)
 
 
-@pytest.mark.parametrize("room", [60, 150])
+@pytest.mark.parametrize("room", [60, pytest.param(150, marks=pytest.mark.slow)])
 def test_the_same_words_give_the_same_bytes_whatever_the_seed_of_hashes(room: int) -> None:
     code = (
         "from tests.core.excerpts.test_choose import SESSION, block\n"

@@ -169,7 +169,7 @@ def test_where_there_was_no_file_none_is_left(name: str, tmp_path: Path) -> None
     assert files_in(tmp_path) == {}
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(texts(), st.sampled_from(["claude-code", "codex", "opencode"]))
 def test_any_json_is_as_it_was_after_install_and_uninstall(text: str, name: str) -> None:
     host = find_host(name).model_copy(update={"has_comments": True})
