@@ -21,7 +21,7 @@ from tests.sessions import NOW, session_of
 
 Json = dict[str, Any]
 
-MESSAGES = 200
+MESSAGES = 300
 MOST = 2.3  # for twice the messages: a term that grows with their square would add one more
 
 
