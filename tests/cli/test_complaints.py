@@ -18,6 +18,8 @@ from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
 STARTING = (
+    "run",
+    "gateway",
     "install",
     "uninstall",
     "record",
