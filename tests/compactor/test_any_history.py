@@ -271,7 +271,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert problems(sent, self.shape) == []
         said = [obj for obj in sent if not is_ours(obj)]
         own = [obj for obj in self.history if not is_ours(obj)]
-        assert said[0] is own[0]
+        assert said[0] is own[0] or self.is_cut(said[0])  # at a tight target it is a preview
         assert said[-1] is own[-1] or self.is_cut(said[-1])
         places = {id(obj): n for n, obj in enumerate(self.history)}
         known = [places[id(obj)] for obj in said if id(obj) in places]
