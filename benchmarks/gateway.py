@@ -15,10 +15,14 @@ import argparse
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this folder
 
 from benchmarks.request import ROUNDS, TOKENS_OF_A_STEP, Body, body_of, plain_cost, step
 from mcp_compaction import open_store

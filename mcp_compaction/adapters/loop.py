@@ -22,7 +22,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from types import TracebackType
 from typing import Any, TypeVar, cast, get_args, overload
 
 from mcp_compaction.adapters.backends import Backend
@@ -39,6 +38,7 @@ from mcp_compaction.adapters.dialects import (
     read_request,
     result_messages,
 )
+from mcp_compaction.adapters.failures import Failures
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
 from mcp_compaction.api.blocking import BlockingSession
@@ -93,7 +93,7 @@ class LoopKit:
             raise InputError(f"shape is {shape!r}; use {', '.join(get_args(Shape))}.")
         self._backend = _backend_of(source, session, shape)
         self.shape: Shape = shape
-        self.failures = 0
+        self._failures = Failures("loop")
         by_agent = self._backend.by_agent if agent_controlled is None else agent_controlled
         self.tools: list[JsonObject] = [
             make_definition(definition_of(tool), shape) for tool in list_tools(by_agent=by_agent)
@@ -102,6 +102,11 @@ class LoopKit:
         self._has_indicator = indicator
         self._is_directed = False
         self._last: tuple[list[Any], list[JsonObject]] = ([], [])  # what came, and what went out
+
+    @property
+    def failures(self) -> int:
+        """How often something failed here; each is logged, and the loop went on."""
+        return self._failures.count
 
     def owns(self, call: Any) -> bool:
         """Whether a tool call is for the kit: a block, an entry of `tool_calls` or an item."""
@@ -122,7 +127,7 @@ class LoopKit:
             return make_result(known, str(error), True, self.shape)
         except Exception as error:  # the loop goes on, whatever fails here
             logger.exception("a call of %s failed; the loop goes on", known.name)
-            self.failures += 1
+            self._failures.count += 1
             text = _FAILED.format(error=type(error).__name__)
             return make_result(known, text, True, self.shape)
         self._is_directed = self._is_directed or answer.changes_view
@@ -144,7 +149,7 @@ class LoopKit:
         """The messages that a response adds to the history, as plain objects."""
         shape: Shape = self.shape
         messages: list[JsonObject] = []
-        with self._isolate("reading an answer"):
+        with self._failures.isolate("reading an answer"):
             shape, messages = messages_of_answer(plain_of(response), shape)
         if shape != self.shape:
             raise InputError(
@@ -159,7 +164,7 @@ class LoopKit:
 
     async def record(self, response: Any) -> None:
         """Keep what the model answered, with its usage; a dict or an SDK's object."""
-        with self._isolate("recording an answer"):
+        with self._failures.isolate("recording an answer"):
             await self._backend.record(plain_of(response))
 
     @overload
@@ -175,7 +180,7 @@ class LoopKit:
         given = read_request(request)
         own = [one for one in given.messages if not _is_budget_line(one)]
         sent = None
-        with self._isolate("fitting the window"):
+        with self._failures.isolate("fitting the window"):
             sent = await self._fit(own, given.beside, self._options)
         if sent is None:
             return given.with_messages(self._without_us(own))
@@ -190,7 +195,7 @@ class LoopKit:
         """
         if not self._is_directed:
             return request
-        with self._isolate("replacing the window"):
+        with self._failures.isolate("replacing the window"):
             given = read_request(request)
             own = [one for one in given.messages if not _is_budget_line(one)]
             if has_open_calls(plain_messages(own), self.shape):
@@ -249,7 +254,7 @@ class LoopKit:
 
     async def _fit_smaller(self, request: Any, sent: object, refusal: str) -> object | None:
         """What to send after an overflow; None where it is no smaller than what was refused."""
-        with self._isolate("compressing after an overflow"):
+        with self._failures.isolate("compressing after an overflow"):
             await self._backend.make_room(limit_in(refusal))
         fitted = cast("object", await self.fit(request))
         return fitted if len(str(fitted)) < len(str(sent)) else None
@@ -259,7 +264,7 @@ class LoopKit:
         if not self._has_indicator or not sent or sent[-1].get("role") == "assistant":
             return sent
         line = ""
-        with self._isolate("measuring the window"):
+        with self._failures.isolate("measuring the window"):
             line = await self._backend.budget_line()
         return [*sent, {"role": "user", "content": line}] if line else sent
 
@@ -270,29 +275,6 @@ class LoopKit:
             one is other for one, other in zip(came, messages, strict=False)
         )
         return [*sent, *messages[len(came) :]] if is_longer else messages
-
-    def _isolate(self, doing: str) -> _Isolation:
-        return _Isolation(self, doing)
-
-
-class _Isolation:
-    """A block of which failures are logged and counted: the loop goes on without it."""
-
-    def __init__(self, kit: LoopKit, doing: str) -> None:
-        self._kit = kit
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, MemoryError | RecursionError):
-            return False
-        logger.error("%s failed; the loop goes on without it", self._doing, exc_info=error)
-        self._kit.failures += 1
-        return True
 
 
 def _backend_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape) -> Backend:

@@ -9,7 +9,6 @@ async with open_store(window_tokens=200_000) as store:
 
 from __future__ import annotations
 
-import logging
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -25,14 +24,13 @@ from agents.memory import SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 
+from mcp_compaction.adapters.failures import Failures
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.model import JsonObject
 
 __all__ = ["CompactionSession"]
-
-logger = logging.getLogger(__name__)
 
 _EMPTIED: JsonObject = {"role": "user", "content": "[the session was emptied here]"}
 
@@ -52,12 +50,17 @@ class CompactionSession:
         """
         self.session_id = session.name
         self.session_settings: SessionSettings | None = None
-        self.failures = 0
+        self._failures = Failures("run")
         self._session = session
         self._offload_over = offload_over_tokens
         self._kit = LoopKit(session, shape="responses")
         self._items: list[JsonObject] | None = None  # None: not read from the store yet
         self.tools: list[Tool] = [self._make_tool(one) for one in self._kit.tools]
+
+    @property
+    def failures(self) -> int:
+        """How often fitting the window failed; each is logged, and the run went on."""
+        return self._failures.count
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The history, oldest first; with a limit its newest items."""
@@ -96,13 +99,10 @@ class CompactionSession:
             "instructions": given.instructions or "",
             "tools": [_definition_of(tool) for tool in data.agent.tools],
         }
-        try:
+        fitted = None
+        with self._failures.isolate("fitting the window"):
             fitted = await self._session.fit(body, offload_over_tokens=self._offload_over)
-        except (MemoryError, RecursionError):
-            raise
-        except Exception:  # the run goes on, whatever fails here
-            logger.exception("fitting the window failed; the run goes on without it")
-            self.failures += 1
+        if fitted is None:
             return given
         sent = [one for one in fitted.messages if one != _EMPTIED]
         shown = cast("list[TResponseInputItem]", sent)

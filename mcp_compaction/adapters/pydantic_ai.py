@@ -13,7 +13,6 @@ recognized when they come back.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -43,13 +42,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 
+from mcp_compaction.adapters.failures import Failures
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.model import JsonObject
 
 __all__ = ["Compaction"]
-
-logger = logging.getLogger(__name__)
 
 _STAMP = "pydantic ai "  # begins a key: by it a message that is shown shorter is known again
 
@@ -63,11 +61,16 @@ class Compaction(AbstractCapability[Any]):
         A tool result of more tokens than `offload_over_tokens` becomes a preview with its ref
         when it comes; None: never.
         """
-        self.failures = 0
+        self._failures = Failures("run")
         self._session = session
         self._offload_over = offload_over_tokens
         self._kit = LoopKit(session, shape="openai")
         self._toolset = FunctionToolset[Any]([self._make_tool(one) for one in self._kit.tools])
+
+    @property
+    def failures(self) -> int:
+        """How often fitting the window failed; each is logged, and the run went on."""
+        return self._failures.count
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -92,13 +95,10 @@ class Compaction(AbstractCapability[Any]):
         """
         pieces = [piece for message in messages for piece in _pieces_of(message)]
         plain = [piece.plain for piece in pieces]
-        try:
+        fitted = None
+        with self._failures.isolate("fitting the window"):
             fitted = await self._session.fit(plain, offload_over_tokens=self._offload_over)
-        except (MemoryError, RecursionError):
-            raise
-        except Exception:  # the run goes on, whatever fails here
-            logger.exception("fitting the window failed; the run goes on without it")
-            self.failures += 1
+        if fitted is None:
             return messages
         return _messages_of(fitted.messages, pieces)
 

@@ -68,8 +68,9 @@ def gateway_of_chat(home: Path, chat: str | None) -> RunningGateway | None:
 def gateway_around(home: Path, environ: Mapping[str, str]) -> RunningGateway | None:
     """The running gateway whose host has started this process."""
     process = environ.get(PROCESS)
-    found = (one for one in running_gateways(home) if str(one.process) == process)
-    return next(found, None) if process else None
+    if not process:
+        return None
+    return next((one for one in running_gateways(home) if str(one.process) == process), None)
 
 
 def is_through_gateway(home: Path, environ: Mapping[str, str], chat: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mcp_compaction.hosts.trouble import trouble_path
+from mcp_compaction.hosts.trouble import state_folder
 
 _EVERY = 3600.0  # seconds after which one process notes it again
 
@@ -60,4 +60,4 @@ def forget_run(environ: Mapping[str, str], host: str) -> None:
 
 
 def _path_of(environ: Mapping[str, str], host: str) -> Path:
-    return trouble_path(environ).with_name(f"ran-{Path(host).name}")
+    return state_folder(environ) / f"ran-{Path(host).name}"

@@ -26,13 +26,18 @@ class Trouble(NamedTuple):
     what: str
 
 
-def trouble_path(environ: Mapping[str, str]) -> Path:
-    """The file of the notes."""
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """The folder for what is noted about hooks, beside any store."""
     state = environ.get("XDG_STATE_HOME", "")
     user = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
     # The XDG specification asks for relative paths to be ignored.
     base = Path(state) if state.startswith("/") else user / ".local" / "state"
-    return base / "mcp-compaction" / "trouble.jsonl"
+    return base / "mcp-compaction"
+
+
+def trouble_path(environ: Mapping[str, str]) -> Path:
+    """The file of the notes."""
+    return state_folder(environ) / "trouble.jsonl"
 
 
 def note_trouble(environ: Mapping[str, str], host: str, event: str, what: str) -> None:

@@ -67,17 +67,23 @@ def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, A
 
 
 @dataclass(slots=True)
-class ClaudeCode:
-    """Claude Code in a folder of its own."""
+class _Host:
+    """A host in a folder of its own, with its model."""
 
     folder: Path
     model: ScriptedModel
-    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def project(self) -> Path:
         """The folder that it works in."""
         return self.folder / "project"
+
+
+@dataclass(slots=True)
+class ClaudeCode(_Host):
+    """Claude Code in a folder of its own."""
+
+    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def environ(self) -> dict[str, str]:
@@ -140,19 +146,12 @@ class ClaudeCode:
 
 
 @dataclass(slots=True)
-class Codex:
+class Codex(_Host):
     """Codex in a folder of its own; trusted: told to run hooks that no user has looked at."""
 
-    folder: Path
-    model: ScriptedModel
     compacts_at: int = 50_000  # tokens
     is_trusted: bool = True
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-    @property
-    def project(self) -> Path:
-        """The folder that it works in."""
-        return self.folder / "project"
 
     @property
     def home(self) -> Path:
@@ -209,16 +208,8 @@ env_key = "KEY"
 
 
 @dataclass(slots=True)
-class OpenCode:
+class OpenCode(_Host):
     """opencode in a folder of its own, with our plugin."""
-
-    folder: Path
-    model: ScriptedModel
-
-    @property
-    def project(self) -> Path:
-        """The folder that it works in."""
-        return self.folder / "project"
 
     def run(self, prompt: str, *, resumes: bool = False) -> None:
         """Run one turn, of a new session or of the last one."""
@@ -261,16 +252,8 @@ class OpenCode:
 
 
 @dataclass(slots=True)
-class Gemini:
+class Gemini(_Host):
     """Gemini CLI in a folder of its own."""
-
-    folder: Path
-    model: ScriptedModel
-
-    @property
-    def project(self) -> Path:
-        """The folder that it works in."""
-        return self.folder / "project"
 
     def run(self, prompt: str, *, resumes: bool = False) -> None:
         """Run one turn, of a new session or of the last one."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
@@ -19,7 +18,7 @@ from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, plain_of
-from mcp_compaction.adapters.langgraph.sessions import Sessions
+from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.furniture import own_tools
@@ -28,7 +27,7 @@ from mcp_compaction.tools.arguments import Definition, definition_of
 from mcp_compaction.tools.running import list_tools, run_tool
 
 
-class CompactionMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
     """The context tools for an agent, and the window that they ask for before each model call.
 
         with CompactionMiddleware(window_tokens=200_000) as compaction:
@@ -60,35 +59,6 @@ class CompactionMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             self._make_tool(definition_of(tool)) for tool in list_tools(by_agent=agent_controlled)
         ]
 
-    def __enter__(self) -> Self:
-        self._sessions.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._sessions.__exit__(kind, error, trace)
-
-    async def __aenter__(self) -> Self:
-        await self._sessions.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._sessions.__aexit__(kind, error, trace)
-
-    @property
-    def failures(self) -> int:
-        """How often something failed here; each is logged, and the agent went on."""
-        return self._sessions.failures
-
     def before_model(self, state: AgentState[Any], runtime: Any) -> dict[str, Any] | None:
         """Record what is new, and replace the history where the view asks for it."""
         return self._fit(state["messages"])
@@ -106,7 +76,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         await asyncio.to_thread(self._record_call, state["messages"])
 
     def _fit(self, messages: list[AnyMessage]) -> dict[str, Any] | None:
-        with self._sessions.isolate("fitting the window"):
+        with self._sessions.failures.isolate("fitting the window"):
             work = partial(_fit, messages=messages, offload_over=self._offload_over)
             shown = self._sessions.run(self._session_name(), work)
             if not is_same(shown, messages):
@@ -118,7 +88,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if isinstance(newest, AIMessage) and any(
             call["name"] in own_tools() for call in newest.tool_calls
         ):
-            with self._sessions.isolate("recording a call"):
+            with self._sessions.failures.isolate("recording a call"):
                 self._sessions.run(self._session_name(), partial(_record, messages=messages))
 
     def _session_name(self) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from mcp_compaction.adapters.failures import Failures
 from mcp_compaction.api.blocking import BlockingSession, BlockingStore
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.api.opening import open_store
 from mcp_compaction.errors import InputError
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -30,7 +28,7 @@ class Sessions:
         self._settings = settings
         self._stack = ExitStack()
         self._store: BlockingStore | None = None
-        self.failures = 0
+        self.failures = Failures("graph")
 
     def __enter__(self) -> Self:
         self._store = self._stack.enter_context(open_store(**self._settings))
@@ -67,13 +65,37 @@ class Sessions:
         session = self.open(name)
         return session.portal.call(work, session.handle)
 
-    @contextmanager
-    def isolate(self, doing: str) -> Generator[None]:
-        """Let the graph go on, whatever fails inside; a failure is logged and counted."""
-        try:
-            yield
-        except (MemoryError, RecursionError):
-            raise
-        except Exception:  # the graph goes on, whatever fails here
-            logger.exception("%s failed; the graph goes on without it", doing)
-            self.failures += 1
+
+class InStore:
+    """What is used inside `with` or `async with`, while the store of its sessions is open."""
+
+    _sessions: Sessions
+
+    def __enter__(self) -> Self:
+        self._sessions.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._sessions.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Self:
+        await self._sessions.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._sessions.__aexit__(kind, error, trace)
+
+    @property
+    def failures(self) -> int:
+        """How often something failed here; each is logged, and the graph went on."""
+        return self._sessions.failures.count

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -19,7 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import StateSnapshot
 
 from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, plain_of
-from mcp_compaction.adapters.langgraph.sessions import Sessions
+from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.adapters.langgraph.speakers import (
     AnyGraph,
     find_sub_agents,
@@ -36,7 +35,7 @@ from mcp_compaction.ports import Scope, SessionKey
 _DOING = "compacting a thread"
 
 
-class CompactedGraph:
+class CompactedGraph(InStore):
     """A compiled graph that works as before, and whose history never grows without end.
 
         with CompactedGraph(graph, token_limit=500, compaction_ratio=0.5) as agent:
@@ -72,39 +71,10 @@ class CompactedGraph:
         chosen = {"window_tokens": token_limit, "compaction_ratio": compaction_ratio}
         self._sessions = Sessions({"preset": "supervisor", **chosen, **settings})
 
-    def __enter__(self) -> Self:
-        self._sessions.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._sessions.__exit__(kind, error, trace)
-
-    async def __aenter__(self) -> Self:
-        await self._sessions.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._sessions.__aexit__(kind, error, trace)
-
     def __getattr__(self, name: str) -> Any:
         if name == "graph":  # not yet set: an unfinished copy
             raise AttributeError(name)
         return getattr(self.graph, name)
-
-    @property
-    def failures(self) -> int:
-        """How many compactions failed; each is logged, and its thread is as it was."""
-        return self._sessions.failures
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run the graph, then compact the thread where it holds too much."""
@@ -172,13 +142,13 @@ class CompactedGraph:
     def _after_run(self, config: RunnableConfig | None) -> None:
         thread = self._thread_of(config)
         if thread is not None:
-            with self._sessions.isolate(_DOING):
+            with self._sessions.failures.isolate(_DOING):
                 self._show(thread)
 
     async def _after_async_run(self, config: RunnableConfig | None) -> None:
         thread = self._thread_of(config)
         if thread is not None:
-            with self._sessions.isolate(_DOING):
+            with self._sessions.failures.isolate(_DOING):
                 await self._show_async(thread)
 
     def _thread_of(self, config: RunnableConfig | None) -> RunnableConfig | None:
