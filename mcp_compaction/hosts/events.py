@@ -56,6 +56,7 @@ class HookedHost(Value):
     name: str
     compacts_at: float
     most_chars: int
+    timeout: int
     model_key: str
     boundary: str
     summary: str
