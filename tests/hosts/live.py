@@ -21,6 +21,7 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
+from tests.hosts.terminal import Terminal
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
 _BINARIES = {
@@ -192,6 +193,17 @@ class Codex(_Host):
             check=True,
         )
         self.said += map(json.loads, ran.stdout.splitlines())
+
+    def trust_hooks(self) -> None:
+        """Start it as a person does, and say yes to the hooks that it asks about."""
+        config = self.home / "config.toml"
+        terminal = Terminal([binary_of("codex")], self.project, self.environ)
+        try:
+            terminal.wait_for("2. Trust all and continue")
+            terminal.wait_for("› 2. Trust all and continue", key="2")
+            terminal.wait_until(lambda: "trusted_hash" in config.read_text("utf-8"), key="\r")
+        finally:
+            terminal.close()
 
     def _config(self) -> str:
         return f"""\

@@ -172,7 +172,7 @@ def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Pa
         code, told = ask_doctor(host.environ, host.project)
         assert (code, len(told["problems"])) == (1, 1)
         assert "runs none before you trust them" in told["problems"][0]
-        host.is_trusted = True
+        host.trust_hooks()
         host.run("Go on.")
         assert ask_doctor(host.environ, host.project)[0] == 0
 
