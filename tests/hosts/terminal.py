@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,11 +30,18 @@ class Terminal:
         import pty  # neither is on Windows
         import termios
 
-        self._process, self._screen = pty.fork()
-        if self._process == 0:
-            os.chdir(folder)
-            os.execve(command[0], list(command), {**environ, "TERM": "xterm-256color"})
-        termios.tcsetwinsize(self._screen, (50, 140))
+        self._screen, inner = pty.openpty()
+        termios.tcsetwinsize(inner, (50, 140))
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environ, "TERM": "xterm-256color"},
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+        )
+        os.close(inner)
         self._written = b""
         self._until = time.monotonic() + _PATIENCE
 
@@ -63,6 +70,6 @@ class Terminal:
 
     def close(self) -> None:
         """End the program, as by closing the window."""
-        os.kill(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
+        self._process.kill()
+        self._process.wait()
         os.close(self._screen)
