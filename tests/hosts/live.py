@@ -31,6 +31,7 @@ _BINARIES = {
     "gemini": "gemini/node_modules/.bin/gemini",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
+_PATIENT = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
 
 
 def binary_of(host: str) -> str:
@@ -98,6 +99,7 @@ class ClaudeCode(_Host):
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "ENABLE_TOOL_SEARCH": "false",
             "MCP_COMPACTION_COUNTER": "estimate",
+            **_PATIENT,
             **self.wishes,
         }
 
@@ -281,6 +283,7 @@ class Gemini(_Host):
             "GEMINI_API_KEY": "no key",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
             "MCP_COMPACTION_COUNTER": "estimate",
+            **_PATIENT,
         }
         command = [PROGRAM, "install", "gemini", "--print", "--json"]
         printed = subprocess.run(command, env=environ, check=True, capture_output=True).stdout
