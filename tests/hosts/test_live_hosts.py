@@ -39,8 +39,9 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
     tmp_path: Path,
 ) -> None:
     later = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
-    steps = [PIN, READ, *later, Step("read")]
-    with serve_model(ScriptedModel(*steps)) as model:
+    # About 30,000 tokens, of which Claude Code shows a beginning.
+    read = Step(tool="shell", arguments={"command": LONG.replace(" 600;", " 3500;")})
+    with serve_model(ScriptedModel(PIN, read, *later, Step("read"))) as model:
         host = ClaudeCode(tmp_path, model)
         host.run(RULE + " How was the night?", "/compact")
         before = len(model.requests)
