@@ -83,6 +83,7 @@ class _Host:
 class ClaudeCode(_Host):
     """Claude Code in a folder of its own."""
 
+    wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
@@ -96,6 +97,7 @@ class ClaudeCode(_Host):
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "ENABLE_TOOL_SEARCH": "false",
             "MCP_COMPACTION_COUNTER": "estimate",
+            **self.wishes,
         }
 
     def run(self, *turns: str, resume: str | None = None) -> str:
