@@ -169,7 +169,10 @@ class Subject:
 
 @asynccontextmanager
 async def subject(
-    case: Case | None, counter: TokenCounter, summarizer: Summarizer | None = None
+    case: Case | None,
+    counter: TokenCounter,
+    summarizer: Summarizer | None = None,
+    policy: Policy | None = None,
 ) -> AsyncGenerator[Subject]:
     """A session on a store of its own in a temporary folder, with a case recorded in it."""
     with TemporaryDirectory(prefix="mcp-compaction-eval-") as folder:
@@ -181,7 +184,7 @@ async def subject(
                 summarizer=summarizer or ExtractiveSummarizer(),
                 counter=counter,
                 clock=SystemClock(),
-                policy=Policy(),
+                policy=policy or Policy(),
             )
         )
         try:

@@ -65,6 +65,11 @@ Kind = Literal[
     "rejects",
     "takes-back",
     "turn",
+    # what holds until it is said to have changed
+    "told-fact",
+    "told-state",
+    "new-value",
+    "retires",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)

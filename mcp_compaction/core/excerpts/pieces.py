@@ -14,6 +14,7 @@ from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.log.updates import is_told
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
@@ -74,12 +75,12 @@ class _Requests:
 
 def cut_pieces(
     gone: Sequence[Message], earlier: Sequence[Excerpt], markers: int | None = None
-) -> tuple[list[Piece], bool]:
-    """The pieces of messages, each text once where it was said last, and whether all is plain talk.
+) -> list[Piece]:
+    """The pieces of messages, each text once where it was said last.
 
     An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
-    lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
-    rule, and stays whole.
+    lose the ends that tell nothing, but for what is told under a label; where there is work, what a
+    user said is mostly a wish or a rule, and stays whole.
     """
     gone = conversation_of(gone)
     talk = is_talk(gone)
@@ -108,7 +109,7 @@ def cut_pieces(
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
     found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
-    return (_trim_ends(found) if talk else found), talk
+    return _trim_ends(found) if talk else found
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
@@ -175,7 +176,8 @@ def _texts_of(
         case Text(text=text):
             wanted = None if message.calls else asked  # closing words answer; others lead on
             role = "reported" if message.role == "user" and message.via == "tool" else message.role
-            for by, said in _cut_speech(text, "talk" if talk else role, wanted):
+            is_talk_only = talk and not (message.role == "user" and is_told(text))
+            for by, said in _cut_speech(text, "talk" if is_talk_only else role, wanted):
                 if not is_pleasantry(said):
                     yield by, said
         case ToolResult(text=text):
