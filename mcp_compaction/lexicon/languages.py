@@ -70,6 +70,9 @@ Kind = Literal[
     "told-state",
     "new-value",
     "retires",
+    # what a draft may not make up, and what an agent found out
+    "success",
+    "finding",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
