@@ -265,7 +265,11 @@ async def open_talk(
         open_store(home=home, project=home, **wanted) as store,
         provide(strict) as upstream,
     ):
-        turns = CallTurns(store, patience=patience)
+
+        async def open_it() -> OpenStore:
+            return store
+
+        turns = CallTurns(open_it, store.settings, patience=patience)
         async with open_gateway(upstream.url, turns) as (client, _):
             client.timeout = 60.0
             yield Host(client, turns, strict), store

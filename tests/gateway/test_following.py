@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from mcp_compaction.api import OpenStore
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
+from tests.hosts.live import PROGRAM
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +151,19 @@ async def test_another_process_goes_on_with_the_same_prefix(tmp_path: Path) -> N
         assert host.last_sent[: len(before)] == before
         assert size_of(host.last_sent) < size_of(host.history) * 0.7
         assert strict.faults == []
+
+
+async def test_what_is_forgotten_leaves_the_file_of_the_last_substitute_too(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
+        await host.work_until_compacted()
+        assert [*tmp_path.glob("gateway/substitutes/*.json")]
+        project = store.project
+    command = [PROGRAM, "forget", "--yes", "--project", project, "--home", str(tmp_path)]
+    await anyio.run_process(command)
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if b"file-1" in path.read_bytes()]
 
 
 async def test_no_byte_of_a_credential_is_kept(tmp_path: Path) -> None:
