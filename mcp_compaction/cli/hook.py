@@ -24,7 +24,7 @@ from mcp_compaction.store.connect import default_home
 from mcp_compaction.store.pin_lines import read_pin_lines
 
 _MOST_SECONDS = 1.8  # since the host has started the process
-_FEWEST_SECONDS = 0.2  # where the machine is so busy that Python has taken nearly all
+_FEWEST_SECONDS = 0.5  # where the machine is so busy that Python has taken nearly all
 _USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22

@@ -138,6 +138,20 @@ def test_in_opencode_the_request_after_compress_context_is_smaller_and_valid(
             assert not problems(json.loads(request)["messages"], "anthropic")
 
 
+def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned", reported=195_000))) as model:
+        host = OpenCode(tmp_path, model)
+        host.run(RULE)
+        host.run("And now?", resumes=True)
+        before, *after = model.requests[1:]
+        assert "pinned as p1" in before
+        assert len(after) == 2  # opencode goes on by itself, then comes the prompt
+        for request in after:
+            assert "pinned as p1" not in request
+            assert request.count(written(BLOCK)) == 1
+            assert not problems(json.loads(request)["messages"], "anthropic")
+
+
 def _described(command: str) -> dict[str, str]:
     """The arguments of opencode's shell."""
     return {"command": command, "description": "look"}
@@ -172,7 +186,7 @@ def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Pa
         code, told = ask_doctor(host.environ, host.project)
         assert (code, len(told["problems"])) == (1, 1)
         assert "runs none before you trust them" in told["problems"][0]
-        host.is_trusted = True
+        host.trust_hooks()
         host.run("Go on.")
         assert ask_doctor(host.environ, host.project)[0] == 0
 
