@@ -221,6 +221,8 @@ def _cut_speech(text: str, by: str, known: _Known, answers: bool) -> Iterator[tu
         for clause in _cut_clauses(text, _clause_cuts()):
             yield "talk", clause
         return
+    if by in OF_USER:  # what users paste has rows of one template, too
+        text = _LINE_END.join(row.text for row in fold_rows(text))
     for sentence in _cut_clauses(text, _SENTENCE):
         if by == "user" or by == "reported":
             yield by, sentence
