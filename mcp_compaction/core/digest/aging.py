@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from mcp_compaction.core.digest.text import BEFORE, OUR_PREFIX, DigestSections
+from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
 from mcp_compaction.core.log.ledger import Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
@@ -78,9 +78,10 @@ def _aged(
 
 def _as_before(item: Item) -> Item:
     """A request that was in force when its span ended, told as one before."""
-    if OUR_PREFIX.match(item.text):
+    text = item.text.removeprefix(IN_FORCE)
+    if OUR_PREFIX.match(text):
         return item
-    return item.model_copy(update={"text": f"{BEFORE}{item.text}", "provenance": "extracted"})
+    return item.model_copy(update={"text": f"{BEFORE}{text}", "provenance": "extracted"})
 
 
 def _with_state(item: IndexItem, since: dict[str, str]) -> IndexItem:

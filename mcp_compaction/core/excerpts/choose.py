@@ -10,7 +10,7 @@ from itertools import chain, groupby, pairwise
 from math import log
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.text import ASKED, TOLD
+from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
@@ -138,8 +138,10 @@ def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
     found: list[Excerpt] = []
     for digest in digests:
         for name, items in digest.sections:
-            for item in filter(_is_whole, items):
+            for item in items:
                 by, text = _speaker_of_line(name, item.text)
+                if not _is_whole(item, by):
+                    continue
                 if by is not None:
                     found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
     return tuple(found)
@@ -151,6 +153,8 @@ def _speaker_of_line(section: SectionName, text: str) -> tuple[By | None, str]:
         return "decision", text
     if section == "FACTS":
         return "answer", text
+    if section == "GOAL" and not text.startswith(TOLD):
+        return "user", text.removeprefix(BEFORE)
     if text.startswith(TOLD):
         return "reported", text.removeprefix(TOLD)
     return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)
@@ -161,9 +165,10 @@ def _telling_part(piece: Piece) -> str:
     return piece.text.partition(": ")[2] or piece.text if piece.by == "field" else piece.text
 
 
-def _is_whole(item: Item) -> bool:
+def _is_whole(item: Item, by: By | None) -> bool:
     """Whether an item is a sentence of the span as it was said, and still stands."""
-    from_span = item.provenance == "extracted" and bool(item.refs) and item.refs[-1][0] == "m"
+    is_ours = item.provenance == "extracted" or by == "user"
+    from_span = is_ours and bool(item.refs) and item.refs[-1][0] == "m"
     return from_span and not item.superseded and not item.text.endswith("…")
 
 

@@ -341,6 +341,17 @@ def test_telling_words_are_sorted_singular_and_said_once() -> None:
     assert telling_words(said) == ("2024-05-01", "3", "9:30", "class", "flight")
 
 
+def test_a_sentence_that_names_what_was_decided_counts_as_a_decision_however_it_is_said() -> None:
+    decided = "We decided to use manual failover for the read replica."
+    turned = "Better: the read replica takes three nodes, manual failover is out."
+    other = "The read replica is slow today, as far as I can tell from here."
+    session = [user("go"), *WORK, assistant(decided), assistant(turned), assistant(other)]
+
+    found = cut_pieces(messages_of(session), ())
+
+    assert [piece.text for piece in found if piece.by == "decision"] == [decided, turned]
+
+
 def test_a_short_talk_has_pieces_too() -> None:
     short = [user("My sister Anna moved to Lisbon in March."), assistant("How is she?")]
     found = cut_pieces(messages_of(short), ())
