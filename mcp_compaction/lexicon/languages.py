@@ -65,6 +65,7 @@ Kind = Literal[
     "rejects",
     "takes-back",
     "turn",
+    "place",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
