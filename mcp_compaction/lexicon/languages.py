@@ -73,6 +73,7 @@ Kind = Literal[
     # what a draft may not make up, and what an agent found out
     "success",
     "finding",
+    "place",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
