@@ -26,6 +26,7 @@ Kind = Literal[
     "doubt",
     "next",
     "asks-decision",
+    "asks-list",
     "order-to-model",
     "negation",
     "demand",
