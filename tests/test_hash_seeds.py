@@ -17,6 +17,8 @@ from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.model import Compaction
 from tests.sessions import after, compress, session_of, view_messages
 
+pytestmark = pytest.mark.thorough
+
 CASE = make_sessions(seed=1, number=1, tokens=12_000)[0]
 
 

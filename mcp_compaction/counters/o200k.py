@@ -7,6 +7,7 @@ import re
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,10 +88,22 @@ def read_ranks(path: Path | None = None) -> bytes | None:
     return ranks if sha256(ranks).hexdigest() == _SHA256 else None
 
 
+def find_counter(path: Path | None = None) -> O200kCounter | None:
+    """The exact counter where its ranks are at hand and sound; one for all who ask in a process."""
+    path = path or _find_installed_ranks()
+    return None if path is None else _open_counter(path)
+
+
 def best_counter(ranks: Path | None = None) -> TokenCounter:
-    """The exact counter where its ranks are at hand and sound, else the estimator."""
-    found = read_ranks(ranks) if find_spec("tiktoken") else None
-    return EstimateCounter() if found is None else O200kCounter(found)
+    """The exact counter where it can be had, else the estimator."""
+    found = find_counter(ranks) if find_spec("tiktoken") else None
+    return EstimateCounter() if found is None else found
+
+
+@cache  # a second table would take half a second and 30 MB
+def _open_counter(path: Path) -> O200kCounter | None:
+    ranks = read_ranks(path)
+    return None if ranks is None else O200kCounter(ranks)
 
 
 def _find_installed_ranks() -> Path | None:

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import calls
 
+pytestmark = pytest.mark.thorough
+
 
 def test_a_small_run_prints_every_size_and_the_ratio(capsys: pytest.CaptureFixture[str]) -> None:
     calls.main(["--sizes", "3,12"])

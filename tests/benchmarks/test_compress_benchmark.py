@@ -13,6 +13,8 @@ from benchmarks import compress, windows
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.tokens import estimate
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_exponent_is_the_power_with_which_times_grow(power: int) -> None:

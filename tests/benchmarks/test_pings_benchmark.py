@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks import pings
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 def test_a_small_run_prints_idle_and_busy_pings_and_their_ratio(

@@ -14,6 +14,8 @@ import pytest
 from benchmarks import chats, rankings, recall, texts
 from benchmarks.rankings import Found
 
+pytestmark = pytest.mark.thorough
+
 
 def by_length(text: str) -> int:
     return len(text)

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import redact
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_exponent_is_the_power_with_which_times_grow(power: int) -> None:

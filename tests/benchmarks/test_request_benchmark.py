@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import request
 
+pytestmark = pytest.mark.thorough
+
 
 def test_a_small_run_prints_every_size_with_its_ratio(capsys: pytest.CaptureFixture[str]) -> None:
     request.main(["--sizes", "1000,2000"])

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks import waits
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX")
 def test_a_small_run_prints_each_end_and_the_answers(

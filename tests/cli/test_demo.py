@@ -16,6 +16,8 @@ from mcp_compaction.demo.play import Figures
 from tests.cli.conftest import Shell
 from tests.demo.test_tell import FIGURES
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 
 

@@ -91,6 +91,7 @@ def test_the_command_that_doctor_names_for_a_host_works(stranger: Shell) -> None
     assert shlex.join(said["command"]) == command
 
 
+@pytest.mark.thorough
 def test_the_commands_at_the_end_of_the_demo_work(stranger: Shell) -> None:
     played = typed(f"{SCRIPT} demo --keep kept", stranger)
     assert (played.returncode, played.stderr) == (0, "")

@@ -107,6 +107,7 @@ async def project_of(environ: dict[str, str], *argv: str) -> str:
         return json.loads(await server.read("compaction://sessions"))[0]["project"]
 
 
+@pytest.mark.thorough
 async def test_the_project_is_typed_or_set_or_the_hosts_word(shell: Shell) -> None:
     for name in ("typed", "set", "told"):
         (shell.folder / name).mkdir()
@@ -138,6 +139,7 @@ def test_nothing_but_the_protocol_reaches_stdout(shell: Shell) -> None:
         assert f"noise of {name}\n" in errors
 
 
+@pytest.mark.thorough
 def test_nothing_is_imported_from_the_working_directory(shell: Shell) -> None:
     hostile = shell.folder / "a 'hostile' dir ü"
     hostile.mkdir()
@@ -286,6 +288,7 @@ def test_doctor_says_why_the_server_did_not_start(
     assert "(protocol 2026-07-28, 2025-11-25)" in ran.out
 
 
+@pytest.mark.thorough
 def test_doctor_misses_tools_and_answers(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     only_core = ("/bin/sh", "-c", f"exec '{SCRIPT}' serve --tools core")
     monkeypatch.setattr(probe, "installed_command", lambda: only_core)

@@ -13,7 +13,12 @@ from time import process_time
 import pytest
 
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.counters.o200k import O200kCounter, best_counter, read_ranks
+from mcp_compaction.counters.o200k import (
+    O200kCounter,
+    best_counter,
+    find_counter,
+    read_ranks,
+)
 from mcp_compaction.ports import TokenCounter
 
 
@@ -71,7 +76,13 @@ def test_threads_that_count_first_at_once_agree():
 
 @pytest.mark.usefixtures("no_network")
 def test_no_network_is_used():
-    assert best_counter().count("hello world") == 2
+    ranks = read_ranks()
+    assert ranks
+    assert O200kCounter(ranks).count("hello world") == 2
+
+
+def test_stores_opened_in_one_process_share_one_table():
+    assert best_counter() is find_counter() is best_counter()
 
 
 @pytest.mark.usefixtures("no_network")

@@ -10,6 +10,8 @@ import pytest
 
 from tests.models.server import endpoint
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "local_model" / "run.py"
 
 

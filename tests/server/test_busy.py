@@ -25,6 +25,7 @@ from tests.strategies import coding_session
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.thorough,
     pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX"),
 ]
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="finds a child in /proc")

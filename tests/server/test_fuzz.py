@@ -16,6 +16,8 @@ import pytest
 from tests.server.fuzzing import any_call, mangled
 from tests.server.host import Host, modern, request, toy
 
+pytestmark = pytest.mark.thorough
+
 SERVER = [str(Path(sys.executable).with_name("mcp-compaction")), "serve", "--project", "/fuzz"]
 CASES = 500  # in each era
 AT_ONCE = 20

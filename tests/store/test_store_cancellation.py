@@ -35,7 +35,7 @@ from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.schema import open_migrated
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 async def steps(number: int) -> None:

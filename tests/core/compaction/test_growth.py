@@ -19,6 +19,8 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Ask, Compaction, Found, Outcome, SummaryRequest
 from tests.sessions import NOW, session_of
 
+pytestmark = pytest.mark.thorough
+
 Json = dict[str, Any]
 
 MESSAGES = 300
