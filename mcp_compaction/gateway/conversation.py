@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.framing import state_of
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.arrival import reported_tokens_of
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.gateway.calls import Call
 from mcp_compaction.gateway.keeping import KeptSubstitutes
@@ -190,9 +193,9 @@ class Conversation:
                 # It was counted for another window than the one that is stored now.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
-            if "usage" in answer:
-                fill = await self.session.store.compactor.fill(self.session.info)
-                self._percent = fill.percent
+            policy = self.session.store.settings.policy
+            window = self.session.info.traits.window_tokens or policy.window_tokens
+            self._percent = 100 * (reported_tokens_of(answer) or 0) / window or self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
 
@@ -279,7 +282,11 @@ class Conversation:
         """Record the beginning of a history, and keep what stands for it."""
         messages = given.messages[:count]
         body = given.call.recordable(messages)
-        fitted = await self.session.fit(body, relieve=False)
+        store = self.session.store
+        if not store.settings.records(store.project):
+            raise InputError(f"recording is off for {store.project}.")
+        options = FitOptions(relieve=False, prints=tuple(given.prints[:count]))
+        fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
         found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
         self._substitutes.add(found)

@@ -90,6 +90,16 @@ def without_marks(message: Json) -> Json:
     return {**message, "content": clean}
 
 
+def plain_form(message: Json) -> Json:
+    """A message without cache marks, a single text as a text."""
+    clean = without_marks(message)
+    if not isinstance(clean.get("content"), list):
+        return clean
+    blocks: list[Json] = clean["content"]
+    is_text = [block.get("type") for block in blocks] == ["text"]
+    return {**clean, "content": blocks[0]["text"]} if is_text else clean
+
+
 def _messages(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
     block: Json = {"type": "text", "text": said.get("text", "")}
     delta: Json = {"type": "text_delta", "text": block["text"]}
