@@ -226,7 +226,8 @@ def _changes_a_setting(newer: Statement, older: Statement) -> bool:
     differ = any(older.settings.get(of, set_to) != set_to for of, set_to in newer.settings.items())
     shared = _shared(newer, older)
     # With a word more it may be said for a part only: spaces in YAML files leave tabs elsewhere.
-    is_as_wide = bool(shared) and shared >= newer.subject - set(newer.settings.values())
+    chosen = set(telling_words(" ".join(newer.settings.values())))
+    is_as_wide = bool(shared) and shared >= newer.subject - chosen
     return differ and (newer.is_update or is_as_wide)
 
 
