@@ -243,6 +243,10 @@ class SqliteStore:
         """Take a pin out of force; its text stays findable."""
         await self._write(lambda c: pins.release_pin(c, scope, number, now))
 
+    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
+        """Note that a session used these project facts, which are to last until a moment."""
+        await self._write(lambda c: pins.renew_facts(c, numbers, now, expires))
+
     async def unannounced_pins(
         self, project: str, session: int | None, now: datetime
     ) -> tuple[Pin, ...]:
