@@ -75,6 +75,20 @@ def test_a_shrunk_first_request_keeps_all_its_rules() -> None:
     assert "lost 0" in receipt_text(outcome.receipt)
 
 
+def test_a_shrunk_first_request_keeps_the_command_that_a_rule_speaks_of() -> None:
+    command = "Finish your work with this command: `submit --final result.json`."
+    rule = "Do not combine it with any other command."
+    policy = Policy(window_tokens=12_000)
+    request = f"{FILLER * 90}\n{command}\n{rule}\n{FILLER * 90}"
+    session = session_of([user(request), *work(20), user("Go on.")])
+
+    outcome = compress(session, policy, target_percent=20.0)
+
+    assert isinstance(outcome, Compaction)
+    shown = view_text(after(session, outcome), policy)
+    assert fold(command) + ". " + fold(rule) in shown
+
+
 def test_a_rule_after_code_that_two_parts_share_is_kept() -> None:
     """Of the second part alone, what follows the fence would be code."""
     blocks = [
