@@ -26,6 +26,7 @@ Kind = Literal[
     "doubt",
     "next",
     "asks-decision",
+    "asks-list",
     "order-to-model",
     "negation",
     "demand",
@@ -70,6 +71,10 @@ Kind = Literal[
     "told-state",
     "new-value",
     "retires",
+    # what a draft may not make up, and what an agent found out
+    "success",
+    "finding",
+    "place",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
