@@ -20,7 +20,7 @@ _FEWEST_OF_A_TEXT = 160  # about two sentences: less says nothing
 _CHARS_OF_A_LARGE_TOKEN = 8
 _NEAR_ENOUGH = 32  # a preview that is within this part of the room fills it
 _QUESTION_MARKS = ("?", "？")
-_SPELLED_OUT = pattern_of(r"`[^`\s]+ [^`]+`")
+_SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
 _MOST_COMMANDS, _LONGEST_COMMAND = 2, 240
 
 
