@@ -59,6 +59,15 @@ def is_told(text: str) -> bool:
     return first is not None and _is_labeled(first)
 
 
+def told_facts(text: str) -> tuple[str, ...]:
+    """The sentences of a text that are called facts by a label before them, word for word."""
+    return tuple(
+        text[one.start : one.end]
+        for one in spoken_sentences(text)
+        if (shown := find_sign("told-fact", one)) is not None and shown.sign.strength == "firm"
+    )
+
+
 def _is_labeled(sentence: Sentence) -> bool:
     return any(find_sign(kind, sentence) for kind in ("told-fact", "told-state"))
 
