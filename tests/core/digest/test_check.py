@@ -218,7 +218,7 @@ def test_a_quotation_must_stand_in_a_message(line: str, stays: bool) -> None:
     assert any("nobody said" in note for note in notes_of_check(judged)) is not stays
 
 
-INVENTED = "named numbers or names that stand nowhere in the span: left out"
+INVENTED = "named numbers or names that stand nowhere in the window: left out"
 
 
 def test_numbers_and_names_that_stand_nowhere_are_left_out_and_named() -> None:

@@ -21,12 +21,12 @@ from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.results import PRODUCT, Report
 from mcp_compaction.formats import read_incoming
+from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.model import Digest, Item, SectionName
 from tests.core.saying import Json, assistant, calls, ran, used, user
 from tests.evals.handover.working import small_session
+from tests.hosts.given_hosts import make_home
 from tests.sessions import NOW, messages_of
-
-REAL = Path(__file__).parents[2] / "hosts" / "real"
 
 
 def written(folder: Path, messages: list[Json], name: str = "work.jsonl") -> Path:
@@ -156,11 +156,21 @@ def test_of_few_items_no_share_is_told(report: Report) -> None:
     assert "too few (1)" in make_page(small)
 
 
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini"])
-def test_transcripts_of_hosts_are_read(host: str) -> None:
-    found = [read_session(origin) for origin in find_origins(str(REAL / host), {})]
-    assert {session.source for session in found} == {host}
-    assert all(session.early for session in found)
+def test_transcripts_of_every_host_are_read(tmp_path: Path) -> None:
+    environ = make_home(tmp_path)
+    for host in (one.name for one in known_hosts()):
+        found = [read_session(origin) for origin in find_origins(host, environ)]
+        assert {session.source for session in found} == {host}
+        assert all(session.early for session in found)
+
+
+def test_a_file_without_a_message_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
+    written(tmp_path, [], "empty.jsonl")
+    written(tmp_path, small_session(6))
+    wanted = Wanted(sessions=0, rounds=0, origins=tuple(find_origins(str(tmp_path), {})))
+    found = asyncio.run(evaluate(wanted, EstimateCounter(), lambda _: None))
+    assert [cost.sessions for cost in found.handover_costs] == [1, 1, 1]
+    assert any(note.startswith("left out: ") and "empty.jsonl" in note for note in found.notes)
 
 
 def test_what_is_too_short_is_left_out_and_said(tmp_path: Path) -> None:
