@@ -260,6 +260,13 @@ def test_what_the_window_shows_around_a_span_is_no_invention() -> None:
     assert len(items(check_draft(draft, request(), estimate))) == 1
 
 
+def test_a_refused_command_may_be_told_of_by_our_own_lines_only() -> None:
+    line = 'refused: Bash find . -name "__pycache__" -type d -exec rm -rf {} +'
+    for author, kept in (("extractive", 1), ("model-x", 0)):
+        draft = Draft(author=author, sections=(("REJECTED", (Item(text=line),)),))
+        assert len(strip_unsupported(draft, request()).draft.sections) == kept
+
+
 def test_an_invented_task_is_not_even_uncertain() -> None:
     assert len(items(judge(f"{GOOD}OPEN\n- rotate key_9999"))) == 1
 

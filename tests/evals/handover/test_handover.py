@@ -61,6 +61,15 @@ def test_what_is_needed_is_what_later_turns_use_and_earlier_ones_had() -> None:
     assert needs.in_calls == dict.fromkeys(("src/a.py", "src/b.py", "make check-all"), "On it.")
     assert needs.pairs == [{"src/a.py", "src/b.py"}]
     assert needs.in_talk == ["old_name"]
+    assert needs.lines == []
+
+
+def test_a_line_of_a_script_that_is_typed_again_is_no_command() -> None:
+    script = "cat > a.sh <<E\nset -e  # at once\nE"
+    parts = [ran("1", script, ""), ran("2", script, "")]
+    needs = Needs(*(turns_of(read_incoming(part).messages) for part in parts))
+    assert list(needs.in_calls) == ["a.sh", "cat > a.sh"]
+    assert needs.lines == ["cat > a.sh <<E", "set -e  # at once"]
 
 
 @pytest.mark.parametrize("way", PLAIN_WAYS)
@@ -95,6 +104,8 @@ def test_files_are_told_of_as_they_stand_or_not() -> None:
     assert found["files whose state is told"] == (1, 2)
     assert found["files told of falsely"] == (1, 2)
     truth = digest_of(DONE=Item(text="kept_file.py created; gone_file.py deleted"))
+    other = digest_of(DONE=Item(text="lib/gone_file.py created"))
+    assert judge_claims(early, (), [other])["files told of falsely"] == (0, 2)
     assert judge_claims(early, (), [truth])["files whose state is told"] == (2, 2)
 
 
