@@ -66,6 +66,7 @@ Kind = Literal[
     "takes-back",
     "turn",
     # what a draft may not make up, and what an agent found out
+    "tests-pass",
     "success",
     "finding",
 ]
