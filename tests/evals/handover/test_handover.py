@@ -153,16 +153,17 @@ def test_a_person_reads_a_table_for_each_budget_and_a_headline(report: Report) -
     ]
     for _, rows in tables:
         assert len({len(row) for row in rows}) == 1
-    first, words = next(headlines_of(report))
-    assert first.endswith("%")
-    assert words.startswith("of the names in later calls of plain messages in view")
-    assert words in make_page(report).replace("&#x27;", "'")
+    first = next(headlines_of(report))
+    assert first.figure.endswith(" %")
+    assert first.words == "names in later calls that are in view, plain messages to the default"
+    assert first.beside.partition(":")[0] in PLAIN_WAYS
+    assert first.words in make_page(report)
 
 
 def test_of_few_items_no_share_is_told(report: Report) -> None:
     few = tuple(s.model_copy(update={"kept": 0, "asked": 1}) for s in report.handover)
     small = report.model_copy(update={"handover": few})
-    assert next(headlines_of(small))[0] == "too few (1)"
+    assert next(headlines_of(small))[::2] == ("too few (1)", "")
     assert "0 of 1" in next(make_handover_tables(small))[1][1]
     assert "too few (1)" in make_page(small)
 
