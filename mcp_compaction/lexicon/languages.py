@@ -26,6 +26,7 @@ Kind = Literal[
     "doubt",
     "next",
     "asks-decision",
+    "asks-list",
     "order-to-model",
     "negation",
     "demand",
@@ -65,6 +66,12 @@ Kind = Literal[
     "rejects",
     "takes-back",
     "turn",
+    # what holds until it is said to have changed
+    "told-fact",
+    "told-state",
+    "new-value",
+    "retires",
+    "place",
     # what a draft may not make up, and what an agent found out
     "tests-pass",
     "success",
