@@ -60,6 +60,7 @@ class FitOptions(NamedTuple):
     relieve: bool = True  # compress where it is too full
     offload_over_tokens: int | None = None  # the size over which a new result becomes a preview
     microcompact: bool = False  # large results outside the recent turns become previews first
+    prints: tuple[bytes, ...] | None = None  # of the messages, where the caller knows them
 
 
 class PinWish(NamedTuple):
@@ -72,6 +73,7 @@ class PinWish(NamedTuple):
     supersedes: str | None = None
     expires: datetime | None = None
     channel: Channel | None = None
+    ends_unused: bool = False  # a fact for the project, kept for as long as sessions use it
 
 
 class Pinned(Value):

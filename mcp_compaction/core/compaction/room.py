@@ -60,7 +60,7 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
         *_recalled_excerpts(before, kept),
     )
     markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
-    chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers)
+    chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers, inputs.overtaken)
     return progress.change_view(promoted=chosen)
 
 
