@@ -124,6 +124,12 @@ class Compactor:
         """Keep what a gateway tells of its calls and compactions, for the statistics."""
         await self._work.note(info, PAID, lines)
 
+    async def paid(self, info: SessionInfo) -> str:
+        """What the last gateway has told of its calls and compactions; empty: there was none."""
+        from mcp_compaction.compactor import stats
+
+        return stats.paid_in(await self._store.events(info.id))
+
     async def set_traits(self, info: SessionInfo, traits: Traits) -> SessionInfo:
         """Set those traits of one session that are named: model, window, complexity, manner."""
         return await self._store.set_traits(info.id, traits)
