@@ -106,12 +106,37 @@ def _chat_results(answer: Json) -> list[Json]:
             "tool_call_id": one["id"],
             "content": read_file(one["function"]["arguments"]),
         }
-        for one in answer["choices"][0]["message"].get("tool_calls") or []
+        for one in _calls_in_chat(answer)
     ]
 
 
-def _bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
+def _calls_in_chat(answer: Json) -> list[Json]:
+    return answer["choices"][0]["message"].get("tool_calls") or []
+
+
+def _messages_headers(key: str) -> dict[str, str]:
+    named = {"anthropic-version": "2023-06-01", "x-claude-code-session-id": CHAT}
+    return {"x-api-key": key, **named}
+
+
+def _messages_said(answer: Json) -> list[Json]:
+    return [{"role": "assistant", "content": answer["content"]}]
+
+
+def _responses_headers(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}", "thread-id": CHAT, "user-agent": "codex_live"}
+
+
+def _responses_said(answer: Json) -> list[Json]:
+    return answer["output"]
+
+
+def _chat_headers(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}", "x-session-id": CHAT}
+
+
+def _chat_said(answer: Json) -> list[Json]:
+    return [answer["choices"][0]["message"]]
 
 
 APIS = {
@@ -120,13 +145,9 @@ APIS = {
         path="/v1/messages",
         key="ANTHROPIC_API_KEY",
         model="claude-sonnet-4-5",
-        headers=lambda key: {
-            "x-api-key": key,
-            "anthropic-version": "2023-06-01",
-            "x-claude-code-session-id": CHAT,
-        },
+        headers=_messages_headers,
         body=_messages_body,
-        said=lambda answer: [{"role": "assistant", "content": answer["content"]}],
+        said=_messages_said,
         results=_messages_results,
     ),
     "responses": Api(
@@ -134,9 +155,9 @@ APIS = {
         path="/v1/responses",
         key="OPENAI_API_KEY",
         model="gpt-5-mini",
-        headers=lambda key: {**_bearer(key), "thread-id": CHAT, "user-agent": "codex_live"},
+        headers=_responses_headers,
         body=_responses_body,
-        said=lambda answer: answer["output"],
+        said=_responses_said,
         results=_responses_results,
     ),
     "chat": Api(
@@ -144,9 +165,9 @@ APIS = {
         path="/v1/chat/completions",
         key="OPENAI_API_KEY",
         model="gpt-5-mini",
-        headers=lambda key: {**_bearer(key), "x-session-id": CHAT},
+        headers=_chat_headers,
         body=_chat_body,
-        said=lambda answer: [answer["choices"][0]["message"]],
+        said=_chat_said,
         results=_chat_results,
     ),
 }
