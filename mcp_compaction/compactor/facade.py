@@ -202,7 +202,7 @@ class Compactor:
 
     async def load_window(self, info: SessionInfo) -> Session:
         """The session at this moment without its messages: its view, and the pins in force."""
-        return (await self._work.read_window(info)).session
+        return await self._work.load_window(info)
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""

@@ -28,6 +28,7 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class CallTurns:
         self._threads = Threads()
         self._conversations: dict[_Key, Conversation] = {}
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
+        self._last: dict[_Key, Given] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -95,7 +97,9 @@ class CallTurns:
             self.tally[counting.SIDE] += 1
             return None
         self.note_chat(call)
-        given = await self._threads.run(read_history, call)
+        key = _key_of(call)
+        given = await self._threads.run(read_history, call, self._last.pop(key, None))
+        _keep_newest(self._last, key, given)
         turn = CallTurn(self, given, body)
         await turn.fit(self.patience)
         return turn
@@ -103,27 +107,24 @@ class CallTurns:
     def substitutes_of(self, call: Call) -> KeptSubstitutes:
         """What may be sent for a call without asking the store."""
         key = _key_of(call)
-        known = self._substitutes.pop(key, None)
+        known = self._substitutes.get(key)
         if known is None:
             path = path_of_substitute(self._settings.home, *key)
             known = KeptSubstitutes(path, masks_secrets=self._settings.redact)
-        self._substitutes[key] = known
-        if len(self._substitutes) > _MOST_CONVERSATIONS:
-            del self._substitutes[next(iter(self._substitutes))]
+        _keep_newest(self._substitutes, key, known)
         return known
 
     async def conversation_of(self, call: Call) -> Conversation:
         """The conversation that a call belongs to; a sub-agent has one of its own."""
         key = _key_of(call)
         async with self._opening:
-            known = self._conversations.pop(key, None)
+            known = self._conversations.get(key)
             if known is None:
                 store = await self._open_store()
                 session = OpenSession(store, await self._open(store, call))
                 known = Conversation(session, self.substitutes_of(call))
-            self._conversations[key] = known
-            if len(self._conversations) > _MOST_CONVERSATIONS:
-                oldest = self._conversations.pop(next(iter(self._conversations)))
+            oldest = _keep_newest(self._conversations, key, known)
+            if oldest is not None:
                 self.start(self.leave(oldest))
         return known
 
@@ -132,10 +133,7 @@ class CallTurns:
         if call.agent:
             return
         is_newest = next(reversed(self.chats), None) == call.session
-        self.chats.pop(call.session, None)
-        self.chats[call.session] = call.host.name
-        if len(self.chats) > _MOST_CONVERSATIONS:
-            del self.chats[next(iter(self.chats))]
+        _keep_newest(self.chats, call.session, call.host.name)
         if not is_newest:
             self.on_change()
 
@@ -386,6 +384,13 @@ def _forget_result(task: asyncio.Task[Sent]) -> None:
     """Look at an error that nobody waits for any more, or Python complains of it."""
     if not task.cancelled():
         task.exception()
+
+
+def _keep_newest(known: dict[K, T], key: K, value: T) -> T | None:
+    """Keep a value as the newest one; gives the oldest where there are too many."""
+    known.pop(key, None)
+    known[key] = value
+    return known.pop(next(iter(known))) if len(known) > _MOST_CONVERSATIONS else None
 
 
 def _key_of(call: Call) -> _Key:

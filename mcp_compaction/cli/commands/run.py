@@ -74,8 +74,8 @@ def _lines_of(ran: Ran, *, is_shadow: bool) -> Iterator[str]:
     yield f"{'it would have been so; ' if is_shadow else ''}{counts}"
     if ran.turns.is_aside:
         yield (
-            "the provider refuses this login for requests that were changed on the way, so that they "
-            "went out as they came. With an API key they can be smaller."
+            "the provider refuses this login for requests that were changed on the way: they went "
+            "out as they came. With an API key they can be smaller."
         )
     yield from ran.turns.ledger.lines()
     if ran.turns.tally["compactions"] and not is_shadow:
