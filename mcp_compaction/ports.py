@@ -134,6 +134,7 @@ class NewPin(Value):
     source: str | None = None
     expires: datetime | None = None
     channel: Channel = ""
+    used: datetime | None = None  # of a project fact, which ends unused
     supersedes: int | None = None  # released in the same transaction
 
 
@@ -345,6 +346,10 @@ class Store(Protocol):
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""
+        ...
+
+    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
+        """Note that a session used these project facts, which are to last until a moment."""
         ...
 
     async def unannounced_pins(

@@ -1,9 +1,11 @@
-"""Counts what failed inside an adapter, so that the program around it goes on without it."""
+"""Counts what failed inside an adapter, and reads what a provider's error says."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from types import TracebackType
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -39,3 +41,18 @@ class _Isolation:
         logger.error("%s failed; the %s goes on without it", self._doing, part_of, exc_info=error)
         self._failures.count += 1
         return True
+
+
+def text_of_error(error: Exception) -> str:
+    """All that a provider's error says: its text, its body and its status."""
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", None) or getattr(response, "status_code", "")
+    texts = [str(error), _read_text(error, "body"), _read_text(response, "text"), f"HTTP {status}"]
+    return " ".join(texts)
+
+
+def _read_text(source: Any, name: str) -> str:
+    """An attribute as text; empty where it cannot be read, as that of an unread stream."""
+    with suppress(Exception):
+        return str(getattr(source, name, ""))
+    return ""

@@ -38,7 +38,7 @@ from mcp_compaction.adapters.dialects import (
     read_request,
     result_messages,
 )
-from mcp_compaction.adapters.failures import Failures
+from mcp_compaction.adapters.failures import Failures, text_of_error
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
 from mcp_compaction.api.blocking import BlockingSession
@@ -227,7 +227,7 @@ class LoopKit:
             if smaller is None:
                 return response
         except Exception as error:
-            refusal = _text_of(error)
+            refusal = text_of_error(error)
             if not is_overflow(refusal):
                 raise
             smaller = await self._fit_smaller(request, sent, refusal)
@@ -299,21 +299,6 @@ def _must_be_call(call: Any) -> Call:
 def _is_budget_line(message: Any) -> bool:
     content = cast("Any", message.get("content")) if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType]
     return isinstance(content, str) and is_budget_line(content)
-
-
-def _text_of(error: Exception) -> str:
-    """All that a provider's error says: its text, its body and its status."""
-    response = getattr(error, "response", None)
-    status = getattr(error, "status_code", None) or getattr(response, "status_code", "")
-    texts = [str(error), _read_text(error, "body"), _read_text(response, "text"), f"HTTP {status}"]
-    return " ".join(texts)
-
-
-def _read_text(source: Any, name: str) -> str:
-    """An attribute as text; empty where it cannot be read, as that of an unread stream."""
-    with suppress(Exception):
-        return str(getattr(source, name, ""))
-    return ""
 
 
 def _refusal_in(response: Any) -> str:

@@ -52,6 +52,9 @@ COMMANDS: Mapping[str, Listed] = {
     "pin": Listed("mcp_compaction.cli.commands.pin", "keep a rule in sight, word for word"),
     "unpin": Listed("mcp_compaction.cli.commands.unpin", "release a pin"),
     "pins": Listed("mcp_compaction.cli.commands.pins", "list the pins in force"),
+    "facts": Listed(
+        "mcp_compaction.cli.commands.facts", "keep what a session taught for later ones"
+    ),
     "forget": Listed(
         "mcp_compaction.cli.commands.forget", "remove a message, session or project for good"
     ),
@@ -67,6 +70,9 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
     ),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
+    "lab": Listed(
+        "mcp_compaction.cli.commands.lab", "see the strategies side by side on one session"
+    ),
     "lexicon": Listed("mcp_compaction.cli.commands.lexicon", "check the words of a language"),
     "run": Listed(
         "mcp_compaction.cli.commands.run", "run a host whose window really shrinks: claude, codex"

@@ -10,7 +10,7 @@ from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
-from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.shortening import has_only_head, is_over_net
@@ -178,6 +178,7 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
         outcome = await drive(work, session, ask, progress, drafts)
         if not isinstance(outcome, Compaction):
             return outcome
+        await renew_facts(work, session)
         offer = await suggest(work, session, _MOST_SUGGESTED)
         receipt = outcome.receipt.model_copy(update={"offer": offer})
         outcome = outcome.model_copy(update={"receipt": receipt})

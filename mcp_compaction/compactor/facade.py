@@ -67,6 +67,7 @@ from mcp_compaction.ports import (
 if TYPE_CHECKING:
     from mcp_compaction.compactor.fitting import Fitted
     from mcp_compaction.compactor.following import Compared
+    from mcp_compaction.compactor.offering import ProjectFacts
 
 
 class Compactor:
@@ -86,10 +87,8 @@ class Compactor:
     async def open(
         self, key: SessionKey, traits: Traits | None = None, started: datetime | None = None
     ) -> tuple[SessionInfo, bool]:
-        """The session of that key, made where it is not there yet; and whether it is new.
-
-        `started`: when a chat that is recorded later began.
-        """
+        """The session of that key, made where it is not there yet, and whether it is new;
+        `started`: when a chat that is recorded later began."""
         now = self._work.now()
         began = now if started is None else min(started, now)
         return await self._store.open_session(key, traits or Traits(), began)
@@ -283,10 +282,8 @@ class Compactor:
         return await records.records(self._work, info, max_chars, max_tokens, with_pins)
 
     async def check_host_summary(self, info: SessionInfo, summary: str, beside: str) -> HostSummary:
-        """Hold a host's own summary against what was said before it; notes what came of it.
-
-        `beside`: what of ours stands in the window beside the summary.
-        """
+        """Hold a host's own summary, and what of ours stands `beside` it in the window, against
+        what was said before; notes what came of it."""
         from mcp_compaction.compactor import host_summaries
 
         return await host_summaries.check(self._work, info, summary, beside)
@@ -354,15 +351,20 @@ class Compactor:
     async def announce(
         self, project: str, info: SessionInfo | None = None, known: Collection[int] = ()
     ) -> tuple[Pin, ...]:
-        """The pins for the project or for everywhere that are new to it; each is given once.
-
-        `known`: the numbers of those the asker made; they stay to be told to others.
-        """
+        """The pins for the project or for everywhere that are new to it; each is given once, but
+        those the asker made, whose numbers are `known`, stay to be told to others."""
         return await pinning.announce(self._work, project, info, known)
 
     async def unpin(self, info: SessionInfo, ref: str, *, by: Author) -> Pin:
         """Release a pin; its text stays findable."""
         return await pinning.unpin(self._work, info, ref, by)
+
+    @property
+    def facts(self) -> ProjectFacts:
+        """The facts of projects: what sessions taught, offered to the user for later ones."""
+        from mcp_compaction.compactor.offering import ProjectFacts
+
+        return ProjectFacts(self._work)
 
     # Recall
 

@@ -1,8 +1,9 @@
-"""Pins texts word for word, releases them, and suggests which rules want a pin."""
+"""Pins texts word for word, and releases them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
@@ -10,7 +11,7 @@ from mcp_compaction.core import pins as rules
 from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Author, Channel, Offer, Pin, Session, SessionInfo
+from mcp_compaction.model import Author, Channel, Pin, SessionInfo
 from mcp_compaction.ports import NewPin, Scope
 
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
@@ -52,8 +53,23 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
         channel=draft.channel,
         supersedes=old.number if old else None,
     )
+    if _ends_unused(wish, draft):
+        until = end_of_fact(work, draft.at)
+        new = new.model_copy(update={"used": draft.at, "expires": until})
     kept = await work.store.add_pin(info.id, new, draft.at)
     return Pinned(pin=kept, is_new=True, block_tokens=tokens)
+
+
+def _ends_unused(wish: PinWish, draft: Pin) -> bool:
+    """Whether a pin is a fact that the user only agreed to, and that holds for the project."""
+    is_agreed = wish.ends_unused or wish.channel == "dialog"
+    is_fact = (draft.kind, draft.scope) == ("fact", "project")
+    return is_agreed and is_fact and draft.expires is None
+
+
+def end_of_fact(work: Workspace, used: datetime) -> datetime:
+    """The end of a project fact that was last used at a moment."""
+    return used + timedelta(days=work.policy.fact_days)
 
 
 async def question_of(
@@ -133,18 +149,3 @@ async def announce(
     if found:
         await work.store.mark_announced(project, [pin.number for pin in found])
     return found
-
-
-async def suggest(work: Workspace, session: Session, most: int) -> Offer:
-    """The rules nobody has pinned; one that the user released is not missed.
-
-    A pin of an agent's that is over says nothing: with it an agent could drop a user's rule.
-    """
-    now, scope = work.now(), scope_of(session.info)
-    in_force = await work.store.pins(scope, now)
-    ended = await work.store.pins(scope, now, released=True)
-    known = [*in_force, *(pin for pin in ended if pin.author == "user")]
-    earlier = [receipt.offer for receipt, _ in await work.store.receipts(session.info.id)]
-    return await work.threads.run(
-        rules.suggest_pins, session.messages, session.digests, known, most, earlier
-    )

@@ -73,6 +73,7 @@ class PinWish(NamedTuple):
     supersedes: str | None = None
     expires: datetime | None = None
     channel: Channel | None = None
+    ends_unused: bool = False  # a fact for the project, kept for as long as sessions use it
 
 
 class Pinned(Value):

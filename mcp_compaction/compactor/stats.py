@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from mcp_compaction.compactor.driving import drive
 from mcp_compaction.compactor.events import FALLBACK, PAID, REGRET
-from mcp_compaction.compactor.pinning import suggest
+from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
 from mcp_compaction.compactor.workspace import Workspace

@@ -176,10 +176,15 @@ def _question(
     if may_bind or same is not None:
         return None
     nearer = "project" if draft.author == "user" else "session"
+    wants = f"to pin {where}{until}"
+    kind = "" if draft.kind == "constraint" else f" --kind {draft.kind}"
+    if (draft.kind, draft.scope, draft.expires) == ("fact", "project", None):
+        wants = "to keep a fact for later sessions of this project, while they use it"
     return Question(
-        text=f"The agent wants to pin {where}{until}: {draft.text}",
+        text=f"The agent wants {wants}: {draft.text}",
         refusal=f"a {draft.scope} pin needs the user: {_reason_of(grounds.saying, draft)}. Pin it "
-        f"for this {nearer}, or ask the user to run: mcp-compaction pin --scope {draft.scope} TEXT",
+        f"for this {nearer}, or ask the user to run: "
+        f"mcp-compaction pin{kind} --scope {draft.scope} TEXT",
     )
 
 

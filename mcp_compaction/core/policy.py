@@ -150,6 +150,9 @@ class Policy(Value):
     pinned_max_percent: Percent = Field(
         default=20, description="Largest share of the window for the pinned block."
     )
+    fact_days: Positive = Field(
+        default=90, description="Days after which a project fact that no session used ends."
+    )
     recall_max_tokens: Positive = Field(
         default=1_000, description="Largest answer of a recall that names no size."
     )

@@ -54,7 +54,16 @@ from mcp_compaction.model.outcomes import (
     Strategy,
     Tally,
 )
-from mcp_compaction.model.pins import Author, Candidate, Channel, Offer, Pin, PinKind, PinScope
+from mcp_compaction.model.pins import (
+    Author,
+    Candidate,
+    Channel,
+    FactOffer,
+    Offer,
+    Pin,
+    PinKind,
+    PinScope,
+)
 from mcp_compaction.model.requests import (
     Event,
     Find,
@@ -120,6 +129,7 @@ __all__ = [
     "Entry",
     "Event",
     "Excerpt",
+    "FactOffer",
     "Failed",
     "Find",
     "Found",

@@ -1,10 +1,12 @@
-"""Pins, and what is offered to be pinned."""
+"""Pins, and what is offered to be pinned or kept for later sessions."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from hashlib import sha256
 from typing import Literal
+
+from pydantic import Field
 
 from mcp_compaction.model.messages import Value
 
@@ -30,6 +32,7 @@ class Pin(Value):
     source: str | None = None  # the ref it was said in, where that is known
     expires: datetime | None = None
     channel: Channel = ""
+    used: datetime | None = None  # of a project fact: when a session last used it
 
     @property
     def ref(self) -> str:
@@ -50,8 +53,23 @@ class Candidate(Value):
     is_told: bool = False  # only an agent recorded that the user said it
 
 
+class FactOffer(Value):
+    """Something that a session taught and later ones may need; only the user may keep it."""
+
+    kind: Literal["decision", "command", "place"]
+    ref: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        """The short name of the offer, which its words alone decide: `f3a9c1`."""
+        return "f" + sha256(self.text.encode()).hexdigest()[:6]
+
+
 class Offer(Value):
     """Candidates for a pin, the plainest and newest first, and how many more rules there are."""
 
     candidates: tuple[Candidate, ...] = ()
     more: int = 0
+    # What later sessions may need, while the offer is at hand; it is not stored.
+    facts: tuple[FactOffer, ...] = Field(default=(), exclude=True)

@@ -5,6 +5,7 @@ Standard library only. Nothing is written, and a store that is locked is not wai
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 from mcp_compaction.store.connect import connect, store_path
 
 _PATIENCE = 0.5  # seconds
+# All columns: a store that no server has opened since an update lacks the newest.
 _PINS = (
-    "SELECT number, kind, author, text FROM pin"
+    "SELECT pin.*, coalesce(session.name, '') AS name"
+    " FROM pin LEFT JOIN session ON session.id = pin.session"
     " WHERE kind != 'note' AND released IS NULL"
     " AND (expires IS NULL OR expires > strftime('%Y-%m-%dT%H:%M:%f', 'now'))"
-    " AND (scope = 'global' OR (scope = 'project' AND project = ?)) ORDER BY number"
+    " AND (scope = 'global' OR (scope = 'project' AND pin.project = ?)) ORDER BY number"
 )
 
 
@@ -27,4 +30,13 @@ def read_pin_lines(home: Path, project: str) -> list[str]:
         return []
     with closing(connect(path, deadline=time.monotonic() + _PATIENCE, readonly=True)) as store:
         rows = store.execute(_PINS, (project,)).fetchall()
-    return [f"p{n} {kind.replace('_', ' ')}, by {author}: {text}" for n, kind, author, text in rows]
+    return [_line_of(row) for row in rows]
+
+
+def _line_of(row: sqlite3.Row) -> str:
+    origin = ""
+    if "used" in row.keys() and row["used"] is not None:  # noqa: SIM118  # a row has values in it
+        name = row["name"]
+        origin = f", kept {row['at'][:10]}" + (f" from session {name}" if name else "")
+    kind = row["kind"].replace("_", " ")
+    return f"p{row['number']} {kind}, by {row['author']}{origin}: {row['text']}"

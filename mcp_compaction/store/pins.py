@@ -18,7 +18,7 @@ from mcp_compaction.store.sessions import session_row
 
 _COLUMNS = (
     "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.channel, pin.checksum, coalesce(session.name, '') AS session"
+    " pin.channel, pin.used, pin.checksum, coalesce(session.name, '') AS session"
 )
 
 
@@ -44,11 +44,11 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
         raise PinRefused("The text holds half of a character; send it again without the damage.")
     cursor = connection.execute(
         "INSERT INTO pin (session, project, kind, scope, author, at, expires, source, channel,"
-        " checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        " used, checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
             *(session, row["project"], pin.kind, pin.scope, pin.author, stamp(now)),
             *(None if pin.expires is None else stamp(pin.expires), pin.source, pin.channel),
-            pin.text,
+            *(None if pin.used is None else stamp(pin.used), pin.text),
         ),
     )
     number = cursor.lastrowid or 0
@@ -77,6 +77,16 @@ def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: 
     )
     if cursor.rowcount == 0:
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
+
+
+def renew_facts(
+    connection: sqlite3.Connection, numbers: Sequence[int], now: datetime, expires: datetime
+) -> None:
+    """Note that project facts were used; a pin that is none of them stays as it is."""
+    connection.executemany(
+        "UPDATE pin SET used = ?, expires = ? WHERE number = ? AND used IS NOT NULL",
+        [(stamp(now), stamp(expires), number) for number in numbers],
+    )
 
 
 def unannounced_pins(
@@ -117,6 +127,7 @@ def _pin_of(row: sqlite3.Row) -> Pin:
         source=row["source"],
         expires=row["expires"],
         channel=row["channel"],
+        used=row["used"],
     )
     if pin.checksum != row["checksum"]:
         raise StoreDamaged(

@@ -263,7 +263,19 @@ def _transcripts(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX transcript_of_session ON transcript (session)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _keys_and_marks, _model_calls, _channels, _transcripts)
+def _project_facts(connection: sqlite3.Connection) -> None:
+    """When a session last used a fact of the project; NULL: a pin that does not end unused."""
+    connection.execute("ALTER TABLE pin ADD COLUMN used TEXT")
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _first,
+    _keys_and_marks,
+    _model_calls,
+    _channels,
+    _transcripts,
+    _project_facts,
+)
 assert len(MIGRATIONS) == SCHEMA_VERSION
 
 

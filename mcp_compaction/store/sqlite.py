@@ -243,6 +243,10 @@ class SqliteStore:
         """Take a pin out of force; its text stays findable."""
         await self._write(lambda c: pins.release_pin(c, scope, number, now))
 
+    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
+        """Note that a session used these project facts, which are to last until a moment."""
+        await self._write(lambda c: pins.renew_facts(c, numbers, now, expires))
+
     async def unannounced_pins(
         self, project: str, session: int | None, now: datetime
     ) -> tuple[Pin, ...]:
@@ -347,9 +351,16 @@ class SqliteStore:
 
     @asynccontextmanager
     async def _recover_if_moved(self) -> AsyncGenerator[None]:
-        """Reopen the store if its files were replaced; this call fails, the next one works."""
+        """Reopen a store whose files were replaced or may be written again.
+
+        This call fails, the next one works.
+        """
         try:
             yield
+        except StoreReadOnly:
+            if self._connections.may_be_written_again:
+                await self._connections.reopen()
+            raise
         except StoreMoved:
             if self._connections.why_read_only is not None:
                 await self._connections.reopen()

@@ -212,6 +212,8 @@ def _answer_gemini(step: Step, body: dict[str, Any], number: int) -> dict[str, A
 
 def _name_among(tool: str, names: list[str]) -> str:
     """The name that a host gives a tool: that of the shell, or one of ours behind its server's."""
+    if tool in names:
+        return tool
     if tool == "shell":
         shells = ("Bash", "bash", "run_shell_command")
         return next(name for name in shells if name in names)

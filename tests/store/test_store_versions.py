@@ -24,6 +24,7 @@ CHECKSUMS = (
     "03c11ed7d53b404b",
     "3bae3a036a4b5a61",
     "cdb22f6497778e51",
+    "12bf3f619fa70b17",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 

@@ -7,21 +7,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from mcp_compaction.adapters.failures import text_of_error
+from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, plain_of
 from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.lexicon.overflow import is_overflow, limit_in
 from mcp_compaction.model import JsonObject
 from mcp_compaction.tools.arguments import Definition, definition_of
 from mcp_compaction.tools.running import list_tools, run_tool
@@ -67,6 +70,28 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         """Record what is new, and replace the history where the view asks for it."""
         return await asyncio.to_thread(self._fit, state["messages"])
 
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Any]) -> Any:
+        """Call the model; where it says that the request is too large, compress and call again."""
+        try:
+            return handler(request)
+        except Exception as error:
+            smaller = self._fit_smaller(request, text_of_error(error))
+            if smaller is None:
+                raise
+        return handler(smaller)
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
+    ) -> Any:
+        """Call the model; where it says that the request is too large, compress and call again."""
+        try:
+            return await handler(request)
+        except Exception as error:
+            smaller = await asyncio.to_thread(self._fit_smaller, request, text_of_error(error))
+            if smaller is None:
+                raise
+        return await handler(smaller)
+
     def after_model(self, state: AgentState[Any], runtime: Any) -> None:
         """Record an answer that calls one of the context tools, so that they know of it."""
         self._record_call(state["messages"])
@@ -81,6 +106,18 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
             shown = self._sessions.run(self._session_name(), work)
             if not is_same(shown, messages):
                 return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *shown]}
+        return None
+
+    def _fit_smaller(self, request: ModelRequest[Any], refusal: str) -> ModelRequest[Any] | None:
+        """What to send after an overflow; None after another error, or where nothing is smaller."""
+        if not is_overflow(refusal):
+            return None
+        with self._sessions.failures.isolate("compressing after an overflow"):
+            messages = request.state["messages"]  # as they were recorded, whatever others added
+            work = partial(_fit_smaller, messages=messages, limit=limit_in(refusal))
+            shown = self._sessions.run(self._session_name(), work)
+            if len(str(shown)) < len(str(request.messages)):
+                return request.override(messages=shown)
         return None
 
     def _record_call(self, messages: list[AnyMessage]) -> None:
@@ -125,6 +162,13 @@ async def _fit(
     plain = _plain(messages)
     fitted = await session.fit(plain, offload_over_tokens=offload_over)
     return messages_of(fitted.messages, plain, messages)
+
+
+async def _fit_smaller(
+    session: OpenSession, *, messages: list[AnyMessage], limit: int | None
+) -> list[AnyMessage]:
+    await InProcess(session, "openai").make_room(limit)
+    return await _fit(session, messages=messages, offload_over=None)
 
 
 async def _record(session: OpenSession, *, messages: list[AnyMessage]) -> None:

@@ -16,6 +16,10 @@ ADVICE = (
     ("pass target_percent below ", "pass --target-percent below "),
     ("pass a percentage above 0 and below 100", "pass --target-percent above 0 and below 100"),
     ("pin_constraint with its exact words", 'mcp-compaction pin "ITS EXACT WORDS"'),
+    (
+        "to ask the user whether to keep one: pin_constraint kind=fact scope=project",
+        "to keep or drop one: mcp-compaction facts",
+    ),
     ("; all of it: recall_archived refs ", "; all of it: mcp-compaction recall --refs "),
     ("keep it with kind=note", "keep it with --kind note"),
     ("pass your own digest", "pass --digest FILE"),

@@ -30,4 +30,9 @@ def is_pinned_block(text: str, pins: Iterable[Pin]) -> bool:
 
 
 def _line_of(pin: Pin) -> str:
-    return f"{pin.ref} {pin.kind.replace('_', ' ')}, by {pin.author}: {pin.text}"
+    origin = ""
+    if pin.used is not None:  # a reader must not take it for what was said just now
+        origin = f", kept {pin.at:%Y-%m-%d}" + (
+            f" from session {pin.session}" if pin.session else ""
+        )
+    return f"{pin.ref} {pin.kind.replace('_', ' ')}, by {pin.author}{origin}: {pin.text}"

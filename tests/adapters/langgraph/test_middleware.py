@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,64 @@ async def test_it_works_the_same_with_an_event_loop(tmp_path: Path) -> None:
         done = await agent.ainvoke({"messages": [("user", f"Read. {RULE}")]})
         assert compaction.failures == 0
     assert any(message.text.startswith("[digest d") for message in done["messages"])
+
+
+LIMIT = 8_000  # characters that the strict model takes
+
+
+class TooLarge(Exception):
+    """The refusal of a provider, in its words."""
+
+    def __init__(self) -> None:
+        super().__init__("This model's maximum context length is 2000 tokens. Please reduce it.")
+
+
+def refuse_or_read(reader: Reader, refused: list[int]) -> Any:
+    """A script that refuses what is too large for its model."""
+
+    def answer(messages: list[AnyMessage]) -> AIMessage:
+        size = sum(len(message.text) for message in messages)
+        if size > LIMIT:
+            refused.append(size)
+            raise TooLarge
+        return reader(messages)
+
+    return answer
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_request_that_the_model_refuses_as_too_large_is_sent_once_more_and_smaller(
+    is_async: bool, tmp_path: Path
+) -> None:
+    refused: list[int] = []
+    model = ScriptedModel(answer=refuse_or_read(Reader(9), refused))
+    with CompactionMiddleware(home=tmp_path, project="/shop", session="shop") as compaction:
+        agent: Any = create_agent(model, [read], middleware=[compaction])
+        task: Any = {"messages": [("user", f"Read all migrations. {RULE}")]}
+        done = asyncio.run(agent.ainvoke(task)) if is_async else agent.invoke(task)
+        assert compaction.failures == 0
+    assert len(refused) == 1  # what was learned of the window holds from then on
+    assert done["messages"][-1].text == "All read."
+    assert any(RULE in message.text for message in done["messages"])
+    assert sum(len(message.text) for message in done["messages"]) < LIMIT
+
+
+def test_a_refusal_that_compressing_does_not_mend_and_another_error_are_the_callers(
+    tmp_path: Path,
+) -> None:
+    def refuse(error: Exception) -> Any:
+        def answer(messages: list[AnyMessage]) -> AIMessage:
+            raise error
+
+        return answer
+
+    for error in (TooLarge(), ValueError("no such model")):
+        model = ScriptedModel(answer=refuse(error))
+        with CompactionMiddleware(home=tmp_path, session="shop") as compaction:
+            agent: Any = create_agent(model, [read], middleware=[compaction])
+            with pytest.raises(type(error)):
+                agent.invoke({"messages": [("user", "Hello.")]})
+        assert len(model.seen) == 1
 
 
 @pytest.mark.slow

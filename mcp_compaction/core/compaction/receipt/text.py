@@ -19,6 +19,7 @@ from mcp_compaction.model import (
 )
 
 _MOST_QUOTED = 120
+_ASK_TO_KEEP = "to ask the user whether to keep one: pin_constraint kind=fact scope=project"
 _NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
 _VERBS = {"restore": "restored", "page_in": "paged in"}
 
@@ -65,14 +66,16 @@ def receipt_text(receipt: Receipt, mode: Mode = "own", session: str = "") -> str
 
 
 def offer_lines(offer: Offer) -> list[str]:
-    """Rules a user stated and nobody has pinned, and how to; none where there are none."""
-    if not offer.candidates:
-        return []
-    more = f"; {offer.more} more after these" if offer.more else ""
-    return [
-        *(f"rule not pinned? {_quotation_of(candidate)}" for candidate in offer.candidates),
-        f"to keep one in sight: pin_constraint with its exact words{more}",
-    ]
+    """Rules a user stated and nobody has pinned, facts for later sessions, and how to keep them."""
+    lines: list[str] = []
+    if offer.candidates:
+        more = f"; {offer.more} more after these" if offer.more else ""
+        lines += [f"rule not pinned? {_quotation_of(candidate)}" for candidate in offer.candidates]
+        lines.append(f"to keep one in sight: pin_constraint with its exact words{more}")
+    if offer.facts:
+        lines += [f'fact for later sessions? {f.ref}: "{defuse(f.text)}"' for f in offer.facts]
+        lines.append(_ASK_TO_KEEP)
+    return lines
 
 
 def spent_line(spent: Spent) -> str:

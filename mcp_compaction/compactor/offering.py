@@ -1,0 +1,102 @@
+"""Offers what a session said or taught: rules to pin, and facts to keep for later sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from mcp_compaction.compactor import pinning
+from mcp_compaction.compactor.events import FACT_DECLINED
+from mcp_compaction.compactor.results import Pinned, PinWish
+from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.core.pins import suggest_pins
+from mcp_compaction.core.project_facts import is_used, offer_facts
+from mcp_compaction.model import (
+    Channel,
+    Event,
+    FactOffer,
+    Message,
+    Offer,
+    Pin,
+    Session,
+    SessionInfo,
+)
+
+_MOST_FACTS = 2  # offered beside rules
+_MOST_MESSAGES = 3_000  # the newest of a session, in which facts are looked for
+_DAY = timedelta(days=1)  # a use is noted once a day
+
+
+async def suggest(work: Workspace, session: Session, most: int) -> Offer:
+    """The rules nobody has pinned, and facts for later sessions; what the user released or declined
+    is not missed."""
+    known = await _known_pins(work, session.info)
+    earlier = [receipt.offer for receipt, _ in await work.store.receipts(session.info.id)]
+    offer = await work.threads.run(
+        suggest_pins, session.messages, session.digests, known, most, earlier
+    )
+    declined = await _declined_facts(work, session.info)
+    facts = await work.threads.run(offer_facts, session.messages, known, declined)
+    return offer.model_copy(update={"facts": facts[:_MOST_FACTS]})
+
+
+async def renew_facts(work: Workspace, session: Session) -> None:
+    """Note which project facts a session used: they are kept for longer."""
+    await _renew(work, session.pins, session.messages)
+
+
+class ProjectFacts:
+    """The facts of a project: offered by its sessions, kept by its user, ended where unused."""
+
+    def __init__(self, work: Workspace) -> None:
+        self._work = work
+
+    async def offered(self, info: SessionInfo) -> tuple[FactOffer, ...]:
+        """What a session taught that is neither kept nor declined; notes what it used."""
+        work = self._work
+        found = await work.store.originals(
+            scope_of(info), after=max(0, info.messages - _MOST_MESSAGES), limit=_MOST_MESSAGES
+        )
+        messages = [original.message for original in found]
+        known = await _known_pins(work, info)
+        await _renew(work, await pinning.pins_of(work, info), messages)
+        declined = await _declined_facts(work, info)
+        return await work.threads.run(offer_facts, messages, known, declined)
+
+    async def keep(self, info: SessionInfo, offer: FactOffer, channel: Channel) -> Pinned:
+        """Keep an offered fact for the project, in the name of the user who agreed to it."""
+        wish = PinWish(offer.text, "user", "fact", "project", channel=channel, ends_unused=True)
+        return await pinning.pin(self._work, info, wish)
+
+    async def decline(self, info: SessionInfo, offer: FactOffer) -> None:
+        """Offer a fact of a session no more."""
+        event = Event(name=FACT_DECLINED, at=self._work.now(), detail=offer.id)
+        await self._work.store.add_event(info.id, event)
+
+
+async def _known_pins(work: Workspace, info: SessionInfo) -> list[Pin]:
+    """The pins in force, and what the user once pinned.
+
+    A pin of an agent's that is over says nothing: with it an agent could drop a user's rule.
+    """
+    now, scope = work.now(), scope_of(info)
+    ended = await work.store.pins(scope, now, released=True)
+    in_force = await work.store.pins(scope, now)
+    return [*in_force, *(pin for pin in ended if pin.author == "user")]
+
+
+async def _declined_facts(work: Workspace, info: SessionInfo) -> tuple[str, ...]:
+    events = await work.store.events(info.id)
+    return tuple(event.detail for event in events if event.name == FACT_DECLINED)
+
+
+async def _renew(work: Workspace, pins: Iterable[Pin], messages: Sequence[Message]) -> None:
+    now = work.now()
+    due = [pin for pin in pins if pin.used is not None and now - pin.used >= _DAY]
+    used = await work.threads.run(_numbers_used, due, messages) if due else ()
+    if used:
+        await work.store.renew_facts(used, now, pinning.end_of_fact(work, now))
+
+
+def _numbers_used(pins: Iterable[Pin], messages: Sequence[Message]) -> tuple[int, ...]:
+    return tuple(pin.number for pin in pins if is_used(pin.text, messages))

@@ -1,0 +1,137 @@
+"""Project facts: what a session taught that outlasts it, and whether a later one used it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.decisions.statement import find_decisions
+from mcp_compaction.core.log.decisions.supersede import (
+    mark_superseded,
+    newest_first,
+    read_decision,
+)
+from mcp_compaction.core.log.failures import is_run_of_tests
+from mcp_compaction.core.log.families import family_of
+from mcp_compaction.core.log.findings import exact_words
+from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.log.ledger import CallEntry, ledger_of
+from mcp_compaction.core.log.spoken_rules import is_known
+from mcp_compaction.core.pins import check_text
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.sentences import spoken_sentences
+from mcp_compaction.core.text.signs import find_sign, shows_sign
+from mcp_compaction.core.text.words import fold, one_line, telling_words
+from mcp_compaction.errors import PinRefused
+from mcp_compaction.model import FactOffer, Item, Message, Pin, Text, ToolCall
+
+_MASK = "[masked:"
+_LONGEST = 240  # characters; what needs more is a story and not a fact
+_FEWEST_RUNS = 2  # of a command that works here
+_SHARE_OF_WORDS = 2 / 3  # of a fact that names nothing exact, in one message that uses it
+_PLACES = ("file", "url")
+_PASSING = ("/tmp/", "$TMP", "mktemp")  # in commands whose files are gone the next day
+
+
+def offer_facts(
+    messages: Sequence[Message], pins: Sequence[Pin], declined: Iterable[str] = ()
+) -> tuple[FactOffer, ...]:
+    """What is worth keeping for later sessions, the user's own words first, then the newest.
+
+    Rules are not among them, nor what holds a secret or poses as another voice.
+    """
+    known = [fold(pin.text) for pin in pins]
+    refused = set(declined)
+    said = conversation_of(messages)
+    found = (*_places(said), *_decisions(said), *_commands(said))
+    once = {fold(offer.text): offer for offer in found}
+    users = {message.ref for message in said if message.role == "user"}
+    return tuple(
+        sorted(
+            (
+                offer
+                for words, offer in once.items()
+                if offer.id not in refused and not is_known(words, known) and _may_stand(offer.text)
+            ),
+            key=lambda offer: (offer.ref not in users, -int(offer.ref[1:])),
+        )
+    )
+
+
+def _may_stand(text: str) -> bool:
+    """Whether a text may stand in a later session: no rule, no secret, nobody else's voice."""
+    if len(text) > _LONGEST or _MASK in text or is_planted(text) or find_rules(text):
+        return False
+    try:
+        check_text(text)
+    except PinRefused:
+        return False
+    return True
+
+
+def _decisions(said: Sequence[Message]) -> Iterator[FactOffer]:
+    """The choices of users that stand at the end: what they took over another, or for a reason."""
+    made = [
+        Item(text=decision, refs=(message.ref,))
+        for message in said
+        if message.role == "user"
+        for decision in find_decisions(message.text)
+    ]
+    for item in newest_first(mark_superseded(made)):
+        if not item.superseded and _is_lasting_choice(item.text):
+            yield FactOffer(kind="decision", ref=item.refs[0], text=item.text)
+
+
+def _is_lasting_choice(decision: str) -> bool:
+    """Whether a decision chooses among things; most others only say what is done next."""
+    choice = read_decision(decision)
+    is_founded = bool(choice.refused) or shows_sign("reason", decision)
+    is_choice = choice.is_choice and not choice.turns_back and bool(choice.taken)
+    return is_choice and (is_founded or len(spoken_sentences(decision)) > 1)
+
+
+def _places(said: Sequence[Message]) -> Iterator[FactOffer]:
+    """The sentences that tell where something is."""
+    for message in said:
+        if message.role not in ("user", "assistant"):
+            continue
+        for sentence in spoken_sentences(message.text):
+            if sentence.text.endswith(("?", ":")):
+                continue
+            is_place = find_sign("place", sentence, message.role == "user") is not None
+            if is_place and any(f.kind in _PLACES for f in find_identifiers(sentence.text)):
+                yield FactOffer(kind="place", ref=message.ref, text=one_line(sentence.text))
+
+
+def _commands(said: Sequence[Message]) -> Iterator[FactOffer]:
+    """The commands that work here: run more than once, done the last time, and either a run of
+    tests or one that had failed before."""
+    runs: dict[str, list[CallEntry]] = {}
+    for entry in ledger_of(said).entries:
+        if entry.action.kind == "run":
+            runs.setdefault(family_of(entry.action.target), []).append(entry)
+    for entries in runs.values():
+        last = entries[-1]
+        command = last.action.target.strip()
+        done = sum(e.action.target.strip() == command and e.ending == "done" for e in entries)
+        if last.ending != "done" or last.result is None or done < _FEWEST_RUNS:
+            continue
+        is_proved = is_run_of_tests(last.result) or any(e.ending == "failed" for e in entries)
+        if is_proved and "\n" not in command and not any(sign in command for sign in _PASSING):
+            yield FactOffer(kind="command", ref=last.ref, text=f"Works here: {command}")
+
+
+def is_used(fact: str, messages: Sequence[Message]) -> bool:
+    """Whether a session used a fact: somebody typed a name of it, or said most of its words."""
+    names = exact_words(fact)
+    words = set(telling_words(fact))
+    for message in conversation_of(messages):
+        said = " ".join(words_of(p) for p in message.parts if isinstance(p, Text | ToolCall))
+        if names and not names.isdisjoint(exact_words(said)):
+            return True
+        shared = words & set(telling_words(said)) if not names else ()
+        if words and len(shared) >= _SHARE_OF_WORDS * len(words):
+            return True
+    return False

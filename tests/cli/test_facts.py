@@ -1,0 +1,90 @@
+"""`mcp-compaction facts`: what sessions offer, kept and dropped by the user at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.model import Pin
+from mcp_compaction.store.pin_lines import read_pin_lines
+from tests.cli.conftest import Shell
+
+PLACE = "The settings of production are in deploy/prod.toml."
+CHOICE = "We chose SQLite over Postgres because one file is enough."
+
+
+@pytest.fixture
+def taught(shell: Shell) -> Shell:
+    """A shell whose one session taught two facts."""
+    said = [{"role": "user", "content": PLACE}, {"role": "user", "content": CHOICE}]
+    shell.done("record", "-", "--session", "monday", stdin=json.dumps(said).encode())
+    return shell
+
+
+def facts(shell: Shell) -> dict[str, Any]:
+    return json.loads(shell.done("facts", "--json"))
+
+
+def test_offers_are_listed_with_where_they_were_said_and_told_to_nobody(taught: Shell) -> None:
+    choice, place = [offer["id"] for offer in facts(taught)["offered"]]
+    assert taught.done("facts").splitlines() == [
+        "offered, and told to nobody yet:",
+        f"{choice} {CHOICE}",
+        "   decision, in m2 of monday",
+        f"{place} {PLACE}",
+        "   place, in m1 of monday",
+        "keep one: mcp-compaction facts accept ID; or not: mcp-compaction facts drop ID",
+    ]
+    assert json.loads(taught.done("pins", "--json")) == []
+
+
+def test_the_user_accepts_one_and_drops_the_other(taught: Shell) -> None:
+    choice, place = [offer["id"] for offer in facts(taught)["offered"]]
+    user = taught.as_user()
+    kept = user.done("facts", "accept", place)
+    assert "p1 kept until " in kept
+    assert kept.endswith(f", longer while sessions use it: {PLACE}\n")
+    assert f"{choice} declined: {CHOICE}\n" in user.done("facts", "drop", choice)
+    found = facts(taught)
+    assert [fact["text"] for fact in found["facts"]] == [PLACE]
+    assert found["offered"] == []
+    assert "told to every session of this project:\np1 " in taught.done("facts")
+    assert f"p1 dropped: {PLACE}\n" in user.done("facts", "drop", "p1")
+    assert taught.done("facts").startswith("no facts are kept for this project")
+
+
+def test_a_hook_tells_a_fact_as_the_pinned_block_does(taught: Shell) -> None:
+    place = facts(taught)["offered"][1]["id"]
+    taught.as_user().done("facts", "accept", place)
+    (fact,) = facts(taught)["facts"]
+    project = os.path.realpath(taught.folder / "project")
+    (line,) = read_pin_lines(taught.home, project)
+    assert line == pinned_block([Pin.model_validate(fact)]).splitlines()[1]
+    assert " from session monday: " in line
+
+
+@pytest.mark.parametrize("action", ["accept", "drop"])
+def test_without_a_terminal_nothing_is_accepted_or_dropped(action: str, taught: Shell) -> None:
+    offered = facts(taught)["offered"]
+    ran = taught("facts", action, offered[0]["id"])
+    assert ran.code == 2
+    assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
+    assert facts(taught)["offered"] == offered
+
+
+def test_an_unknown_id_and_a_missing_one_are_refused_with_the_next_step(taught: Shell) -> None:
+    user = taught.as_user()
+    assert (
+        "no f000000 is there to accept; list what is: mcp-compaction facts"
+        in user("facts", "accept", "f000000").err
+    )
+    assert "accept takes the ids that facts lists" in user("facts", "accept").err
+
+
+def test_without_a_store_there_are_no_facts_and_none_is_made(shell: Shell) -> None:
+    assert shell.done("facts").startswith("no facts are kept")
+    assert not shell.home.exists()

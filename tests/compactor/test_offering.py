@@ -1,0 +1,143 @@
+"""Facts for later sessions on a real store: offered, kept by the user alone, ended where unused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.compactor import Compactor, PinWish
+from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.errors import NeedsUser
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import Ask, Compaction, Pin, SessionInfo
+from mcp_compaction.ports import Scope, SessionKey
+from mcp_compaction.store.sqlite import open_store
+from tests.compactor.small_session import StepClock, assistant, open_session, record_long, user
+
+pytestmark = pytest.mark.anyio
+
+PLACE = "The settings of production are in deploy/prod.toml."
+DAYS = timedelta(days=1)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
+    """The one clock of all compactors of a test."""
+    one = StepClock()
+    monkeypatch.setattr("tests.compactor.small_session.StepClock", lambda: one)
+    return one
+
+
+async def keep_place(compactor: Compactor, info: SessionInfo) -> Pin:
+    await compactor.record(info, read_incoming([user(PLACE), assistant("I see.")]))
+    (offer,) = await compactor.facts.offered(info)
+    return (await compactor.facts.keep(info, offer, "terminal")).pin
+
+
+async def test_a_kept_fact_is_told_in_the_next_session_of_the_project_alone(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        fact = await keep_place(compactor, info)
+        assert (fact.author, fact.source, fact.channel) == ("user", "m1", "terminal")
+        later, _ = await compactor.open(SessionKey(project="/p", name="tuesday"))
+        told = pinned_block(await compactor.pins(later))
+        assert f"p1 fact, by user, kept 2026-11-15 from session work: {PLACE}" in told
+        stranger, _ = await compactor.open(SessionKey(project="/q", name="tuesday"))
+        assert await compactor.pins(stranger) == ()
+
+
+async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(
+    tmp_path: Path, clock: StepClock
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await keep_place(compactor, info)
+        await compactor.pin(info, "Ida is allergic.", by="user", kind="fact", scope="project")
+        clock.moment += 80 * DAYS
+        later, _ = await compactor.open(SessionKey(project="/p", name="later"))
+        await compactor.record(later, read_incoming([user("Look into deploy/prod.toml.")]))
+        await compactor.facts.offered(later)
+        clock.moment += 80 * DAYS
+        assert len(await compactor.project_pins("/p")) == 2
+        clock.moment += 11 * DAYS
+        assert [pin.text for pin in await compactor.project_pins("/p")] == ["Ida is allergic."]
+
+
+async def test_a_compaction_notes_which_facts_were_used(tmp_path: Path, clock: StepClock) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        fact = await keep_place(compactor, info)
+        clock.moment += 2 * DAYS
+        await record_long(compactor, info)
+        assert isinstance(await compactor.compress(info, Ask(reason="full")), Compaction)
+        (renewed,) = await compactor.project_pins("/p")
+        assert renewed.used is not None
+        assert fact.used is not None
+        assert renewed.used - fact.used >= 2 * DAYS
+        assert renewed.expires == renewed.used + 90 * DAYS
+
+
+async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
+    tmp_path: Path, clock: StepClock
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        end = clock.moment + 5 * DAYS
+        await compactor.pin(info, PLACE, by="user", kind="fact", scope="project", expires=end)
+        clock.moment += 2 * DAYS
+        await compactor.record(info, read_incoming([user("Look into deploy/prod.toml.")]))
+        await compactor.facts.offered(info)
+        (pin,) = await compactor.project_pins("/p")
+        assert (pin.expires, pin.used) == (end, None)
+    store = await open_store(tmp_path / "store.db")
+    await store.renew_facts([pin.number], clock.moment, clock.moment + 90 * DAYS)
+    assert (await store.pins(Scope(project="/p"), clock.moment))[0].expires == end
+    await store.close()
+
+
+async def test_a_declined_fact_is_offered_no_more_and_a_dropped_one_neither(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user(PLACE), assistant("I see.")]))
+        (offer,) = await compactor.facts.offered(info)
+        await compactor.facts.decline(info, offer)
+        assert await compactor.facts.offered(info) == ()
+        other, _ = await compactor.open(SessionKey(project="/p", name="other"))
+        fact = await keep_place(compactor, other)
+        await compactor.unpin(other, fact.ref, by="user")
+        assert await compactor.facts.offered(other) == ()
+
+
+async def test_a_receipt_offers_facts_and_an_agent_cannot_accept_them(tmp_path: Path) -> None:
+    told = "Rates are stored in `data/rates.csv`."
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user("Look around."), assistant(told)]))
+        await record_long(compactor, info)
+        done = await compactor.compress(info, Ask(reason="full"))
+        assert isinstance(done, Compaction)
+        assert f'fact for later sessions? m2: "{told}"' in receipt_text(done.receipt)
+        assert "pin_constraint kind=fact scope=project" in receipt_text(done.receipt)
+        (stored,) = await compactor.receipts(info)
+        assert stored.offer.facts == ()
+        wish = PinWish(told, "agent", "fact", "project")
+        question = await compactor.pin_question("/p", info, wish)
+        assert question is not None
+        assert question.text.endswith(
+            f"for later sessions of this project, while they use it: {told}"
+        )
+        with pytest.raises(NeedsUser):
+            await compactor.pin(info, told, by="agent", kind="fact", scope="project")
+        agreed = await compactor.pin(
+            info, told, by="user", kind="fact", scope="project", channel="dialog"
+        )
+        assert agreed.pin.used is not None
+
+
+async def test_a_fact_of_a_forgotten_session_keeps_its_day_and_loses_the_sessions_name(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await keep_place(compactor, info)
+        await compactor.forget(Scope(project="/p", session=info.id))
+        (fact,) = await compactor.project_pins("/p")
+        assert f"p1 fact, by user, kept 2026-11-15: {PLACE}" in pinned_block([fact])
+        await compactor.forget(Scope(project="/p"))
+        assert await compactor.project_pins("/p") == ()
