@@ -37,9 +37,14 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         regret=_regret_of(session, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
-        paid=next((e.detail for e in reversed(events) if e.name == PAID), ""),
+        paid=paid_in(events),
         is_pressed=session.is_pressed,
     )
+
+
+def paid_in(events: Sequence[Event]) -> str:
+    """What the last gateway of a session has told; empty: there was none."""
+    return next((one.detail for one in reversed(events) if one.name == PAID), "")
 
 
 def _regret_of(session: Session, events: Sequence[Event]) -> Regret:
