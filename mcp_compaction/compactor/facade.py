@@ -212,6 +212,10 @@ class Compactor:
         """The fill of a loaded session's window."""
         return self._work.fill_of(session)
 
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
+        return self._work.counter.count(text)
+
     def index_terms(self, session: Session) -> tuple[int, CountTokens]:
         """The largest size of the index, and the function that counts it."""
         return self._work.index_terms(session)
