@@ -18,6 +18,7 @@ CHANGED = [
     ("STATUS: the import runs on branch try/a-1.", "We switched the import to try/b-2."),
     ("Always answer in English.", "From now on, answer in German."),
     ("Always indent with tabs.", "From now on indent with spaces."),
+    ("Always write terse notes.", "I would rather read playful notes."),
     ("Always indent with tabs.", "Always indent with spaces."),
     ("FACT: The quota is 40%.", "FACT: The quota is 55%."),
     ("Only Python 3.11 is allowed.", "The allowed version is now Python 3.12."),
