@@ -75,7 +75,10 @@ def _is_labeled(sentence: Sentence) -> bool:
 def overtaken_statements(
     messages: Iterable[Message], digests: Iterable[Digest] = ()
 ) -> frozenset[str]:
-    """The statements of users that later ones overtook, folded; earlier digests tell the oldest."""
+    """The statements of users that later ones overtook, folded; earlier digests tell the oldest.
+
+    What is only an agent's word for it overtakes nothing.
+    """
     earlier = [
         item.text
         for digest in digests
@@ -84,7 +87,7 @@ def overtaken_statements(
         for item in items
         if item.provenance == "verbatim"
     ]
-    said = [m.text for m in conversation_of(messages) if m.is_request]
+    said = [m.text for m in conversation_of(messages) if m.is_request and m.via == "host"]
     return find_overtaken([*earlier, *said])
 
 
@@ -206,13 +209,13 @@ def _overtaken_by(newer: Statement, standing: Sequence[Statement]) -> Statement 
 
 
 def _overtakes(newer: Statement, older: Statement) -> bool:
-    if not newer.about.isdisjoint(older.subject) or not newer.about:
-        return (
-            _says_the_same_of_another_value(newer, older)
-            or _changes_a_setting(newer, older)
-            or (newer.is_update and _names_a_new_value(newer, older))
-        )
-    return False
+    if newer.about and newer.about.isdisjoint(older.subject):
+        return False
+    return (
+        _says_the_same_of_another_value(newer, older)
+        or _changes_a_setting(newer, older)
+        or (newer.is_update and _names_a_new_value(newer, older))
+    )
 
 
 def _says_the_same_of_another_value(newer: Statement, older: Statement) -> bool:
@@ -225,6 +228,8 @@ def _says_the_same_of_another_value(newer: Statement, older: Statement) -> bool:
         for place, (new, old) in enumerate(zip(newer.values, older.values, strict=False))
         if new != old
     ]
+    if not differing:
+        return False
     matter = _LABEL.sub("", newer.text)
     before = matter[: min(matter.find(newer.values[n].text) for n in differing)]
     return part_in_all("says_what_is").search(before) is not None
