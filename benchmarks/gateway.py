@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this fo
 
 from benchmarks.request import ROUNDS, TOKENS_OF_A_STEP, Body, body_of, plain_cost, step
 from mcp_compaction import open_store
+from mcp_compaction.api import OpenStore
 from mcp_compaction.gateway.turns import CallTurn, CallTurns
 
 SIZES = (50_000, 150_000, 500_000)
@@ -71,7 +72,11 @@ async def costs_at(home: str, tokens: int) -> Cost:
     body = {**body_of(steps), "tools": TOOLS}
     found: list[tuple[float, float, float]] = []
     async with open_store(home=home, project=f"/of-{tokens}", window_tokens=ROOMY) as store:
-        turns = CallTurns(store, patience=60.0)
+
+        async def open_it() -> OpenStore:
+            return store
+
+        turns = CallTurns(open_it, store.settings, patience=60.0)
         for _ in range(ROUNDS + 1):
             found.append(await pass_through(turns, body))
             number = len(body["messages"])

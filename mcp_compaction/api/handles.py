@@ -243,11 +243,19 @@ class OpenSession:
         max_tokens: int | None = None,
         skip: int = 0,
     ) -> Recalled:
-        """The passages of the archive that answer a query best; `skip` gives the next ones."""
+        """The passages of the archive that answer a query best; `skip` gives the next ones.
+
+        Messages that the session's own window shows whole are named instead of repeated.
+        """
         _check_text("query", query)
         _check_choice("scope", scope, SearchScope)
         return await self._compactor.recall(
-            self.info, query, scope=scope, max_tokens=max_tokens, skip=skip
+            self.info,
+            query,
+            scope=scope,
+            max_tokens=max_tokens,
+            skip=skip,
+            has_view=self.info.traits.owns_window,
         )
 
     async def quote(self, refs: str) -> tuple[Quote, ...]:

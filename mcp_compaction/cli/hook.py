@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +23,9 @@ from mcp_compaction.projects import git_top_of
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.store.pin_lines import read_pin_lines
 
-_MOST_SECONDS = 1.7  # the interpreter has taken some already
+_MOST_SECONDS = 1.8  # since the host has started the process
+_FEWEST_SECONDS = 0.5  # where the machine is so busy that Python has taken nearly all
+_USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_ANSWER = 9500  # characters that a host takes whole
@@ -81,7 +84,17 @@ def _limit_of(environ: Mapping[str, str]) -> float:
     try:
         return max(0.0, float(environ.get(_SECONDS, "")))
     except ValueError:
-        return _MOST_SECONDS
+        return max(_FEWEST_SECONDS, _MOST_SECONDS - _age_of_process())
+
+
+def _age_of_process() -> float:
+    """The seconds since the host has started this process, as Linux tells; elsewhere a guess."""
+    try:
+        stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
+        ticks = int(stat.rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return _USUAL_AGE
 
 
 def _give_up(argv: Sequence[str], environ: Mapping[str, str]) -> None:

@@ -70,6 +70,9 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
     ),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
+    "lab": Listed(
+        "mcp_compaction.cli.commands.lab", "see the strategies side by side on one session"
+    ),
     "lexicon": Listed("mcp_compaction.cli.commands.lexicon", "check the words of a language"),
     "run": Listed(
         "mcp_compaction.cli.commands.run", "run a host whose window really shrinks: claude, codex"

@@ -79,7 +79,7 @@ class _Given(NamedTuple):
 
 async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions) -> Fitted:
     """Record what is new of a history, and give what should be sent in its place."""
-    given = await work.threads.run(_read, sent)
+    given = await work.threads.run(_read, sent, options.prints)
     recorded, history = await _record(work, info, given, options)
     reading = await work.read_window(info)
     if not _is_of(history, reading.session):  # another process has sent another history
@@ -182,7 +182,7 @@ async def _append(
     return done.model_copy(update={"masked": count_masked_in_new(batch.messages, done)})
 
 
-def _read(sent: Any) -> _Given:
+def _read(sent: Any, prints: Sequence[bytes] | None = None) -> _Given:
     body = cast("JsonObject", sent) if isinstance(sent, dict) else {}
     key = list_of_body(body) if body else None
     found = cast("object", body[key] if key is not None else sent)
@@ -194,11 +194,11 @@ def _read(sent: Any) -> _Given:
             "there is no history in it; send the list of messages, or the request body with it."
         )
     rest = {name: value for name, value in body.items() if name != key}
-    prints = fingerprints_of(messages)
+    known = list(prints) if prints is not None else fingerprints_of(messages)
     # Anew each time: a first plain message could be of any shape.
     sure = sure_shape_of(messages, body)
     shape = sure or detect(messages[0])
-    return _Given(messages, rest, key, shape, sure is not None, prints, fingerprint_of(rest))
+    return _Given(messages, rest, key, shape, sure is not None, known, fingerprint_of(rest))
 
 
 async def _record(

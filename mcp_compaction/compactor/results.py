@@ -60,6 +60,7 @@ class FitOptions(NamedTuple):
     relieve: bool = True  # compress where it is too full
     offload_over_tokens: int | None = None  # the size over which a new result becomes a preview
     microcompact: bool = False  # large results outside the recent turns become previews first
+    prints: tuple[bytes, ...] | None = None  # of the messages, where the caller knows them
 
 
 class PinWish(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reads sessions to measure with from a path: LoCoMo chats, tau-bench runs, transcripts."""
+"""Reads sessions to measure with from a path: LoCoMo chats and tau-bench runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, cast
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.measures import Line, Probe, normalize
-from mcp_compaction.formats import Incoming, read, read_incoming, read_incoming_text
+from mcp_compaction.formats import Incoming, read, read_incoming
 from mcp_compaction.model import JsonObject, ToolCall
 
 _CUT = 0.6  # how much of a run is compacted; what comes later asks for it
@@ -49,22 +49,9 @@ def tau(path: Path) -> tuple[Case, ...]:
     cases: list[Case] = []
     for number, run in enumerate(cast(list[_Json], _load(path))):
         messages = [m for m in cast(list[JsonObject], run["traj"]) if m["role"] != "system"]
-        case = _read_run(f"task {run['task_id']} run {number}", "tau", messages)
+        case = _read_run(f"task {run['task_id']} run {number}", messages)
         cases += [case] if case else []
     return tuple(cases)
-
-
-def transcript(path: Path) -> Case:
-    """A session of one's own, cut at 60 % like the runs of tau-bench."""
-    came = read_incoming_text(_text_of(path))
-    messages = cast(list[JsonObject], [json.loads(message.raw) for message in came.messages])
-    case = _read_run(path.name, "transcript", messages)
-    if case is None:
-        raise InputError(
-            f"{path} has nothing to look for: no later tool call passes what was named before. "
-            "Pass a longer session with tool calls."
-        )
-    return case
 
 
 def line_of(message: JsonObject) -> Line:
@@ -155,7 +142,7 @@ def _read_questions(
 # Runs with tool calls
 
 
-def _read_run(name: str, corpus: str, messages: Sequence[JsonObject]) -> Case | None:
+def _read_run(name: str, messages: Sequence[JsonObject]) -> Case | None:
     cut = int(len(messages) * _CUT)
     early, later = messages[:cut], messages[cut:]
     if len(early) < _FEWEST_MESSAGES:
@@ -168,7 +155,7 @@ def _read_run(name: str, corpus: str, messages: Sequence[JsonObject]) -> Case | 
     probes = tuple(
         Probe(kind="argument", test="exact", needle=value, questions=asked) for value in wanted
     )
-    return Case(corpus, name, read_incoming([*early]), lines, probes) if probes else None
+    return Case("tau", name, read_incoming([*early]), lines, probes) if probes else None
 
 
 def _join_lines(line: Line) -> Line:
@@ -179,16 +166,17 @@ def _read_arguments(message: JsonObject) -> Iterator[str]:
     one = read_incoming([message]).messages[0]
     for part in read(one.shape, one.raw)[1]:
         if isinstance(part, ToolCall):
-            yield from _leaves_of(part.arguments)
+            yield from leaves_of(part.arguments)
 
 
-def _leaves_of(value: object) -> Iterator[str]:
+def leaves_of(value: object) -> Iterator[str]:
+    """The texts and numbers in a JSON value, however deep."""
     if isinstance(value, dict):
         for inner in cast(dict[str, object], value).values():
-            yield from _leaves_of(inner)
+            yield from leaves_of(inner)
     elif isinstance(value, list):
         for inner in cast(list[object], value):
-            yield from _leaves_of(inner)
+            yield from leaves_of(inner)
     elif isinstance(value, str | int) and not isinstance(value, bool):
         yield str(value)
 

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+from mcp_compaction.core.wording import plural
+from mcp_compaction.errors import CompactionError
 from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.baselines import BASELINES
-from mcp_compaction.evals.corpora import Case, locomo, tau, transcript
+from mcp_compaction.evals.corpora import Case, locomo, tau
 from mcp_compaction.evals.drift import measure_drift
+from mcp_compaction.evals.handover.measure import measure_session
+from mcp_compaction.evals.handover.sessions import Origin, read_session
+from mcp_compaction.evals.handover.tables import notes_on_handover
 from mcp_compaction.evals.langchain import NAME, NOT_INSTALLED, langchain_strategy
 from mcp_compaction.evals.material import FIELDS
 from mcp_compaction.evals.referee import NOT_INSTALLED as NO_REFEREE
 from mcp_compaction.evals.referee import ask_referee
-from mcp_compaction.evals.results import Detection, Report, sum_costs, sum_scores
+from mcp_compaction.evals.results import (
+    Detection,
+    HandoverCost,
+    HandoverScore,
+    Report,
+    sum_costs,
+    sum_handover,
+    sum_handover_costs,
+    sum_scores,
+)
 from mcp_compaction.evals.runner import PERCENTS, Bench, Measured, Tell, measure_case
 from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.ports import TokenCounter
@@ -35,13 +51,18 @@ class Wanted:
     percents: tuple[int, ...] = PERCENTS
     locomo: Path | None = None
     tau: Path | None = None
-    transcripts: tuple[Path, ...] = ()
+    origins: tuple[Origin, ...] = ()  # of sessions of one's own
+    left: int = 0  # how many more there are
     limit: int | None = None  # of the sessions of each file
     referee: int = 0  # how many sessions of each kind the outside referee makes
 
 
 async def evaluate(
-    wanted: Wanted, counter: TokenCounter, tell: Tell, model: Asked | None = None
+    wanted: Wanted,
+    counter: TokenCounter,
+    tell: Tell,
+    model: Asked | None = None,
+    draw_bar: Callable[[float], str] = lambda _: "",
 ) -> Report:
     """Measure all of it; where a model is given, also with its digests."""
     began = time.perf_counter()
@@ -55,6 +76,7 @@ async def evaluate(
         baselines=baselines,
         percents=wanted.percents,
         tell=tell,
+        draw_bar=draw_bar,
         model=model,
     )
     cases = _read_cases(wanted)
@@ -62,6 +84,7 @@ async def evaluate(
     works = min(wanted.sessions, len(FIELDS)) if wanted.rounds else 0
     drift = await measure_drift(wanted.seed, works, wanted.rounds, bench)
     refereed = await ask_referee(wanted.referee)
+    real = await _measure_real(wanted, bench)
     return Report(
         counter=counter.id,
         seed=wanted.seed,
@@ -71,8 +94,11 @@ async def evaluate(
         drift=drift,
         detection=_sum_detection(measured),
         referee=refereed,
+        handover=real.scores,
+        handover_costs=real.costs,
         notes=(
-            *(() if echoing is not None else (NOT_INSTALLED,)),
+            *real.notes,
+            *(() if echoing is not None or not cases else (NOT_INSTALLED,)),
             *(() if refereed or not wanted.referee else (NO_REFEREE,)),
             *(model.account() if model is not None else ()),
         ),
@@ -80,12 +106,46 @@ async def evaluate(
     )
 
 
+class _Real(NamedTuple):
+    scores: tuple[HandoverScore, ...]
+    costs: tuple[HandoverCost, ...]
+    notes: tuple[str, ...]
+
+
+async def _measure_real(wanted: Wanted, bench: Bench) -> _Real:
+    """The handovers of sessions of one's own; one that cannot be read does not stop the others."""
+    scores: list[HandoverScore] = []
+    costs: list[HandoverCost] = []
+    short, notes = 0, list[str]()
+    for number, origin in enumerate(wanted.origins, 1):
+        bar = bench.draw_bar(100 * (number - 1) / len(wanted.origins))
+        place = f"{bar}session {number} of {len(wanted.origins)}"
+        try:
+            session = read_session(origin)
+        except CompactionError as error:
+            notes.append(f"left out: {error}")
+            continue
+        if not session.later:
+            short += 1
+            continue
+        more = await measure_session(
+            session, bench.counter, bench.count, lambda text, p=place: bench.tell(f"{p}: {text}")
+        )
+        scores += more[0]
+        costs += more[1]
+    notes += [f"left out: {plural(short, 'session')} too short to be cut"] if short else []
+    notes += (
+        [f"left out: {plural(wanted.left, 'older session')}; see --limit"] if wanted.left else []
+    )
+    summed = sum_handover_costs(costs)
+    return _Real(sum_handover(scores), summed, (*notes_on_handover(summed), *notes))
+
+
 def _read_cases(wanted: Wanted) -> tuple[Case, ...]:
     return (
         *make_sessions(wanted.seed, wanted.sessions, wanted.tokens),
         *(locomo(wanted.locomo)[: wanted.limit] if wanted.locomo else ()),
         *(tau(wanted.tau)[: wanted.limit] if wanted.tau else ()),
-        *(transcript(path) for path in wanted.transcripts),
     )
 
 

@@ -7,15 +7,22 @@ from html import escape
 
 from mcp_compaction.evals.charts import Bar, Curve, draw_curves, draw_kinds, draw_strategies
 from mcp_compaction.evals.drift import REST
+from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.report import (
     find_faults,
-    format_share,
     kinds_of,
     make_tables,
     percents_of,
     strategies_of,
 )
-from mcp_compaction.evals.results import PRODUCT, Report, Score, is_ours
+from mcp_compaction.evals.results import (
+    PRODUCT,
+    Report,
+    Score,
+    format_share,
+    is_enough,
+    is_ours,
+)
 from mcp_compaction.evals.scenarios import CORPUS
 
 _STYLE = """
@@ -128,7 +135,8 @@ def _figures_of(report: Report) -> Iterator[tuple[str, str]]:
             if score.kind in ("answer", "argument"):
                 words = f"of {corpus} {score.kind}s in view, at {least} %"
                 words += _over_note(report, corpus, least)
-                yield f"{score.closed_share:.0%}", words
+                yield _share_in_words([score], "closed"), words
+    yield from headlines_of(report)
     views = sum(c.sessions for c in report.costs if c.strategy == PRODUCT)
     faulty = sum(bool(c.faults) for c in report.costs if c.strategy == PRODUCT)
     yield str(views), "views checked, none at fault" if not faulty else "views checked, see below"
@@ -136,6 +144,8 @@ def _figures_of(report: Report) -> Iterator[tuple[str, str]]:
 
 def _share_in_words(scores: Sequence[Score], what: str) -> str:
     asked = sum(score.asked for score in scores)
+    if not is_enough(asked):
+        return f"too few ({asked})"
     if what == "closed":
         return f"{sum(score.closed_book for score in scores) / asked:.0%}"
     return f"{sum(score.recoverable or 0 for score in scores) / asked:.0%}"

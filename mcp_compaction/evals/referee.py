@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.evals.results import PRODUCT, RefereeScore
 from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import read_incoming_text
@@ -89,7 +90,9 @@ async def _compress(turns: Sequence[Any], chars: int) -> str:
     said = [json.dumps({"role": turn.role, "content": turn.text}) for turn in turns]
     whole = sum(len(turn.text) for turn in turns)
     counter = _Characters()
-    async with subject(None, counter) as session:
+    # What the kit counts is the text alone, without what a provider adds to each message.
+    policy = Policy(overhead_per_message=0)
+    async with subject(None, counter, policy=policy) as session:
         await session.record(read_incoming_text("\n".join(said)))
         await session.set_window(whole // _CHARS_OF_A_TOKEN)
         shown = await session.compress(100 * chars / whole)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mcp_compaction.evals.drift import REST
+from mcp_compaction.evals.handover.tables import make_handover_tables
 from mcp_compaction.evals.results import (
     PRODUCT,
     Cost,
     Report,
     Round,
     Score,
+    format_share,
     is_ours,
     name_with_model,
 )
@@ -33,6 +35,7 @@ def make_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
             yield _make_budget_table(report, corpus, percent)
     if any(is_ours(name) and name != PRODUCT for name in strategies_of(report)):
         yield _make_difference_table(report)
+    yield from make_handover_tables(report)
     if report.drift:
         yield _make_drift_table(report.drift)
     if report.detection:
@@ -56,12 +59,14 @@ def make_document(report: Report) -> JsonObject:
 
 def find_faults(report: Report) -> Iterator[str]:
     """The faults of the product's views, a few words each."""
-    for cost in report.costs:
+    faulty = [(cost, f"{cost.corpus} at {cost.percent} %") for cost in report.costs]
+    real = [(cost, f"{cost.source} to {cost.budget}") for cost in report.handover_costs]
+    for cost, where in (*faulty, *real):
         if cost.faults:
             told = "; ".join(cost.faults[:_FEWEST_TO_TELL])
             more = len(cost.faults) - _FEWEST_TO_TELL
             rest = f"; and {more} more" if more > 0 else ""
-            yield f"{cost.corpus} at {cost.percent} %: {told}{rest}"
+            yield f"{where}: {told}{rest}"
 
 
 def percents_of(report: Report, corpus: str) -> list[int]:
@@ -73,12 +78,6 @@ def strategies_of(report: Report) -> list[str]:
     """The product first, then with a model, then the baselines in their order."""
     names = list(dict.fromkeys(cost.strategy for cost in report.costs))
     return sorted(names, key=lambda name: (not is_ours(name), name != PRODUCT))
-
-
-def format_share(share: float) -> str:
-    """A share as tables have it: .93, or 1.00."""
-    text = f"{share:.2f}"
-    return text if share >= 0.995 else text.removeprefix("0")
 
 
 def kinds_of(scores: Sequence[Score]) -> list[str]:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from mcp_compaction.model import Value
 
 PRODUCT = "mcp-compaction"
+_V = TypeVar("_V", bound=Value)
 
 
 def name_with_model(model: str) -> str:
     """The product's name where a model writes its digests."""
     return f"{PRODUCT} + {model}"
+
+
+_ENOUGH = 20  # items; of fewer a share says nothing
+
+
+def is_enough(asked: int) -> bool:
+    """Whether there are enough items for a share of them to say something."""
+    return asked >= _ENOUGH
+
+
+def format_share(share: float) -> str:
+    """A share as tables have it: .93, or 1.00."""
+    text = f"{share:.2f}"
+    return text if share >= 0.995 else text.removeprefix("0")
 
 
 def is_ours(strategy: str) -> bool:
@@ -91,6 +107,36 @@ class RefereeScore(Value):
     is_within_budget: bool
 
 
+class HandoverScore(Value):
+    """What one way kept of what the rest of real sessions needed, or how many claims held."""
+
+    source: str  # the host that wrote the sessions
+    budget: str
+    way: str
+    measure: str
+    kept: int
+    asked: int
+    sessions: int  # that ask for anything
+    shares: float  # the sum of what each of them keeps, from 0 to 1
+
+    @property
+    def mean_share(self) -> float:
+        """The share that is kept, each session counting the same."""
+        return self.shares / self.sessions
+
+
+class HandoverCost(Value):
+    """The tokens that our views took of real sessions, at one budget."""
+
+    source: str
+    budget: str
+    sessions: int
+    tokens: int
+    of_tokens: int
+    over_budget: int = 0
+    faults: tuple[str, ...] = ()
+
+
 class Report(Value):
     """Everything one evaluation found."""
 
@@ -102,6 +148,8 @@ class Report(Value):
     drift: tuple[Round, ...] = ()
     detection: tuple[Detection, ...] = ()
     referee: tuple[RefereeScore, ...] = ()
+    handover: tuple[HandoverScore, ...] = ()
+    handover_costs: tuple[HandoverCost, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -123,6 +171,30 @@ def sum_costs(costs: Iterable[Cost]) -> tuple[Cost, ...]:
         old = totals.get(key)
         totals[key] = cost if old is None else _add_optional(old, cost)
     return tuple(totals.values())
+
+
+def sum_handover(scores: Iterable[HandoverScore]) -> tuple[HandoverScore, ...]:
+    """The scores of many sessions as one for each source, budget, way and measure."""
+    totals: dict[tuple[str, str, str, str], HandoverScore] = {}
+    for one in scores:
+        key = (one.source, one.budget, one.way, one.measure)
+        numbers = ("kept", "asked", "sessions", "shares")
+        totals[key] = _add_numbers(totals[key], one, numbers) if key in totals else one
+    return tuple(totals.values())
+
+
+def sum_handover_costs(costs: Iterable[HandoverCost]) -> tuple[HandoverCost, ...]:
+    """The costs of many sessions as one for each source and budget."""
+    totals: dict[tuple[str, str], HandoverCost] = {}
+    for one in costs:
+        key = (one.source, one.budget)
+        numbers = ("sessions", "tokens", "of_tokens", "over_budget", "faults")
+        totals[key] = _add_numbers(totals[key], one, numbers) if key in totals else one
+    return tuple(totals.values())
+
+
+def _add_numbers(one: _V, two: _V, names: Sequence[str]) -> _V:
+    return one.model_copy(update={name: getattr(one, name) + getattr(two, name) for name in names})
 
 
 def _add_scores(one: Score, two: Score) -> Score:

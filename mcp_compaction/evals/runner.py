@@ -38,6 +38,7 @@ class Bench:
     baselines: Mapping[str, Strategy]
     percents: tuple[int, ...] = PERCENTS
     tell: Tell = lambda _: None
+    draw_bar: Callable[[float], str] = lambda _: ""  # how far it is, of a hundred
     model: Asked | None = None  # who else is to write the product's digests
 
     @property

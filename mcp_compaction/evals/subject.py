@@ -14,11 +14,18 @@ from typing import cast
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.extract import must_keep, ref_of_standing_plan
-from mcp_compaction.core.log.content import text_of
+from mcp_compaction.core.log.content import text_of, words_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.evals.corpora import Case
-from mcp_compaction.evals.measures import Context, Probe, Recollection, normalize, survives
+from mcp_compaction.evals.measures import (
+    Context,
+    Line,
+    Probe,
+    Recollection,
+    normalize,
+    survives,
+)
 from mcp_compaction.formats import Incoming, read, validate
 from mcp_compaction.model import (
     Ask,
@@ -94,8 +101,9 @@ class Subject:
         for text in texts:
             await self.compactor.pin(self.info, text, by="user")
 
-    async def compress(self, percent: float) -> Shown:
-        """Compress to that many percent of the window, and read the whole view."""
+    async def compress(self, percent: float | None) -> Shown:
+        """Compress to that many percent of the window, or as far as by default, and read the whole
+        view."""
         began = time.perf_counter()
         outcome = await self.compactor.compress(
             self.info, Ask(reason="evaluation", target_percent=percent)
@@ -109,6 +117,14 @@ class Subject:
         self._answers.clear()
         self._hits.clear()
         return await self._read_view(seconds, faults)
+
+    async def read_lines(self) -> list[Line]:
+        """The messages of the view as a model would read them, each with its role."""
+        shown = await self.compactor.context(self.info, self.shape)
+        read_messages = (read(self.shape, json.dumps(m)) for m in _objects_of(shown["messages"]))
+        return [
+            Line(role=role, text="\n".join(map(words_of, parts))) for role, parts in read_messages
+        ]
 
     async def recall(self, question: str) -> Recollection:
         """One recall of the default size."""
@@ -169,7 +185,10 @@ class Subject:
 
 @asynccontextmanager
 async def subject(
-    case: Case | None, counter: TokenCounter, summarizer: Summarizer | None = None
+    case: Case | None,
+    counter: TokenCounter,
+    summarizer: Summarizer | None = None,
+    policy: Policy | None = None,
 ) -> AsyncGenerator[Subject]:
     """A session on a store of its own in a temporary folder, with a case recorded in it."""
     with TemporaryDirectory(prefix="mcp-compaction-eval-") as folder:
@@ -181,7 +200,7 @@ async def subject(
                 summarizer=summarizer or ExtractiveSummarizer(),
                 counter=counter,
                 clock=SystemClock(),
-                policy=Policy(),
+                policy=policy or Policy(),
             )
         )
         try:

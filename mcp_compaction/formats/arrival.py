@@ -43,6 +43,7 @@ class IncomingMessage(Value):
     shape: Shape
     raw: str
     host_id: str | None = None
+    early_id: str | None = None  # under which a hook may have told of it before the host wrote it
     at: datetime | None = None
     via: Via | None = None  # None: as all that came with it
 

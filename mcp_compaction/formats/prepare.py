@@ -33,6 +33,7 @@ def prepare_message(message: IncomingMessage, count: CountTokens, mask: bool) ->
         normal=normalize(original),
         passages=passages_of(role, parts),
         host_id=message.host_id,
+        early_id=message.early_id,
         at=message.at,
         tokens=tokens_of(parts, count),
         via=message.via,

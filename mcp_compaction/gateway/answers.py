@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from mcp_compaction.gateway.usage import Usage, read_usage
+from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.model import JsonObject, Shape
 
 READABLE = ("gzip", "deflate")
@@ -24,6 +25,9 @@ class Answer(NamedTuple):
     usage: Usage | None = None
 
 
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error)
+
+
 class AnswerReader:
     """Reads the pieces of one answer in whatever sizes they come."""
 
@@ -32,6 +36,7 @@ class AnswerReader:
         is_stream = "text/event-stream" in headers.get("content-type", "")
         self._whole: bytearray | None = None if is_stream else bytearray()
         self._rest = b""
+        self.has_overflow = False  # the stream has told that the request was too large
         self._told: _Telling = {
             "anthropic": _Messages,
             "responses": _Responses,
@@ -50,7 +55,7 @@ class AnswerReader:
             self._whole.extend(plain)
             if len(self._whole) > _MOST:
                 self._unpack = None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
+        except _UNREADABLE:
             self._unpack = None
 
     def end(self) -> Answer:
@@ -61,7 +66,7 @@ class AnswerReader:
             if self._whole is None:
                 return self._told.answer()
             message: object = json.loads(self._whole)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except _UNREADABLE:
             return Answer()
         if not isinstance(message, dict):
             return Answer()
@@ -73,7 +78,17 @@ class AnswerReader:
         for data in _data_in(lines):
             event: object = json.loads(data)
             if isinstance(event, dict):
-                self._told.hear(cast("dict[str, Any]", event))
+                told = cast("dict[str, Any]", event)
+                self.has_overflow |= is_overflow(_error_in(told))
+                self._told.hear(told)
+
+
+def _error_in(event: dict[str, Any]) -> str:
+    """The error that an event tells of, in a stream that began well; empty: it tells of none."""
+    response: object = event.get("response")
+    inner = cast("dict[str, Any]", response) if isinstance(response, dict) else {}
+    error: object = event.get("error") or inner.get("error")
+    return json.dumps(error) if error else ""
 
 
 def _data_in(lines: list[bytes]) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
@@ -18,6 +18,7 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_host,
     headers_to_provider,
 )
+from mcp_compaction.gateway.safe_turns import SafeTurn, Turns
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -25,47 +26,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
 _MAY_BE_OVERFLOW = frozenset((400, 413, 422))
-
-
-class Turn(Protocol):
-    """One call of a model on its way through the gateway."""
-
-    @property
-    def body(self) -> bytes:
-        """The body to send."""
-        ...
-
-    def narrow(self, headers: Headers) -> Headers:
-        """The headers to send: an answer that is read has to be readable."""
-        ...
-
-    def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
-        """Hear that the provider answers."""
-        ...
-
-    def hear(self, piece: bytes) -> None:
-        """Hear a piece of the answer, as it is passed on."""
-        ...
-
-    def end(self, *, is_whole: bool) -> None:
-        """Hear that nothing more comes."""
-        ...
-
-    async def make_room(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
-        """Make the request smaller after an error; says whether to send it once more."""
-        ...
-
-
-class Turns(Protocol):
-    """What looks at calls of models before they are passed on."""
-
-    def is_model_call(self, path: str) -> bool:
-        """Whether a path is one of a model, so that the body is looked at."""
-        ...
-
-    async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> Turn | None:
-        """The call as it should be sent; None: as it came."""
-        ...
 
 
 class _ClientLeft(Exception):
@@ -153,12 +113,13 @@ class Gateway:
         async def run() -> None:
             body = b"".join([piece async for piece in _body_of(request, has_all)])
             turn = await turns.begin(request.path, headers, body)
-            await self._exchange(request, turn, body)
+            safe = SafeTurn(turn, turns.note_fault) if turn is not None else None
+            await self._exchange(request, safe, body)
 
         await _run_while_client_is_there(request, has_all, run)
 
     async def _exchange(
-        self, request: _Request, turn: Turn | None, body: bytes, *, is_again: bool = False
+        self, request: _Request, turn: SafeTurn | None, body: bytes, *, is_again: bool = False
     ) -> None:
         body = turn.body if turn is not None else body
         headers = headers_to_provider(request.headers, len(body))
@@ -189,7 +150,7 @@ async def _read_error(response: httpx2.Response) -> tuple[bytes, bool]:
 
 
 async def _pass_answer(
-    request: _Request, response: httpx2.Response, turn: Turn | None, begun: bytes = b""
+    request: _Request, response: httpx2.Response, turn: SafeTurn | None, begun: bytes = b""
 ) -> None:
     """Pass an answer on; where the provider breaks off, so does this.
 

@@ -8,27 +8,25 @@ plants nothing.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.framing import state_of
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.arrival import reported_tokens_of
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.gateway.calls import Call
+from mcp_compaction.gateway.keeping import KeptSubstitutes
 from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.money import price_of, turns_to_pay
-from mcp_compaction.gateway.substitutes import (
-    Substitute,
-    begins_with,
-    best_of,
-    make_substitute,
-)
+from mcp_compaction.gateway.substitutes import Substitute, begins_with, make_substitute
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.model import (
     Compaction,
@@ -41,7 +39,6 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.threads import Threads
 
-_MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
 _AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
 _NO_VIEW = None
 _COOL_DOWN = 4  # requests after a compaction in which the system begins no other
@@ -56,6 +53,13 @@ class Given(NamedTuple):
     messages: list[JsonObject]
     prints: list[bytes]
     before: int  # messages that a provider's own compaction stands for
+
+
+def read_history(call: Call) -> Given:
+    """The history of a call."""
+    before = count_compacted(call.messages)
+    messages = call.messages[before:]
+    return Given(call, messages, fingerprints_of(messages), before)
 
 
 class Known(NamedTuple):
@@ -76,8 +80,9 @@ class Sent(NamedTuple):
 class Conversation:
     """The state of one conversation; its methods wait for each other."""
 
-    def __init__(self, session: OpenSession) -> None:
+    def __init__(self, session: OpenSession, substitutes: KeptSubstitutes) -> None:
         self.session = session
+        self._substitutes = substitutes
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
         policy = session.store.settings.policy
@@ -89,20 +94,12 @@ class Conversation:
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
         self._paid_view: object = _NO_VIEW  # that the last request showed
-        self._substitutes: deque[Substitute] = deque(maxlen=_MOST_SUBSTITUTES)
 
     def when_idle(self, task: asyncio.Task[None] | None) -> None:
         """Have a task wait until the next request comes, in place of the one that waits."""
         if self._idle is not None:
             self._idle.cancel()
         self._idle = task
-
-    async def read(self, call: Call) -> Given:
-        """The history of a call."""
-        before = count_compacted(call.messages)
-        messages = call.messages[before:]
-        prints = await self._threads.run(fingerprints_of, messages)
-        return Given(call, messages, prints, before)
 
     # Before a request is sent
 
@@ -118,22 +115,13 @@ class Conversation:
             if self._goes_on(given):
                 substitute = await self._current_substitute(given)
                 return Sent(substitute.apply(given.messages), substitute.view)
-            found = best_of(self._substitutes, given.prints)
+            found = self._substitutes.find(given.prints)
             if found is not None and found.layout:
                 return Sent(found.apply(given.messages))
             laid = await self._begin(given)
             # Until it is recorded, whatever goes on with it begins in the same way.
-            self._substitutes.append(make_substitute(given.prints, given.messages, laid))
+            self._substitutes.add(make_substitute(given.prints, given.messages, laid))
             return Sent(laid)
-
-    def fall_back(self, given: Given) -> Sent:
-        """What to send where laying out failed: the last good substitute, and what is new."""
-        found = best_of(self._substitutes, given.prints)
-        return Sent(found.apply(given.messages), found.view) if found else Sent(given.messages)
-
-    def has_substitute(self, given: Given) -> bool:
-        """Whether there is something good to send without asking the store."""
-        return best_of(self._substitutes, given.prints) is not None
 
     def _goes_on(self, given: Given) -> bool:
         return self._known is not None and begins_with(given.prints, self._known.prints)
@@ -151,10 +139,9 @@ class Conversation:
 
     async def _current_substitute(self, given: Given) -> Substitute:
         """The substitute of the view that is stored now."""
-        view = await self._view()
-        for one in reversed(self._substitutes):
-            if one.view == view and one.serves(given.prints):
-                return one
+        found = self._substitutes.find(given.prints, await self._view())
+        if found is not None:
+            return found
         assert self._known is not None
         return await self._fit(given, self._count_known(given, self._known))
 
@@ -206,9 +193,9 @@ class Conversation:
                 # It was counted for another window than the one that is stored now.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
-            if "usage" in answer:
-                fill = await self.session.store.compactor.fill(self.session.info)
-                self._percent = fill.percent
+            policy = self.session.store.settings.policy
+            window = self.session.info.traits.window_tokens or policy.window_tokens
+            self._percent = 100 * (reported_tokens_of(answer) or 0) / window or self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
 
@@ -295,10 +282,15 @@ class Conversation:
         """Record the beginning of a history, and keep what stands for it."""
         messages = given.messages[:count]
         body = given.call.recordable(messages)
-        fitted = await self.session.fit(body, relieve=False)
+        store = self.session.store
+        if not store.settings.records(store.project):
+            raise InputError(f"recording is off for {store.project}.")
+        options = FitOptions(relieve=False, prints=tuple(given.prints[:count]))
+        fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
         found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
-        self._substitutes.append(found)
+        self._substitutes.add(found)
+        await self._threads.run(self._substitutes.write, found)
         return found
 
     async def _view(self) -> object:

@@ -6,6 +6,7 @@ which are neither kept nor logged.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -49,6 +50,9 @@ class Forwarder:
     """The HTTP client of a gateway, shared by all its requests."""
 
     def __init__(self) -> None:
+        for name in ("httpx2", "httpcore2"):
+            # They log addresses and headers, in which a key may stand.
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS),

@@ -6,14 +6,15 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mcp_compaction.api.handles import OpenStore
-from mcp_compaction.errors import InputError
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.serving import open_listener, serve
@@ -23,6 +24,11 @@ from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gatewa
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import SystemClock, open_compactor
 
+_OPENING = 3.0  # seconds for which a host is not yet started, since the store is in use
+_UNTIL_THEN = (
+    "Until it can be used nothing is recorded, and requests go out with the last records that were "
+    "sent before, or as they come."
+)
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
@@ -52,21 +58,70 @@ async def open_turns(place: Place) -> AsyncGenerator[CallTurns]:
         settings = place.settings
         if place.is_shadow:
             settings = settings.model_copy(update={"home": Path(folder)})
-        compactor = await open_compactor(settings)
+        opening = StoreOpening(settings, place.project)
         try:
-            turns = CallTurns(
-                OpenStore(compactor, settings, place.project), is_shadow=place.is_shadow
-            )
+            trouble = await opening.first_trouble()
+            turns = CallTurns(opening.store, settings, is_shadow=place.is_shadow, trouble=trouble)
             yield turns
             await turns.close()
         finally:
-            await compactor.close()
+            await opening.close()
+
+
+class StoreOpening:
+    """Opens the store of a gateway; where that fails, it is tried again when it is next asked for.
+
+    A host whose history is longer than the window needs its gateway also where the store is locked
+    or damaged.
+    """
+
+    def __init__(self, settings: Settings, project: str) -> None:
+        self._settings = settings
+        self._project = project
+        self._task: asyncio.Task[Compactor] | None = None
+
+    async def store(self) -> OpenStore:
+        """The store; its errors are those of opening it."""
+        compactor = await asyncio.shield(self._begin())
+        return OpenStore(compactor, self._settings, self._project)
+
+    async def first_trouble(self) -> str:
+        """Why the store is not open, after a moment; empty: it is."""
+        done, _ = await asyncio.wait({self._begin()}, timeout=_OPENING)
+        if not done:
+            return f"the store is in use by another process. {_UNTIL_THEN}"
+        try:
+            await self.store()
+        except StoreError as error:
+            return f"{error} {_UNTIL_THEN}"
+        return ""
+
+    def _begin(self) -> asyncio.Task[Compactor]:
+        task = self._task
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._task = asyncio.create_task(open_compactor(self._settings))
+        return task
+
+    async def close(self) -> None:
+        """Close the store, if it was opened."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        with suppress(asyncio.CancelledError, StoreError):
+            await (await self._task).close()
 
 
 async def run_host(
-    place: Place, words: Sequence[str], environ: Mapping[str, str], server: tuple[str, ...]
+    place: Place,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    server: tuple[str, ...],
+    tell: Callable[[str], None],
 ) -> Ran:
-    """Run a host with a gateway for this process only; gives how it ended."""
+    """Run a host with a gateway for this process only; gives how it ended.
+
+    `tell`: hears what the user should know before the host has the screen.
+    """
     with open_listener() as listener:
         door = Door(listener.getsockname()[1], make_secret())
         wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
@@ -76,6 +131,8 @@ async def run_host(
         asked = Asked(words, around, Path.cwd(), door, server, {**own, **wanted})
         start = plan_start(asked)
         async with open_turns(place) as turns:
+            if turns.trouble:
+                tell(turns.trouble)
             gateway = Gateway(door, start.upstreams, turns)
             async with serve(gateway, listener), _noted(place, door, turns, start.host):
                 code = await _run_process(start)
@@ -107,7 +164,8 @@ async def _noted(place: Place, door: Door, turns: CallTurns, host: str) -> Async
         running = RunningGateway(
             process, door.port, place.project, host, started, chats, dict(turns.tally)
         )
-        note_gateway(home, running)
+        with suppress(OSError):  # a disk that is full stops no host
+            note_gateway(home, running)
 
     turns.on_change = note
     note()

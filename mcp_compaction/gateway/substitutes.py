@@ -6,7 +6,8 @@ and whatever keys they have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 from mcp_compaction.model import JsonObject
@@ -15,18 +16,28 @@ from mcp_compaction.model import JsonObject
 class Substitute(NamedTuple):
     """A layout for every history that begins with certain messages."""
 
-    prints: tuple[bytes, ...]  # the fingerprints of those messages
+    length: int  # of those messages
+    mark: str  # by which they are known
     layout: tuple[int | JsonObject, ...]  # the place of a message that stays, or an object of ours
     view: object = None  # what it was made of: it serves until that is another
 
     def serves(self, prints: Sequence[bytes]) -> bool:
         """Whether a history begins with those messages."""
-        return tuple(prints[: len(self.prints)]) == self.prints
+        return len(prints) >= self.length and mark_of(prints[: self.length]) == self.mark
 
     def apply(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """The messages to send for a history that it serves."""
         laid = [messages[one] if isinstance(one, int) else one for one in self.layout]
-        return [*laid, *messages[len(self.prints) :]]
+        return [*laid, *messages[self.length :]]
+
+    def is_like(self, other: Substitute) -> bool:
+        """Whether it gives the same messages for the same histories."""
+        return self[:3] == other[:3]
+
+
+def mark_of(prints: Sequence[bytes]) -> str:
+    """The mark of messages by their fingerprints."""
+    return blake2b(b"".join(prints), digest_size=16).hexdigest()
 
 
 def make_substitute(
@@ -50,7 +61,7 @@ def make_substitute(
     told = {prints[n]: n for n in range(end) if n not in shown and _is_told_by_host(given[n])}
     first = next((n + 1 for n, one in enumerate(layout) if _is_request(one, given)), 0)
     layout[first:first] = told.values()  # each once: hosts repeat their reminders
-    return Substitute(tuple(prints[:end]), tuple(layout), view)
+    return Substitute(end, mark_of(prints[:end]), tuple(layout), view)
 
 
 def _is_told_by_host(message: JsonObject) -> bool:
@@ -61,12 +72,6 @@ def _is_told_by_host(message: JsonObject) -> bool:
 
 def _is_request(entry: int | JsonObject, given: Sequence[JsonObject]) -> bool:
     return isinstance(entry, int) and given[entry].get("role") == "user"
-
-
-def best_of(substitutes: Iterable[Substitute], prints: Sequence[bytes]) -> Substitute | None:
-    """The substitute that serves a history and stands for most of it; of equals the first."""
-    serving = (one for one in substitutes if one.serves(prints))
-    return max(serving, key=lambda one: len(one.prints), default=None)
 
 
 def begins_with(prints: Sequence[bytes], known: Sequence[bytes]) -> bool:

@@ -17,42 +17,62 @@ from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader
 from mcp_compaction.gateway.calls import Call, find_api, read_call
-from mcp_compaction.gateway.conversation import Conversation, Given, Sent
+from mcp_compaction.gateway.conversation import Conversation, Given, Sent, read_history
 from mcp_compaction.gateway.forwarding import Headers
+from mcp_compaction.gateway.keeping import KeptSubstitutes, path_of_substitute
 from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.model import Compaction, Outcome, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import Settings
+from mcp_compaction.threads import Threads
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 PATIENCE = 0.3  # seconds of our own on a request's way, where there is something else to send
-FIRST_PATIENCE = 20.0  # where there is not: an earlier process may have recorded a long history
+FIRST_PATIENCE = 20.0  # where there is not, and the history may be longer than the window
 CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and where asked to
 _MOST_CONVERSATIONS = 64
 _LEAST_BYTES = 3  # of a token, mostly
 _OVERFLOW_REASON = "the provider refused the request: too large for the window"
 
 
+_Key = tuple[str, str, str]  # the host of a conversation, its id there, and the sub-agent's
+
+
 class CallTurns:
     """The conversations that pass through a gateway, and the turns of each."""
 
     def __init__(
-        self, store: OpenStore, *, patience: float = PATIENCE, is_shadow: bool = False
+        self,
+        open_store: Callable[[], Awaitable[OpenStore]],
+        settings: Settings,
+        *,
+        patience: float = PATIENCE,
+        is_shadow: bool = False,
+        trouble: str = "",
     ) -> None:
-        """`is_shadow`: every call goes out as it came, and what would have been sent is counted."""
+        """`open_store`: gives the store, or fails; it is asked again for every conversation.
+
+        `is_shadow`: every call goes out as it came, and what would have been sent is counted.
+        `trouble`: why the store could not be opened at first.
+        """
+        self.trouble = trouble
         self.tally = Counter[str]()
         self.chats: dict[str, str] = {}  # the hosts of chats, by their ids; the newest is the last
         self.on_change: Callable[[], None] = lambda: None
         self.is_shadow = is_shadow
         self.cache_seconds = CACHE_SECONDS
         self.ledger = Ledger()
-        self._store = store
+        self._open_store = open_store
+        self._settings = settings
         self.patience = patience
-        self._conversations: dict[tuple[str, str, str], Conversation] = {}
+        self._threads = Threads()
+        self._conversations: dict[_Key, Conversation] = {}
+        self._substitutes: dict[_Key, KeptSubstitutes] = {}
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -62,6 +82,9 @@ class CallTurns:
 
     async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
         """The call as it should be sent; None: as it came."""
+        return await self.isolate(counting.FAILED, self._begin(path, headers, body))
+
+    async def _begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
         call = read_call(path, headers, body)
         if call is None:
             self.tally[counting.UNKNOWN] += 1
@@ -70,20 +93,36 @@ class CallTurns:
             self.tally[counting.SIDE] += 1
             return None
         self.note_chat(call)
-        turn = CallTurn(self, call, body)
+        given = await self._threads.run(read_history, call)
+        turn = CallTurn(self, given, body)
         await turn.fit(self.patience)
         return turn
 
+    def substitutes_of(self, call: Call) -> KeptSubstitutes:
+        """What may be sent for a call without asking the store."""
+        key = _key_of(call)
+        known = self._substitutes.pop(key, None)
+        if known is None:
+            path = path_of_substitute(self._settings.home, *key)
+            known = KeptSubstitutes(path, masks_secrets=self._settings.redact)
+        self._substitutes[key] = known
+        if len(self._substitutes) > _MOST_CONVERSATIONS:
+            del self._substitutes[next(iter(self._substitutes))]
+        return known
+
     async def conversation_of(self, call: Call) -> Conversation:
         """The conversation that a call belongs to; a sub-agent has one of its own."""
-        key = (call.host.name, call.session, call.agent)
+        key = _key_of(call)
         async with self._opening:
             known = self._conversations.pop(key, None)
             if known is None:
-                known = Conversation(OpenSession(self._store, await self._open(call)))
+                store = await self._open_store()
+                session = OpenSession(store, await self._open(store, call))
+                known = Conversation(session, self.substitutes_of(call))
             self._conversations[key] = known
             if len(self._conversations) > _MOST_CONVERSATIONS:
-                del self._conversations[next(iter(self._conversations))]
+                oldest = self._conversations.pop(next(iter(self._conversations)))
+                self.start(self._leave(oldest))
         return known
 
     def note_chat(self, call: Call) -> None:
@@ -93,6 +132,8 @@ class CallTurns:
         is_newest = next(reversed(self.chats), None) == call.session
         self.chats.pop(call.session, None)
         self.chats[call.session] = call.host.name
+        if len(self.chats) > _MOST_CONVERSATIONS:
+            del self.chats[next(iter(self.chats))]
         if not is_newest:
             self.on_change()
 
@@ -101,20 +142,24 @@ class CallTurns:
         for one in self._conversations.values():
             one.when_idle(None)
         await self.settle()
-        compactor = self._store.compactor
         for one in self._conversations.values():
-            info, account = one.session.info, self.ledger.accounts.get(one.session.name)
-            giving = compactor.set_traits(info, Traits(owns_window=False))
-            await self.isolate(counting.NOT_RECORDED, giving)
-            if account is not None:
-                told = "\n".join(account.lines())
-                await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
+            await self._leave(one)
 
-    async def _open(self, call: Call) -> SessionInfo:
-        compactor = self._store.compactor
-        key = SessionKey(
-            project=self._store.project, host=call.host.name, host_session=call.session
-        )
+    async def _leave(self, conversation: Conversation) -> None:
+        """Give the window of a conversation back to its host, and note what it has cost."""
+        conversation.when_idle(None)
+        session = conversation.session
+        compactor, info = session.store.compactor, session.info
+        giving = compactor.set_traits(info, Traits(owns_window=False))
+        await self.isolate(counting.NOT_RECORDED, giving)
+        account = self.ledger.accounts.get(session.name)
+        if account is not None:
+            told = "\n".join(account.lines())
+            await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
+
+    async def _open(self, store: OpenStore, call: Call) -> SessionInfo:
+        compactor = store.compactor
+        key = SessionKey(project=store.project, host=call.host.name, host_session=call.session)
         info, _ = await compactor.open(key, Traits(model=call.model or None))
         if call.agent:
             own = key.model_copy(update={"agent": call.agent, "parent": info.id})
@@ -126,10 +171,14 @@ class CallTurns:
         try:
             return await work
         except Exception as error:  # noqa: BLE001  # whatever fails of ours, the host's call goes on
-            # Its text is not logged: it may quote what was said.
-            logger.warning("%s: %s", kind, type(error).__name__)
-            self.tally[f"{kind} ({type(error).__name__})"] += 1
+            self.note_fault(error, kind)
             return None
+
+    def note_fault(self, fault: Exception, kind: str = counting.NOT_RECORDED) -> None:
+        """Count a fault of ours."""
+        # Its text is not logged: it may quote what was said.
+        logger.warning("%s: %s", kind, type(fault).__name__)
+        self.tally[f"{kind} ({type(fault).__name__})"] += 1
 
     def note_outcome(self, outcome: Outcome | None) -> None:
         """Count a compaction."""
@@ -160,7 +209,7 @@ class CallTurns:
 
     def may_fit(self, body: bytes) -> bool:
         """Whether a body hardly fills the window; few tokens have less than three bytes."""
-        return len(body) < _LEAST_BYTES * self._store.settings.policy.window_tokens
+        return len(body) < _LEAST_BYTES * self._settings.policy.window_tokens
 
     async def settle(self) -> None:
         """Wait until all that requests have left behind is done."""
@@ -171,56 +220,57 @@ class CallTurns:
 class CallTurn:
     """One call on its way: what is sent for it, and what is done when the answer comes."""
 
-    def __init__(self, turns: CallTurns, call: Call, body: bytes) -> None:
+    def __init__(self, turns: CallTurns, given: Given, body: bytes) -> None:
         self.body = body
         self._turns = turns
-        self._call = call
-        self._conversation: Conversation | None = None
-        self._given: Given | None = None
+        self._given = given
+        self._call = given.call
         self._sent: Sent | None = None
         self._accepting: asyncio.Task[Sent] | None = None
         self._reader: AnswerReader | None = None
 
     async def fit(self, patience: float) -> None:
         """Find out what to send; after a while, or when that fails, what is known to be good."""
-        await self._turns.isolate(counting.FAILED, self._lay_out(patience))
-        self._take_over()
-
-    async def _lay_out(self, patience: float) -> None:
-        self._conversation = await self._turns.conversation_of(self._call)
-        self._conversation.when_idle(None)
-        self._given = await self._conversation.read(self._call)
-        laying = asyncio.create_task(self._conversation.lay_out(self._given))
-        has_other = self._conversation.has_substitute(self._given)
+        kept = self._turns.substitutes_of(self._call).find(self._given.prints)
+        has_other = kept is not None or self._turns.may_fit(self.body)
         limit = patience if has_other else max(patience, FIRST_PATIENCE)
+        found = await self._turns.isolate(counting.FAILED, self._lay_out(limit))
+        if found is None:
+            messages = self._given.messages
+            found = Sent(kept.apply(messages), kept.view) if kept is not None else Sent(messages)
+        self._take_over(found)
+
+    async def _lay_out(self, limit: float) -> Sent | None:
+        laying = self._turns.start(self._ask_conversation())
+        laying.add_done_callback(_forget_result)
         done, _ = await asyncio.wait({laying}, timeout=limit)
         if done:
-            self._sent = laying.result()
-        else:
-            laying.add_done_callback(_forget_result)
-            self._turns.tally[counting.SLOW] += 1
+            return laying.result()
+        self._turns.tally[counting.SLOW] += 1
+        return None
 
-    def _take_over(self) -> None:
+    async def _ask_conversation(self) -> Sent:
+        conversation = await self._turns.conversation_of(self._call)
+        conversation.when_idle(None)
+        return await conversation.lay_out(self._given)
+
+    def _take_over(self, sent: Sent) -> None:
         """Make the body to send."""
-        given, conversation, tally = self._given, self._conversation, self._turns.tally
-        if given is None or conversation is None:
-            tally[counting.AS_IT_CAME] += 1
-            return
-        sent = self._sent or conversation.fall_back(given)
+        tally = self._turns.tally
         if self._call.kind == "summary" and self._turns.may_fit(self.body):
             tally[counting.SIDE] += 1
             return
         self._sent = sent
-        if _is_same(sent, given):
+        if _is_same(sent, self._given):
             tally[counting.AS_IT_CAME] += 1
             return
-        self._make_body(given, sent)
+        self._make_body(sent)
         tally[counting.FITTED] += 1
 
-    def _make_body(self, given: Given, sent: Sent) -> None:
+    def _make_body(self, sent: Sent) -> None:
         if self._turns.is_shadow:
             return
-        before = self._call.messages[: given.before]
+        before = self._call.messages[: self._given.before]
         self.body = self._call.with_messages([*before, *sent.messages])
 
     def narrow(self, headers: Headers) -> Headers:
@@ -234,13 +284,10 @@ class CallTurn:
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the request once the provider has accepted it, and read the answer."""
-        if self._call.kind != "turn" or not 200 <= status < 300 or self._given is None:
-            return
-        if self._conversation is None or self._sent is None:
+        if self._call.kind != "turn" or not 200 <= status < 300 or self._sent is None:
             return
         self._reader = AnswerReader(self._call.api.shape, headers)
-        accepting = self._accept(self._conversation, self._given, self._sent)
-        self._accepting = self._turns.start(accepting)
+        self._accepting = self._turns.start(self._accept(self._sent))
 
     def hear(self, piece: bytes) -> None:
         """Read a piece of the answer."""
@@ -249,52 +296,50 @@ class CallTurn:
 
     def end(self, *, is_whole: bool) -> None:
         """Record the answer, and compress where the window is too full now."""
-        reader, accepting = self._reader, self._accepting
-        if reader is None or accepting is None or self._conversation is None or not self._given:
+        if self._reader is None or self._accepting is None:
             return
-        answer = reader.end() if is_whole else Answer()
-        self._turns.start(self._finish(self._conversation, self._given, answer, accepting))
+        answer = self._reader.end() if is_whole else Answer()
+        finishing = self._finish(answer, self._accepting, has_overflow=self._reader.has_overflow)
+        self._turns.start(self._turns.isolate(counting.NOT_RECORDED, finishing))
 
     async def make_room(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
         """Make the request smaller after an overflow; says whether to send it once more."""
-        given, conversation = self._given, self._conversation
-        if self._call.kind != "turn" or given is None or conversation is None:
+        if self._call.kind != "turn" or not is_overflow(text_of_error(error, headers)):
             return False
-        if not is_overflow(text_of_error(error, headers)):
-            return False
-        making = conversation.make_room(given, _OVERFLOW_REASON)
-        sent = await self._turns.isolate(counting.FAILED, making)
+        sent = await self._turns.isolate(counting.FAILED, self._compress())
         if sent is None:
             return False
         self._sent = sent
-        self._make_body(given, sent)
+        self._make_body(sent)
         self._turns.tally[counting.REPLAYED] += 1
         return True
 
-    async def _accept(self, conversation: Conversation, given: Given, sent: Sent) -> Sent:
-        accepting = conversation.accept(given, sent)
-        return await self._turns.isolate(counting.NOT_RECORDED, accepting) or sent._replace(
-            view=None
-        )
+    async def _compress(self) -> Sent | None:
+        conversation = await self._turns.conversation_of(self._call)
+        return await conversation.make_room(self._given, _OVERFLOW_REASON)
+
+    async def _accept(self, sent: Sent) -> Sent:
+        async def accept() -> Sent:
+            conversation = await self._turns.conversation_of(self._call)
+            return await conversation.accept(self._given, sent)
+
+        accepted = await self._turns.isolate(counting.NOT_RECORDED, accept())
+        return accepted or sent._replace(view=None)
 
     async def _finish(
-        self,
-        conversation: Conversation,
-        given: Given,
-        answer: Answer,
-        accepting: asyncio.Task[Sent],
+        self, answer: Answer, accepting: asyncio.Task[Sent], *, has_overflow: bool
     ) -> None:
         sent = await accepting
-
+        conversation = await self._turns.conversation_of(self._call)
         conversation.pay(self._turns.ledger, self._call, sent, answer.usage)
-
-        async def record() -> None:
-            if answer.message is not None:
-                await conversation.record_answer(given, sent, answer.message)
-            self._turns.note_outcome(await conversation.relieve(given))
-
-        await self._turns.isolate(counting.NOT_RECORDED, record())
-        self._turns.wait_for_cold_cache(conversation, given, answer.usage)
+        if has_overflow:
+            # What has begun to pass cannot be taken back: the host's next request is smaller.
+            await self._compress()
+            return
+        if answer.message is not None:
+            await conversation.record_answer(self._given, sent, answer.message)
+        self._turns.note_outcome(await conversation.relieve(self._given))
+        self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)
 
 
 def text_of_error(body: bytes, headers: Mapping[str, str]) -> str:
@@ -317,3 +362,7 @@ def _forget_result(task: asyncio.Task[Sent]) -> None:
     """Look at an error that nobody waits for any more, or Python complains of it."""
     if not task.cancelled():
         task.exception()
+
+
+def _key_of(call: Call) -> _Key:
+    return call.host.name, call.session, call.agent

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mcp_compaction.model import Value
 
-Moment = Literal["start", "prompt", "work", "task", "rest", "before", "after"]
+Moment = Literal["start", "prompt", "result", "work", "task", "rest", "before", "after"]
 Part = Literal["", "pins", "records"]
 
 TOOL: Final = "host_event"
@@ -23,7 +23,7 @@ class Hook(Value):
     matcher: str = ""
     way: Literal["tool", "command"]
     moment: Moment
-    answer: Literal["context", "text", "message", "nothing"]
+    answer: Literal["context", "text", "message", "result", "nothing"]
     part: Part = ""
     input: dict[str, str] = Field(default_factory=dict[str, str])
     handler: dict[str, int | str] = Field(default_factory=dict[str, int | str])
@@ -36,16 +36,32 @@ class Hook(Value):
         return {"event": self.event, **common, **part, **self.input}
 
 
+class ResultKind(Value):
+    """The results of a tool that a hook may replace; see the head of `events.toml`."""
+
+    tool: str
+    text: str = ""
+    unless: tuple[str, ...] = ()
+    is_numbered: bool = False
+
+    def is_of(self, tool: str) -> bool:
+        """Whether a tool gives such results."""
+        start = self.tool.removesuffix("*")
+        return tool.startswith(start) if start != self.tool else tool == self.tool
+
+
 class HookedHost(Value):
     """A host that tells what happens; see the head of `events.toml`."""
 
     name: str
     compacts_at: float
     most_chars: int
+    timeout: int
     model_key: str
     boundary: str
     summary: str
     hook: tuple[Hook, ...]
+    result: tuple[ResultKind, ...] = ()
 
     def find_hook(self, event: str) -> Hook | None:
         """The first hook for an event of that name; None for one that says nothing to us."""

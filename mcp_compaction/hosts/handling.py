@@ -20,6 +20,7 @@ from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import Hook, HookedHost, Part, hooked_hosts
 from mcp_compaction.hosts.finding import own_transcript
 from mcp_compaction.hosts.recording import record_new
+from mcp_compaction.hosts.results import archive_result, read_result
 from mcp_compaction.hosts.since import Watch
 from mcp_compaction.model import Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
@@ -47,6 +48,10 @@ class HostEvent:
     part: Part = ""
     source: str = ""
     summary: str = ""
+    tool: str = ""
+    call: str = ""
+    agent: str = ""  # the subagent that it happened to
+    response: str = ""  # of the tool, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class EventHandler:
     note: Callable[[str, str, str], None] = lambda host, event, what: None  # trouble, to be kept
     # A gateway that a chat goes through records it, and shows its pins.
     has_gateway: Callable[[str], bool] = lambda _: False
+    offload_over: int | None = None  # tokens over which a result becomes a preview when it comes
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
     _threads: Threads = field(default_factory=Threads)
 
@@ -100,6 +106,8 @@ class EventHandler:
         hook = host.find_hook(event.name) if host is not None else None
         if host is None or hook is None or not event.session or not self.may_record(self.project):
             return Answer()
+        if hook.moment == "result" and (self.offload_over is None or event.agent):
+            return Answer()
         if self.has_gateway(event.session):
             return Answer()
         memory = self._chats.setdefault(event.session, _Memory())
@@ -109,6 +117,8 @@ class EventHandler:
             memory.transcript = event.transcript
             work = _Handling(compactor, host, hook, event, memory, memory.info, self._threads)
             await self._record(compactor, host, event.session, memory)
+            if hook.moment == "result" and self.offload_over is not None:
+                return await work.replace_result(self.offload_over)
             return await work.answer()
 
     async def record(self, compactor: Compactor, host: str, session: str | None) -> None:
@@ -193,9 +203,21 @@ class _Handling:
                 return await self._check_summary()
             case "task":
                 self.memory.has_finished_task = True
-            case "rest":
+            case "rest" | "result":
                 pass
         return Answer()
+
+    async def replace_result(self, over: int) -> Answer:
+        """The preview of a result that takes more tokens, by which the host replaces it."""
+        event = self.event
+        result = await self.threads.run(read_result, self.host, event.tool, event.response)
+        if result is None:
+            return Answer()
+        preview = await archive_result(self.compactor, self.info, result, event.call, over)
+        if not preview:
+            return Answer()
+        told = {"hookEventName": event.name, "updatedToolOutput": result.show(preview)}
+        return Answer(json.dumps({"hookSpecificOutput": told}))
 
     # After a compaction, at a start, at a prompt
 

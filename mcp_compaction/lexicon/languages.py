@@ -26,6 +26,7 @@ Kind = Literal[
     "doubt",
     "next",
     "asks-decision",
+    "asks-list",
     "order-to-model",
     "negation",
     "demand",
@@ -65,6 +66,14 @@ Kind = Literal[
     "rejects",
     "takes-back",
     "turn",
+    # what holds until it is said to have changed
+    "told-fact",
+    "told-state",
+    "new-value",
+    "retires",
+    # what a draft may not make up, and what an agent found out
+    "success",
+    "finding",
     "place",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered

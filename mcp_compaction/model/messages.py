@@ -129,6 +129,7 @@ class NewMessage(Value):
     normal: str  # the JSON that identity is judged by: canonical, without cache marks
     passages: tuple[Spoken, ...] = ()  # what the search will find it by
     host_id: str | None = None
+    early_id: str | None = None  # the host id that it may be known by until it has its own
     at: datetime | None = None
     tokens: int = 0
     via: Via | None = None  # None: as the batch it comes in

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Annotated, Any, TypeGuard, cast
 
 from mcp.server import MCPServer
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.server.state import State, errors_as, state_of
-from mcp_compaction.tools import answers
+from mcp_compaction.tools import answers, recall_answers
 
 Ctx = Context[State]
 
@@ -118,10 +117,10 @@ async def resume(
     compactor = await state.compactor()
     info, _ = await state.finder.find(compactor, state.host(ctx), session.strip() or None, "look")
     state.finder.remember(info)
-    nonce = secrets.token_hex(3)
+    nonce = recall_answers.new_nonce()
     is_elsewhere = state.is_of_another_chat(ctx, info)
     brief = await compactor.brief(info)
-    text = answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
+    text = recall_answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 

@@ -74,6 +74,7 @@ class State:
                 self.settings.records,
                 self.note_trouble,
                 partial(is_through_gateway, self.settings.home, self.environ),
+                self._offload_over,
             )
         return self._events
 
@@ -92,10 +93,16 @@ class State:
         """Who gives a plugin what to send."""
         if self._views is None:
             wish = self.settings
-            over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
             limit = wish.view_timeout_seconds
+            over = self._offload_over
             self._views = Views(self.compactor, wish.records, self.environ, limit, over)
         return self._views
+
+    @property
+    def _offload_over(self) -> int | None:
+        """The tokens over which a result becomes a preview when it comes; None: none does."""
+        wish = self.settings
+        return wish.policy.offload_over_tokens if wish.offload_on_arrival else None
 
     def follow_chat(self, host: str, session: str) -> None:
         """Take a chat for the calling one: the environment still names the one before /clear."""

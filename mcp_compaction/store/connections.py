@@ -6,6 +6,7 @@ replaced under them, both are given up and opened anew.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from contextlib import suppress
@@ -44,6 +45,7 @@ class Connections:
         self._identity: Identity | None = None
         self._why_read_only: StoreReadOnly | None = None
         self._is_closed = False
+        self._reopening = anyio.Lock()
 
     @property
     def writing(self) -> Database:
@@ -112,11 +114,20 @@ class Connections:
         await self._reading.open()
         self._identity = identity_of(self.path)
 
+    @property
+    def may_be_written_again(self) -> bool:
+        """Whether what could only be read when it was opened is writable by its modes."""
+        is_writable = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        return self._why_read_only is not None and is_writable
+
     async def reopen(self) -> None:
         """Open anew what could only be read; by now it may be writable."""
-        await self.close()
-        self._why_read_only = None
-        await self.open()
+        async with self._reopening:
+            if self._why_read_only is None:  # somebody else has done it
+                return
+            await self.close()
+            self._why_read_only = None
+            await self.open()
 
     def check(self) -> None:
         """Refuse to write where the files are no longer those that were opened."""

@@ -209,12 +209,22 @@ class _Log:
         skip = len(start.known)
         branch = start.at if self._batch.whole and start.at < known.last else None
         for message, content in zip(self._batch.messages[skip:], contents[skip:], strict=True):
-            found = known.by_host_id(message.host_id)
+            found = known.by_host_id(message.host_id) or self._name_early(known, message)
             if found is None:
                 self._append(message, content, branch)
                 branch = None
             seqs.append(found or self._seq)
         return seqs
+
+    def _name_early(self, known: KnownMessages, message: NewMessage) -> int | None:
+        """The number of a message that came before its host id did, which it gets now."""
+        seq = known.by_host_id(message.early_id)
+        if seq is not None and message.host_id is not None:
+            self._connection.execute(
+                "UPDATE message SET host_id = ? WHERE session = ? AND seq = ?",
+                (encodable(message.host_id), self.session, seq),
+            )
+        return seq
 
     def append_all(self, known: KnownMessages, contents: list[str], placed: Placed) -> list[int]:
         """Append a batch whose place is known; the numbers of its messages."""

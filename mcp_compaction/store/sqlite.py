@@ -351,9 +351,16 @@ class SqliteStore:
 
     @asynccontextmanager
     async def _recover_if_moved(self) -> AsyncGenerator[None]:
-        """Reopen the store if its files were replaced; this call fails, the next one works."""
+        """Reopen a store whose files were replaced or may be written again.
+
+        This call fails, the next one works.
+        """
         try:
             yield
+        except StoreReadOnly:
+            if self._connections.may_be_written_again:
+                await self._connections.reopen()
+            raise
         except StoreMoved:
             if self._connections.why_read_only is not None:
                 await self._connections.reopen()

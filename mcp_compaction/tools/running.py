@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import Compaction, Outcome
 from mcp_compaction.program import complete, typed_command
-from mcp_compaction.tools import answers
+from mcp_compaction.tools import answers, recall_answers
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -95,23 +94,17 @@ async def _unpin(session: OpenSession, asked: UnpinConstraint) -> ToolAnswer:
 
 async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
     compactor, info, project = session.store.compactor, session.info, session.store.project
-    nonce, skip = secrets.token_hex(3), parse_cursor(asked.cursor)
+    nonce, skip = recall_answers.new_nonce(), parse_cursor(asked.cursor)
     if asked.query is not None and asked.refs is not None:
         raise InputError("pass query to look for words, or refs to read what they name; not both.")
     if asked.keep and asked.refs is None:
         raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
     if asked.query is not None:
-        hits = await compactor.recall(
-            info,
-            asked.query,
-            scope=asked.scope,
-            project=project,
-            max_tokens=asked.max_tokens,
-            skip=skip,
-            has_view=info.traits.mode == "own",
+        hits = await session.recall(
+            asked.query, scope=asked.scope, max_tokens=asked.max_tokens, skip=skip
         )
-        place = answers.Place(project, info.name, info.updated.year)
-        return ToolAnswer(answers.recall_text(hits, place, asked.query, nonce, skip))
+        place = recall_answers.Place(project, info.name, info.updated.year)
+        return ToolAnswer(recall_answers.recall_text(hits, place, asked.query, nonce, skip))
     if asked.refs is not None:
         kept = await session.page_in(asked.refs) if asked.keep and not skip else None
         if isinstance(kept, Compaction):
@@ -119,9 +112,9 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
         # Who turns a page recalls nothing new.
         found = await (compactor.quote if skip else compactor.recall_refs)(info, asked.refs)
         size = page_size(compactor, found, asked.max_tokens, skip)
-        text = answers.quote_text(found, info, project, nonce, size, skip)
+        text = recall_answers.quote_text(found, info, project, nonce, size, skip)
         return ToolAnswer(text if kept is None else f"{outcome_text(kept)}\n{text}")
-    return ToolAnswer(answers.brief_text(await compactor.brief(info), nonce, project))
+    return ToolAnswer(recall_answers.brief_text(await compactor.brief(info), nonce, project))
 
 
 async def _stats(session: OpenSession, asked: ContextStats) -> ToolAnswer:

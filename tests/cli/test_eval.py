@@ -10,7 +10,7 @@ import pytest
 
 from mcp_compaction.cli.commands import eval as command
 from tests.cli.conftest import Shell
-from tests.evals.test_corpora import RUN
+from tests.evals.handover.working import small_session
 from tests.models.server import endpoint
 
 SMALL = (
@@ -22,7 +22,7 @@ SMALL = (
 def test_its_help_says_what_it_does_and_gives_examples(shell: Shell) -> None:
     ran = shell.bare("eval", "--help")
     assert (ran.code, ran.err) == (0, "")
-    for words in ("--locomo FILE", "--tau FILE", "--transcript FILE", "--html FILE", "--json"):
+    for words in ("HOST|PATH", "--locomo FILE", "--tau FILE", "--html FILE", "--json"):
         assert words in ran.out
     for example in command.EXAMPLES:
         assert f"  mcp-compaction {example}\n" in ran.out + "\n"
@@ -39,22 +39,26 @@ def test_a_person_gets_tables_and_a_page(shell: Shell) -> None:
     assert path.read_text().startswith("<!doctype html>")
 
 
-def test_a_program_gets_one_document(shell: Shell) -> None:
+def test_sessions_of_ones_own_are_measured_for_a_person_and_for_a_program(shell: Shell) -> None:
     path = shell.folder / "mine.jsonl"
-    path.write_text("\n".join(json.dumps(message) for message in RUN[1:]))
-    options = ("--sessions", "0", "--rounds", "0", "--counter", "estimate", "--json")
-    ran = shell.bare("eval", *options, "--transcript", str(path))
+    path.write_text("\n".join(json.dumps(message) for message in small_session()))
+    ran = shell.bare("eval", str(path), "--counter", "estimate")
     assert (ran.code, ran.err) == (0, "")
-    found = ran.json()
-    assert found["sessions"] == [["transcript", 1]]
-    assert {score["kind"] for score in found["scores"]} == {"argument"}
+    assert re.match(r"\d+ % of the names in later calls of plain messages in view, ", ran.out)
+    assert "handover, 1 session of plain messages, to 10 %" in ran.out
+    assert "generated" not in ran.out
+    found = shell.bare("eval", str(path), "--counter", "estimate", "--json").json()
+    assert found["sessions"] == found["scores"] == []
+    assert {score["budget"] for score in found["handover"]} == {"the default", "25 %", "10 %"}
 
 
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (("--sessions", "0"), "there is nothing to measure; pass --sessions, or a file."),
+        (("--sessions", "0"), "there is nothing to measure; pass --sessions, a host or a file."),
         (("--sessions", "-1"), "--sessions -1 is too few; pass 0 or more."),
+        (("nowhere.jsonl",), "'nowhere.jsonl' is no host and no file; name one of claude-code"),
+        (("--limit", "0"), "--limit 0 is too few; pass 1 or more."),
         (("--tokens", "10"), "--tokens 10 is too few; pass 1,000 or more."),
         (("--sessions", "0", "--tau", "/no/such"), "cannot read /no/such: "),
     ],

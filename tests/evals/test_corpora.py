@@ -1,4 +1,4 @@
-"""Files of others: LoCoMo's chats, tau-bench runs and transcripts, read as they are published."""
+"""Files of others: LoCoMo's chats and tau-bench runs, read as they are published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.corpora import locomo, tau, transcript
+from mcp_compaction.evals.corpora import locomo, tau
 
 CHAT: dict[str, Any] = {
     "sample_id": "conv-1",
@@ -95,21 +95,6 @@ def test_a_run_is_asked_for_what_later_calls_pass_and_was_named_before(tmp_path:
     assert len(case.came.messages) == len(case.lines) == 6
     assert case.lines[3].text == "assistant: What shall I do?"
     assert case.probes[0].questions == ("Yes, with the card.",)
-
-
-def test_a_transcript_is_cut_like_a_run(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text("\n".join(json.dumps(message) for message in RUN[1:]))
-    case = transcript(path)
-    assert (case.corpus, case.name) == ("transcript", "mine.jsonl")
-    assert [probe.needle for probe in case.probes] == ["7447", "HAT045", "mia_li_3668"]
-
-
-def test_a_transcript_without_later_calls_has_nothing_to_look_for(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
-    path.write_text('{"role": "user", "content": "hi"}\n' * 12)
-    with pytest.raises(InputError, match="nothing to look for"):
-        transcript(path)
 
 
 @pytest.mark.parametrize("name", ["missing.json", "bad.json", "bad.json.gz"])

@@ -38,6 +38,7 @@ class StrictProvider:
     faults: list[str] = field(default_factory=list[str])
     said: list[Json] = field(default_factory=list[Json])  # to say next, else plain texts
     status: int | None = None  # to refuse with
+    credentials: list[str] = field(default_factory=list[str])
 
     hears: Answer | None = None  # in place of `answer`
 
@@ -48,6 +49,7 @@ class StrictProvider:
     async def answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
         """Answer one request."""
         body = json.loads(asked.body)
+        self.credentials.append(asked.headers.get("x-api-key", ""))
         if asked.path.partition("?")[0].endswith("/count_tokens"):
             self.requests.append(body)
             write_whole(writer, json.dumps({"input_tokens": len(asked.body) // 4}).encode())
@@ -86,6 +88,16 @@ def without_marks(message: Json) -> Json:
     blocks: list[Json] = message["content"]
     clean = [{k: v for k, v in block.items() if k != "cache_control"} for block in blocks]
     return {**message, "content": clean}
+
+
+def plain_form(message: Json) -> Json:
+    """A message without cache marks, a single text as a text."""
+    clean = without_marks(message)
+    if not isinstance(clean.get("content"), list):
+        return clean
+    blocks: list[Json] = clean["content"]
+    is_text = [block.get("type") for block in blocks] == ["text"]
+    return {**clean, "content": blocks[0]["text"]} if is_text else clean
 
 
 def _messages(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
@@ -256,6 +268,7 @@ async def open_talk(
     provider: StrictProvider | None = None,
     *,
     patience: float = 30.0,
+    is_shadow: bool = False,
     **settings: Any,
 ) -> AsyncGenerator[tuple[Host, OpenStore]]:
     """A host, a gateway with a store, and a strict provider."""
@@ -265,7 +278,11 @@ async def open_talk(
         open_store(home=home, project=home, **wanted) as store,
         provide(strict) as upstream,
     ):
-        turns = CallTurns(store, patience=patience)
+
+        async def open_it() -> OpenStore:
+            return store
+
+        turns = CallTurns(open_it, store.settings, patience=patience, is_shadow=is_shadow)
         async with open_gateway(upstream.url, turns) as (client, _):
             client.timeout = 60.0
             yield Host(client, turns, strict), store

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from mcp_compaction.gateway.conversation import Conversation
+from mcp_compaction.gateway.keeping import path_of_substitute
+from mcp_compaction.gateway.running import StoreOpening
+from mcp_compaction.gateway.turns import CallTurns
+from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path
-from tests.gateway.talking import StrictProvider, open_talk, size_of
+from tests.gateway.talking import WINDOW, Host, StrictProvider, open_talk, size_of
+from tests.gateway.upstream import (
+    open_gateway,
+    provide,
+    write_chunk,
+    write_head,
+    write_whole,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +38,7 @@ async def _broken(*_: Any, **__: Any) -> Any:
     raise Broken("with what was said in it")
 
 
-STEPS = ["read", "lay_out", "accept", "record_answer", "relieve", "_fit", "_view", "_begin"]
+STEPS = ["lay_out", "accept", "record_answer", "relieve", "_fit", "_view", "_begin"]
 
 
 async def test_a_fault_at_any_step_sends_the_last_substitute(
@@ -38,8 +51,7 @@ async def test_a_fault_at_any_step_sends_the_last_substitute(
             with monkeypatch.context() as patched:
                 patched.setattr(Conversation, step, _broken)
                 await host.say("Go on.")
-            if step != "read":  # without which nothing is known of a request
-                assert host.last_sent[: len(before)] == before, step
+            assert host.last_sent[: len(before)] == before, step
         await host.say("Whole again.")
         assert host.last_sent[: len(before)] == before
         assert host.provider.faults == []
@@ -71,6 +83,57 @@ async def test_a_store_that_is_locked_stops_nothing(tmp_path: Path) -> None:
             lock.execute("ROLLBACK")
             lock.close()
         await host.turns.settle()
+
+
+@pytest.mark.parametrize("fault", ["locked", "damaged", "not to be opened"])
+async def test_another_process_without_its_store_sends_the_last_substitute(
+    tmp_path: Path, fault: str
+) -> None:
+    strict = StrictProvider()
+    async with open_talk(tmp_path, strict, agent_controlled=False) as (host, _):
+        await host.work_until_compacted()
+        history, before = host.history, host.last_sent
+    lock = sqlite3.connect(store_path(tmp_path), isolation_level=None)
+    if fault == "locked":
+        lock.execute("BEGIN EXCLUSIVE")
+    else:
+        lock.close()
+        store_path(tmp_path).write_bytes(b"no database at all" * 1000)
+    wanted = {"MCP_COMPACTION_HOME": str(tmp_path), "MCP_COMPACTION_WINDOW_TOKENS": str(WINDOW)}
+    opening = StoreOpening(load_settings(wanted), str(tmp_path))
+    open_it = _broken if fault == "not to be opened" else opening.store
+    turns = CallTurns(open_it, load_settings(wanted))
+    async with provide(strict) as upstream, open_gateway(upstream.url, turns) as (client, _):
+        host = Host(client, turns, strict, history=[*history, _user("Go on.")])
+        response = await client.post("/v1/messages", json=host.body(), headers=host.headers)
+        lock.close()
+        assert response.status_code == 200
+        assert host.last_sent[: len(before)] == before
+        assert size_of(host.last_sent) < size_of(host.history) * 0.7
+        assert strict.faults == []
+        await turns.settle()
+    await opening.close()
+
+
+async def test_the_file_of_a_substitute_holds_no_secret(tmp_path: Path) -> None:
+    key = "AKIAQ7XNBWZR3KDM5PTV"
+    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
+        await host.say(f"Deploy with {key}. " + "Read all of it. " * 300)
+        await host.work_until_compacted()
+        kept = [path.read_text() for path in tmp_path.glob("gateway/substitutes/*.json")]
+        assert len(kept) == 1
+        assert key not in kept[0]
+        assert "[masked:aws" in kept[0]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"length": 1}', '{"length": 1, "mark": "x"'])
+async def test_a_broken_file_of_a_substitute_is_as_none(tmp_path: Path, content: str) -> None:
+    path = path_of_substitute(tmp_path, "claude-code", "chat-1", "")
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    async with open_talk(tmp_path) as (host, _):
+        await host.say("Hello.")
+        assert host.last_sent == host.history[:1]
 
 
 async def test_what_takes_too_long_is_not_waited_for(
@@ -105,6 +168,153 @@ async def test_an_overflow_is_compacted_and_sent_once_more(tmp_path: Path) -> No
         assert strict.faults == []
         assert host.turns.tally["made smaller and sent again after an overflow"] >= 1
         assert size_of(host.history) > strict.window
+
+
+OVERFLOW = "Your input exceeds the context window of this model. Please adjust your input."
+ERRORS: dict[str, Any] = {
+    "anthropic": {"type": "error", "error": {"message": "prompt is too long: 9 tokens > 8"}},
+    "responses": {"type": "response.failed", "response": {"error": {"message": OVERFLOW}}},
+    "openai": {"error": {"message": OVERFLOW}},
+}
+
+
+@pytest.mark.parametrize("shape", ERRORS)
+async def test_an_overflow_inside_a_stream_passes_and_the_next_request_is_smaller(
+    tmp_path: Path, shape: str
+) -> None:
+    stream = f"data: {json.dumps(ERRORS[shape])}\n\n".encode()
+
+    async def fail(asked: Any, writer: Any) -> None:
+        write_whole(writer, stream, content_type="text/event-stream")
+
+    strict = StrictProvider(shape)
+    async with open_talk(tmp_path, strict, window_tokens=200_000) as (host, _):
+        for number in range(6):
+            await host.work(number)
+        before = size_of(host.last_sent)
+        strict.hears = fail
+        host.history.append(_user("Go on."))
+        assert (await host.post(host.body())).content == stream
+        strict.hears = None
+        await host.go_on()
+        assert size_of(host.last_sent) < before
+        assert strict.faults == []
+
+
+async def test_a_stream_that_is_cut_at_any_byte_is_cut_for_the_host_and_hinders_nothing(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
+        await host.work_until_compacted()
+        before = host.last_sent
+        whole = (await host.post(host.body([*host.history, _user("Go on.")]))).content
+        for cut in range(0, len(whole), 10):
+
+            async def break_off(asked: Any, writer: Any, part: bytes = whole[:cut]) -> None:
+                head = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+                write_head(writer, 200, head)
+                if part:
+                    write_chunk(writer, part)
+                writer.close()
+
+            host.provider.hears = break_off
+            body = host.body([*host.history, _user("Go on.")])
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await host.post(body)
+        host.provider.hears = None
+        await host.turns.settle()
+        await host.say("Go on.")
+        assert host.last_sent[: len(before)] == before
+        assert not [kind for kind in host.turns.tally if "fail" in kind or "could not" in kind]
+
+
+class FaultyTurn:
+    """A turn that fails at one step."""
+
+    def __init__(self, step: str, body: bytes) -> None:
+        self.body = body
+        self._step = step
+
+    def __getattr__(self, name: str) -> Any:
+        def do(*given: Any, **_: Any) -> Any:
+            if name == self._step:
+                raise Broken
+            return given[0] if name == "narrow" else False
+
+        async def make_room(*given: Any) -> bool:
+            return bool(do(*given))
+
+        return make_room if name == "make_room" else do
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("step", ["narrow", "begin_answer", "hear", "end", "make_room"])
+async def test_a_fault_of_ours_while_an_answer_passes_changes_nothing_of_it(
+    tmp_path: Path, step: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begin(path: str, headers: Any, body: bytes) -> Any:
+        return FaultyTurn(step, body)
+
+    async def answer(asked: Any, writer: Any) -> None:
+        write_whole(writer, b"what it said", status)
+
+    async with open_talk(tmp_path, StrictProvider(hears=answer)) as (host, _):
+        monkeypatch.setattr(host.turns, "begin", begin)
+        response = await host.post(host.body([_user("Hello.")]))
+        assert (response.status_code, response.content) == (status, b"what it said")
+        is_reached = (step, status) not in (("make_room", 200), ("hear", 400))
+        assert sum(host.turns.tally.values()) == is_reached
+
+
+async def test_others_are_answered_while_one_waits_for_a_slow_provider(tmp_path: Path) -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+    strict = StrictProvider()
+
+    async def wait(asked: Any, writer: Any) -> None:
+        if b"slowly" in asked.body:
+            begun.set()
+            await released.wait()
+        await strict.answer(asked, writer)
+
+    strict.hears = wait
+    async with open_talk(tmp_path, strict) as (host, _):
+        body = host.body([_user("Think slowly.")])
+        slow = asyncio.create_task(
+            host.client.post("/v1/messages", json=body, headers=host.headers)
+        )
+        await begun.wait()
+        await Host(host.client, host.turns, strict, session="chat-2").say("Hello.")
+        await Host(host.client, host.turns, strict, agent="agent-1").say("Hello.")
+        released.set()
+        assert (await slow).status_code == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br"])
+async def test_a_compressed_overflow_is_mended_where_it_can_be_read(
+    tmp_path: Path, encoding: str
+) -> None:
+    error = b'{"type": "error", "error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}'
+    packed = gzip.compress(error) if encoding == "gzip" else b"\x0b not for us"
+    strict = StrictProvider()
+
+    async def refuse(asked: Any, writer: Any) -> None:
+        strict.hears = None
+        write_whole(writer, packed, 400, content_encoding=encoding)
+
+    async with open_talk(tmp_path, strict, window_tokens=200_000) as (host, _):
+        for number in range(6):
+            await host.work(number)
+        host.history.append(_user("Go on."))
+        strict.hears = refuse
+        url = "/v1/messages"
+        async with host.client.stream(
+            "POST", url, json=host.body(), headers=host.headers
+        ) as response:
+            got = b"".join([piece async for piece in response.aiter_raw()])
+        is_mended = encoding == "gzip"
+        assert response.status_code == (200 if is_mended else 400)
+        assert (got == packed) is not is_mended
+        await host.turns.settle()
 
 
 async def test_an_overflow_that_cannot_be_mended_comes_through_as_it_is(tmp_path: Path) -> None:

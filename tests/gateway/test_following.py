@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from mcp_compaction.api import OpenStore
+from mcp_compaction.gateway.conversation import Conversation
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
+from tests.gateway.upstream import Asked
+from tests.hosts.live import PROGRAM
 
 pytestmark = pytest.mark.anyio
-
-SECRET = "sk-ant-secret-credential"
 
 
 async def _log_of(store: OpenStore, chat: str = "chat-1") -> list[Json]:
@@ -151,9 +154,57 @@ async def test_another_process_goes_on_with_the_same_prefix(tmp_path: Path) -> N
         assert strict.faults == []
 
 
-async def test_no_byte_of_a_credential_is_kept(tmp_path: Path) -> None:
-    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
+async def test_what_is_forgotten_leaves_the_file_of_the_last_substitute_too(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
         await host.work_until_compacted()
+        assert [*tmp_path.glob("gateway/substitutes/*.json")]
+        project = store.project
+    command = [PROGRAM, "forget", "--yes", "--project", project, "--home", str(tmp_path)]
+    await anyio.run_process(command)
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert kept
-    assert not [path for path in kept if SECRET.encode() in path.read_bytes()]
+    assert not [path for path in kept if b"file-1" in path.read_bytes()]
+
+
+async def test_no_byte_of_a_credential_is_kept_logged_or_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(0)
+    secret = "nobodys-credential-4711"  # of no kind that is masked
+    strict = StrictProvider()
+    told: list[str] = []
+
+    async def leave(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(secret)
+
+    async with open_talk(tmp_path / "home", strict, agent_controlled=False) as (host, store):
+        host.client.headers |= {"x-api-key": secret, "cookie": secret, "authorization": secret}
+        await host.work_until_compacted()
+        url = f"/v1/messages?key={secret}"
+        for hears in (leave, None):
+            strict.hears = hears
+            response = await host.client.post(url, json=host.body(), headers=host.headers)
+            told.append(response.text)
+        assert "cannot be reached" in told[0]
+        with monkeypatch.context() as patched:
+            patched.setattr(Conversation, "accept", fail)
+            await host.post(host.body())
+        await host.turns.close()
+        told += [*host.turns.tally, *host.turns.ledger.lines()]
+        project, name = store.project, next(iter(host.turns.ledger.accounts))
+    exported = tmp_path / "exported.jsonl"
+    assert any(secret in asked for asked in strict.credentials)  # which needs it, and had it
+    place = ["--home", str(tmp_path / "home"), "--project", project]
+    for words in (["sessions"], ["export", "--session", name, "--output", str(exported)]):
+        ran = await anyio.run_process([PROGRAM, *words, *place])
+        told.append(ran.stdout.decode() + ran.stderr.decode())
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert exported in kept
+    assert not [path for path in kept if secret.encode() in path.read_bytes()]
+    ours = [one.getMessage() for one in caplog.records if one.name.startswith("mcp_compaction")]
+    assert any("RuntimeError" in one for one in ours)
+    assert secret not in "\n".join((*told, caplog.text))

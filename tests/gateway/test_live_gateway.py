@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkers import Json, problems
-from tests.gateway.talking import size_of, without_marks
+from tests.gateway.talking import plain_form, size_of
 from tests.hosts.live import PROGRAM, binary_of
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
@@ -60,7 +60,7 @@ def _check(model: ScriptedModel, shape: str) -> None:
     """Check all that has to be true of the requests of a run."""
     key = "input" if shape == "responses" else "messages"
     bodies = [json.loads(one) for one in model.requests]
-    sent: list[list[Json]] = [[_plain(m) for m in body[key]] for body in bodies]
+    sent: list[list[Json]] = [[plain_form(m) for m in body[key]] for body in bodies]
     faults = [fault for one in sent for fault in problems(_spoken(one), shape)]
     assert faults == []
     assert max(len(one) for one in model.requests) < 4 * WINDOW
@@ -92,20 +92,10 @@ def test_claude_code_sends_less_once_its_agent_compresses(tmp_path: Path) -> Non
         assert "# Environment" in model.requests[-1]
         assert "tokens a request" in told
         model.add(Step("well"))
-        before = [_plain(m) for m in json.loads(model.requests[-1])["messages"]]
+        before = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
         _run(tmp_path, [binary, "--continue", "-p", "And now?"], environ)
-        after = [_plain(m) for m in json.loads(model.requests[-1])["messages"]]
+        after = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
         assert after[: len(before)] == before  # by another process of ours, too
-
-
-def _plain(message: Json) -> Json:
-    """A message without cache marks, a single text as a text."""
-    clean = without_marks(message)
-    if not isinstance(clean.get("content"), list):
-        return clean
-    blocks: list[Json] = clean["content"]
-    is_text = [block.get("type") for block in blocks] == ["text"]
-    return {**clean, "content": blocks[0]["text"]} if is_text else clean
 
 
 def test_codex_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:

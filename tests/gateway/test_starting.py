@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from mcp_compaction.errors import InputError
@@ -18,6 +20,7 @@ from mcp_compaction.gateway.door import Door
 from mcp_compaction.gateway.known_hosts import known_hosts
 from mcp_compaction.gateway.money import Price, listed_prices, price_of, turns_to_pay
 from mcp_compaction.gateway.starting import Asked, Start, plan_start
+from mcp_compaction.store.connect import store_path
 from tests.hosts.live import PROGRAM
 
 DOOR = Door(8765, "secret")
@@ -146,6 +149,59 @@ def test_run_gives_the_hosts_exit_code_and_says_on_stderr_what_came_of_it(
     assert "502" in ran.stdout  # nobody listens there, and the host is told so
     assert "requests passed as they came: 1" in ran.stderr
     assert list((tmp_path / "store/gateway").glob("*.json")) == []
+
+
+def test_a_shadow_run_leaves_nothing_behind(tmp_path: Path, host: str) -> None:
+    environ = {**os.environ, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    store = tmp_path / "store"
+    command = [PROGRAM, "run", "--shadow", "--home", str(store), "--", host]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 3
+    assert "it would have been so; requests passed as they came: 1" in ran.stderr
+    assert [path for path in store.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("fault", ["damaged", "newer"])
+def test_a_store_that_cannot_be_used_is_told_and_the_host_runs(
+    tmp_path: Path, host: str, fault: str
+) -> None:
+    home = tmp_path / "store"
+    home.mkdir()
+    if fault == "newer":
+        with sqlite3.connect(store_path(home)) as connection:
+            connection.execute("PRAGMA user_version = 9999")
+    else:
+        store_path(home).write_bytes(b"no database at all " * 500)
+    environ = {**os.environ, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    command = [PROGRAM, "run", "--home", str(home), "--", host]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 3
+    assert "Until it can be used nothing is recorded" in ran.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_a_gateway_alone_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    command = [PROGRAM, "gateway", "--upstream", "http://127.0.0.1:1", "--home", str(tmp_path)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().rpartition(" ")[2].strip()
+        body: Any = {"tools": [{"name": "Read"}], "messages": [{"role": "user", "content": "Hi."}]}
+        headers = {"x-claude-code-session-id": "chat-9"}
+        response = httpx2.post(f"{url}/v1/messages", json=body, headers=headers, trust_env=False)
+        assert response.status_code == 502
+        status = [PROGRAM, "gateway", "status", "--home", str(tmp_path)]
+        told = subprocess.run(status, capture_output=True, text=True, check=True).stdout
+        assert f"process {process.pid}, port" in told
+        assert "chats: chat-9" in told
+        assert url.split("/")[3] not in told  # the secret of its path
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    told = subprocess.run(status, capture_output=True, text=True, check=True).stdout
+    assert told.startswith("no gateway runs here")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from mcp_compaction.gateway.app import Gateway, Turns
+from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.door import Door, make_secret
+from mcp_compaction.gateway.safe_turns import Turns
 from mcp_compaction.gateway.serving import open_listener, serve
 
 

@@ -21,6 +21,7 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
+from tests.hosts.terminal import Terminal
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
 _BINARIES = {
@@ -30,6 +31,7 @@ _BINARIES = {
     "gemini": "gemini/node_modules/.bin/gemini",
 }
 _LIMIT = 120  # seconds after which a host that hangs is ended
+_PATIENT = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
 
 
 def binary_of(host: str) -> str:
@@ -83,6 +85,7 @@ class _Host:
 class ClaudeCode(_Host):
     """Claude Code in a folder of its own."""
 
+    wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
@@ -96,6 +99,8 @@ class ClaudeCode(_Host):
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "ENABLE_TOOL_SEARCH": "false",
             "MCP_COMPACTION_COUNTER": "estimate",
+            **_PATIENT,
+            **self.wishes,
         }
 
     def run(self, *turns: str, resume: str | None = None) -> str:
@@ -191,6 +196,17 @@ class Codex(_Host):
         )
         self.said += map(json.loads, ran.stdout.splitlines())
 
+    def trust_hooks(self) -> None:
+        """Start it as a person does, and say yes to the hooks that it asks about."""
+        config = self.home / "config.toml"
+        terminal = Terminal([binary_of("codex")], self.project, self.environ)
+        try:
+            terminal.wait_for("2. Trust all and continue")
+            terminal.wait_for("› 2. Trust all and continue", key="2")
+            terminal.wait_until(lambda: "trusted_hash" in config.read_text("utf-8"), key="\r")
+        finally:
+            terminal.close()
+
     def _config(self) -> str:
         return f"""\
 model = "gpt-5.1-codex"
@@ -267,6 +283,7 @@ class Gemini(_Host):
             "GEMINI_API_KEY": "no key",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
             "MCP_COMPACTION_COUNTER": "estimate",
+            **_PATIENT,
         }
         command = [PROGRAM, "install", "gemini", "--print", "--json"]
         printed = subprocess.run(command, env=environ, check=True, capture_output=True).stdout

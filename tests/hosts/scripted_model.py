@@ -22,6 +22,8 @@ class Step(NamedTuple):
     tool: str = ""
     arguments: dict[str, Any] = {}  # noqa: RUF012  # never changed
     reported: int | None = None  # the tokens that it claims to have read
+    thinking: str = ""  # before it
+    beside: tuple[Step, ...] = ()  # calls at the same time
 
 
 MOST_WAITS = 300
@@ -57,6 +59,10 @@ class ScriptedModel:
             self.requests.append(said)
             return self._steps.pop(0) if self._steps else Step("done")
 
+    def refusal_of(self, body: dict[str, Any]) -> str | None:
+        """Why a request of the Messages API is refused; None: it is not."""
+        return None
+
     def number(self) -> int:
         """A number that was not given before."""
         return next(self._numbers)
@@ -82,6 +88,12 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
                 self._send(b'{"input_tokens": 1000}', "application/json")
                 return
             body = json.loads(raw)
+            refusal = model.refusal_of(body)
+            if refusal is not None:
+                error = {"type": "invalid_request_error", "message": refusal}
+                told = json.dumps({"type": "error", "error": error}).encode()
+                self._send(told, "application/json", 400)
+                return
             step = model.next_step(body)
             if "GenerateContent" in self.path or "generateContent" in self.path:
                 self._send_gemini(json.dumps(_answer_gemini(step, body, model.number())))
@@ -97,8 +109,8 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
             else:
                 self._send(answer.encode(), "application/json")
 
-        def _send(self, data: bytes, kind: str) -> None:
-            self.send_response(200)
+        def _send(self, data: bytes, kind: str, status: int = 200) -> None:
+            self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
@@ -121,35 +133,45 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
 
 def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Messages API."""
-    if step.tool:
-        name = _name_among(step.tool, [tool["name"] for tool in body.get("tools", [])])
-        block: dict[str, Any] = {
-            "type": "tool_use",
-            "id": f"toolu_{number}",
-            "name": name,
-            "input": {},
-        }
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
-    else:
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": step.text}
     read = step.reported or len(json.dumps(body)) // 4
     usage = {"input_tokens": read, "output_tokens": 20}
-    begun: dict[str, Any] = {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "content": [],
-    }
+    begun: dict[str, Any] = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
     begun |= {"content": [], "model": body.get("model"), "stop_reason": None, "usage": usage}
     stop = {"stop_reason": "tool_use" if step.tool else "end_turn", "stop_sequence": None}
+    blocks = enumerate(_blocks_of(step, body, number))
     return [
         {"type": "message_start", "message": begun},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
+        *({**event, "index": index} for index, events in blocks for event in events),
         {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
     ]
+
+
+def _blocks_of(
+    step: Step, body: dict[str, Any], number: int
+) -> Generator[tuple[dict[str, Any], ...]]:
+    """The events of each block of an answer."""
+    if step.thinking:
+        thought = {"type": "thinking_delta", "thinking": step.thinking}
+        signed = {"type": "signature_delta", "signature": f"signed-{number}"}
+        yield _block({"type": "thinking", "thinking": "", "signature": ""}, thought, signed)
+    if not step.tool:
+        yield _block({"type": "text", "text": ""}, {"type": "text_delta", "text": step.text})
+        return
+    names = [tool["name"] for tool in body.get("tools", [])]
+    for place, call in enumerate((step, *step.beside)):
+        block: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{number}_{place}", "input": {}}
+        block["name"] = _name_among(call.tool, names)
+        said = json.dumps(call.arguments)
+        yield _block(block, {"type": "input_json_delta", "partial_json": said})
+
+
+def _block(block: dict[str, Any], *deltas: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    return (
+        {"type": "content_block_start", "content_block": block},
+        *({"type": "content_block_delta", "delta": delta} for delta in deltas),
+        {"type": "content_block_stop"},
+    )
 
 
 def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
@@ -190,6 +212,8 @@ def _answer_gemini(step: Step, body: dict[str, Any], number: int) -> dict[str, A
 
 def _name_among(tool: str, names: list[str]) -> str:
     """The name that a host gives a tool: that of the shell, or one of ours behind its server's."""
+    if tool in names:
+        return tool
     if tool == "shell":
         shells = ("Bash", "bash", "run_shell_command")
         return next(name for name in shells if name in names)

@@ -138,6 +138,20 @@ def test_in_opencode_the_request_after_compress_context_is_smaller_and_valid(
             assert not problems(json.loads(request)["messages"], "anthropic")
 
 
+def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned", reported=195_000))) as model:
+        host = OpenCode(tmp_path, model)
+        host.run(RULE)
+        host.run("And now?", resumes=True)
+        before, *after = model.requests[1:]
+        assert "pinned as p1" in before
+        assert len(after) == 2  # opencode goes on by itself, then comes the prompt
+        for request in after:
+            assert "pinned as p1" not in request
+            assert request.count(written(BLOCK)) == 1
+            assert not problems(json.loads(request)["messages"], "anthropic")
+
+
 def _described(command: str) -> dict[str, str]:
     """The arguments of opencode's shell."""
     return {"command": command, "description": "look"}
@@ -172,7 +186,7 @@ def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Pa
         code, told = ask_doctor(host.environ, host.project)
         assert (code, len(told["problems"])) == (1, 1)
         assert "runs none before you trust them" in told["problems"][0]
-        host.is_trusted = True
+        host.trust_hooks()
         host.run("Go on.")
         assert ask_doctor(host.environ, host.project)[0] == 0
 
@@ -218,3 +232,25 @@ def test_a_model_of_codex_cannot_call_what_is_for_hooks(tmp_path: Path) -> None:
         Codex(tmp_path, model).run("Hello.")
         assert "host_event" not in json.dumps(json.loads(model.requests[0])["tools"])
         assert "unsupported call" in model.requests[1]
+
+
+def test_in_claude_code_large_results_are_previews_when_they_come_if_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    rows = "\n".join(f"row {n} of the file is in order" for n in range(500))
+    path = tmp_path / "project/rows.txt"
+    path.parent.mkdir()
+    path.write_text(rows, encoding="utf-8")
+    read_file = Step(tool="Read", arguments={"file_path": str(path)})
+    recall = Step(tool="recall_archived", arguments={"refs": "m3", "max_tokens": 20_000})
+    with serve_model(ScriptedModel(READ, read_file, recall, Step("done"))) as model:
+        host = ClaudeCode(tmp_path, model, {"MCP_COMPACTION_OFFLOAD_ON_ARRIVAL": "true"})
+        host.run("How was the night?")
+        after_shell, after_read, after_recall = model.requests[-3:]
+        assert "the whole: recall_archived refs m3" in after_shell
+        assert DROPPED not in after_shell
+        assert "the whole: recall_archived refs m5" in after_read
+        assert "row 250 of the file" not in after_read
+        shown = json.loads(after_recall)["messages"][-1]["content"][0]["content"]
+        whole = "\n".join(f"step {n} of the nightly run went well" for n in range(1, 601))
+        assert f"{whole}\n{ERROR}" in json.dumps(shown, ensure_ascii=False).replace("\\n", "\n")

@@ -29,13 +29,13 @@ class Talk:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    async def call(self, tool: str, **arguments: Any) -> CallToolResult:
+    async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
         """The whole result of a call."""
         result = await self.client.call_tool(tool, arguments)
         assert isinstance(result, CallToolResult)
         return result
 
-    async def say(self, tool: str, **arguments: Any) -> str:
+    async def say(self, tool: str, /, **arguments: Any) -> str:
         """The text of a call that worked."""
         result = await self.call(tool, **arguments)
         assert not result.is_error, text_of(result)

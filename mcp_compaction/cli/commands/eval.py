@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from pathlib import Path
 
+from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.transcripts import trusted_environ
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.asked import Asked
 from mcp_compaction.evals.evaluation import Wanted, evaluate
+from mcp_compaction.evals.handover.sessions import find_origins
+from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import Report
-from mcp_compaction.ports import TokenCounter
-from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import summarizer_of
+from mcp_compaction.hosts.folders import known_hosts
 
 DESCRIPTION = """\
 Measure what survives a compaction, beside what simpler ways keep of the same sessions in the same
 number of tokens. Every session is recorded in a store of its own, its window set to its own size,
-compressed to each budget, and its whole view is read. Needs no key, no network and no model; with
---summarizer the same is measured once more with a model's digests, which are really asked for.
+compressed to each budget, and its whole view is read.
+Without a source the sessions are generated, with a planted truth. With one, they are yours: a
+host's transcripts, a file or a folder. Each is cut at 60 %, the first part is compressed, and the
+rest tells what it was worth: of the names that the agent's next calls pass, how many are still in
+view; are files told of as they stand; is what is called next still to be done.
+Needs no key, no network and no model; with --summarizer generated sessions are measured once more
+with a model's digests, which are really asked for. What is read stays on this machine.
 Changes: nothing but the file that --html names; whatever --home and the settings say elsewhere, the
 stores are temporary and the settings the default ones."""
 EXAMPLES = (
     "eval",
+    "eval claude-code",
+    "eval ~/.codex/sessions/2026/11 --limit 5",
+    "eval chat.jsonl --json",
     "eval --sessions 2 --tokens 6000 --rounds 3",
     "eval --html report.html",
     "eval --sessions 2 --rounds 0 --summarizer anthropic",
     "eval --sessions 0 --locomo locomo10.json --tau gpt-4o-airline.json.gz --json",
 )
+_NEWEST = 20  # sessions of a source, without --limit
 _REFEREE = 4  # seeds
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     wanted = Wanted()
+    names = ", ".join(host.name for host in known_hosts())
+    parser.add_argument(
+        "source",
+        metavar="HOST|PATH",
+        nargs="?",
+        help=f"sessions of your own: a host ({names}), a file or a folder",
+    )
+    parser.add_argument(
+        "--sessions",
+        metavar="N",
+        type=int,
+        help=f"how many sessions to generate (default: {wanted.sessions}, with a source none)",
+    )
     for flag, default, words in (
-        ("--sessions", wanted.sessions, "how many sessions to generate; 0 for none"),
         ("--tokens", wanted.tokens, "about how long each of them is"),
         ("--rounds", wanted.rounds, "rounds of the growing session; 0 for none"),
         ("--seed", wanted.seed, "what the generated sessions are drawn from"),
@@ -53,21 +75,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--locomo", metavar="FILE", type=Path, help="LoCoMo's chats, as JSON")
     parser.add_argument("--tau", metavar="FILE", type=Path, help="tau-bench runs, as JSON or gzip")
     parser.add_argument(
-        "--transcript",
-        metavar="FILE",
-        type=Path,
-        action="append",
-        default=[],
-        help="a session of your own, as JSON lines; may be given again",
+        "--limit",
+        metavar="N",
+        type=int,
+        help=f"only the first sessions of each file, the newest of a source (default: {_NEWEST})",
     )
-    parser.add_argument(
-        "--limit", metavar="N", type=int, help="only the first sessions of each file"
-    )
-    parser.add_argument(
-        "--summarizer",
-        metavar="NAME",
-        help="measure a model too: anthropic, openai or auto, set up by the summarizer settings",
-    )
+    add_summarizer(parser)
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a report with charts")
     parser.add_argument(
         "--counter",
@@ -80,10 +93,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Evaluate, and show what was found."""
-    wanted = _parse_wanted(call.args)
+    wanted = _parse_wanted(call)
     counter = EstimateCounter() if call.args.counter == "estimate" else best_counter()
     tell = make_teller(quiet=call.args.json)
-    report = await evaluate(wanted, counter, tell, _model_of(call, counter))
+    report = await evaluate(wanted, counter, tell, asked_model(call, counter), call.screen.bar)
     tell("")
     if call.args.html is not None:
         _write(call.args.html, make_page(report))
@@ -94,39 +107,31 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _parse_wanted(args: Namespace) -> Wanted:
-    for flag in ("sessions", "tokens", "rounds", "referee"):
-        least = 1_000 if flag == "tokens" else 0
-        if getattr(args, flag) < least:
-            raise InputError(f"--{flag} {getattr(args, flag)} is too few; pass {least:,} or more.")
+def _parse_wanted(call: Invocation) -> Wanted:
+    args = call.args
+    if args.sessions is None:
+        args.sessions = 0 if args.source else Wanted().sessions
+    for flag in ("sessions", "tokens", "rounds", "referee", "limit"):
+        least = {"tokens": 1_000, "limit": 1}.get(flag, 0)
+        value = getattr(args, flag)
+        if value is not None and value < least:
+            raise InputError(f"--{flag} {value} is too few; pass {least:,} or more.")
+    origins = find_origins(args.source, trusted_environ(call)) if args.source else []
     wanted = Wanted(
         seed=args.seed,
         sessions=args.sessions,
         tokens=args.tokens,
-        rounds=args.rounds,
+        rounds=args.rounds if args.sessions else 0,
         locomo=args.locomo,
         tau=args.tau,
-        transcripts=tuple(args.transcript),
+        origins=tuple(origins[: args.limit or _NEWEST]),
+        left=max(0, len(origins) - (args.limit or _NEWEST)),
         limit=args.limit,
         referee=args.referee if args.sessions else 0,
     )
-    if not (wanted.sessions or wanted.locomo or wanted.tau or wanted.transcripts):
-        raise InputError("there is nothing to measure; pass --sessions, or a file.")
+    if not (wanted.sessions or wanted.locomo or wanted.tau or wanted.origins):
+        raise InputError("there is nothing to measure; pass --sessions, a host or a file.")
     return wanted
-
-
-def _model_of(call: Invocation, counter: TokenCounter) -> Asked | None:
-    """The model that writes digests beside the rules, from the user's own settings."""
-    name: str | None = call.args.summarizer
-    if name is None:
-        return None
-    settings = load_settings(call.environ, {"summarizer": name})
-    if settings.summarizer_model is None or settings.summarizers == ("extractive",):
-        raise InputError(
-            f"--summarizer {name} asks no model; pass anthropic or openai, and set "
-            "MCP_COMPACTION_SUMMARIZER_MODEL."
-        )
-    return Asked(summarizer_of(settings, counter.count), settings.summarizer_model)
 
 
 def _write(path: Path, text: str) -> None:
@@ -137,6 +142,11 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(call: Invocation, report: Report) -> None:
+    headlines = [f"{figure} {words}" for figure, words in headlines_of(report)]
+    for line in headlines:
+        call.screen.say(call.screen.bold(line))
+    if headlines:
+        call.screen.say()
     for heading, rows in make_tables(report):
         call.screen.say(call.screen.bold(heading))
         for line in align_columns(rows):

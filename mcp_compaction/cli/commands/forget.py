@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.asking import is_person, says_yes
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import Place, open_place, settings_of
 from mcp_compaction.cli.console.twins import (
     as_document,
     find_twins,
@@ -17,6 +17,7 @@ from mcp_compaction.cli.console.twins import (
 )
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.keeping import forget_substitutes
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
 
@@ -59,6 +60,7 @@ async def run(call: Invocation) -> int:
             call.screen.say("nothing was forgotten")
             return 1
         forgotten = await place.compactor.forget(scope, *args.refs)
+        forget_substitutes(settings_of(call).home)
         if forgotten == Forgotten():
             raise InputError(
                 f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"

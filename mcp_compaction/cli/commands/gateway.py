@@ -52,6 +52,8 @@ async def run(call: Invocation) -> int:
     async with serve_gateway(place, {"api": upstream}, call.args.port) as (gateway, turns):
         url = gateway.door.url_of("api")
         said = {"base_url": url, "upstream": upstream}
+        if turns.trouble:
+            sys.stderr.write(f"mcp-compaction: {call.complete(turns.trouble)}\n")
         if call.args.json:
             call.screen.write_json(said)
         else:

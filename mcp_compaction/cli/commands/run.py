@@ -52,9 +52,13 @@ async def run(call: Invocation) -> int:
         if name != "home"
     }
     environ = {**call.environ, **typed}
-    ran = await run_host(place, words, environ, (*lasting_command(), "serve"))
-    for line in _lines_of(ran, is_shadow=place.is_shadow):
+
+    def tell(line: str) -> None:
         sys.stderr.write(f"mcp-compaction: {call.complete(line)}\n")
+
+    ran = await run_host(place, words, environ, (*lasting_command(), "serve"), tell)
+    for line in _lines_of(ran, is_shadow=place.is_shadow):
+        tell(line)
     return ran.code
 
 

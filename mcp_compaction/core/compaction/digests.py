@@ -16,7 +16,7 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
-from mcp_compaction.core.digest.aging import without_overtaken
+from mcp_compaction.core.digest.aging import without_overtaken, without_statements
 from mcp_compaction.core.digest.text import (
     drop_settled_plans,
     fit_or_first,
@@ -197,5 +197,5 @@ def _bring_up_to_date(
     """A digest without the open tasks that were settled since, and without what was overtaken."""
     later = [message for message in inputs.messages if message.seq > digest.last]
     left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
-    current = keep_open_tasks(digest, left) or digest
+    current = without_statements(keep_open_tasks(digest, left) or digest, inputs.overtaken)
     return current if ledger is None else without_overtaken(current, ledger, is_followed)

@@ -36,7 +36,9 @@ def request_for(
         first=messages[0].seq,
         last=messages[-1].seq,
         messages=messages,
-        must_keep=join(must_keep(messages, inputs.plan_ref), memory_lines(memory)),
+        must_keep=join(
+            must_keep(messages, inputs.plan_ref, inputs.overtaken), memory_lines(memory)
+        ),
         index=index_of(messages, inputs.found, later),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
         later=later,

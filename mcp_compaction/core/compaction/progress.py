@@ -46,6 +46,7 @@ class Inputs:
     digests: tuple[Digest, ...]  # and its digests
     found: dict[int, tuple[Finding, ...]]  # their identifiers
     plan_ref: str  # the ref of the task plan that is in force
+    overtaken: frozenset[str]  # what users stated and later changed, folded
 
     def measure(self, session: Session) -> Fill:
         """The fill of a session's view under the policy that the caller gave."""

@@ -48,7 +48,7 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
     shown = _text_of_view(session, inputs)
     earlier = (*excerpts_of_digests(before.digests), *before.view.promoted)
     markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
-    chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers)
+    chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers, inputs.overtaken)
     return progress.change_view(promoted=chosen)
 
 

@@ -68,7 +68,7 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
             break
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
-    kept = _tallies_of_lines(before, _lines_to_keep(before, seen.gone), seen.shown)
+    kept = _tallies_of_lines(before, _lines_to_keep(before, seen.gone, inputs), seen.shown)
     used = tally_prose(seen.gone, before.messages, seen.shown)
     tallies = (*kept, *([used] if used else []), *tally_findings(seen.check, missing))
     return compaction_of(before, progress, inputs, after, tallies)
@@ -97,7 +97,7 @@ def _put_lost_back(
         progress = _put_lines_back(progress, lines, inputs)
         seen = _compare_with_source(before, progress, inputs)
         missing = _still_missing(missing, seen.check)
-    must_stay = _lines_to_keep(before, seen.gone)
+    must_stay = _lines_to_keep(before, seen.gone, inputs)
     if missing_now := _lines_missing(must_stay, seen.shown):
         progress = _put_lines_back(progress, missing_now, inputs)
         seen = _compare_with_source(before, progress, inputs)
@@ -157,12 +157,15 @@ def _put_lines_back(progress: Progress, lines: Lines, inputs: Inputs) -> Progres
     return replace(progress, session=session, digests=digests)
 
 
-def _lines_to_keep(before: Session, gone: Sequence[Message]) -> dict[SectionName, list[PlacedLine]]:
+def _lines_to_keep(
+    before: Session, gone: Sequence[Message], inputs: Inputs
+) -> dict[SectionName, list[PlacedLine]]:
     """The rules and open tasks that must stand in the view, each with where it was said."""
     rules = [
         *((d.last, item) for d in before.digests for item in d.items("CONSTRAINTS")),
         *((message.seq, rule) for message in gone for rule in stated_rules([message])),
     ]
+    rules = [(seq, rule) for seq, rule in rules if fold(rule.text) not in inputs.overtaken]
     tasks = [(int(task.refs[0][1:]), task) for task in open_tasks(before.messages)]
     return {"CONSTRAINTS": rules, "OPEN": tasks}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mcp_compaction.core.log.conclusions import conclusions_of
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.findings import used_lines
@@ -12,7 +13,8 @@ from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import fold, one_line
+from mcp_compaction.core.text.retelling import Retelling
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     IndexKind,
     Item,
@@ -101,16 +103,18 @@ def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...
 def tally_prose(
     gone: Sequence[Message], messages: Sequence[Message], shown: Sequence[Shown]
 ) -> Tally | None:
-    """How many lines that tools said, and that were used later, are still in view; the others come
-    back by the ref of their message. None where nothing was used."""
+    """How many findings are still told: lines that tools said and that were used later, and what
+    the agent said it had found out. The others come back by the ref of their message. None where
+    nothing was found."""
     left = {message.ref for message in gone}
     said = conversation_of(messages)
     used = {line.text for line in used_lines(said, ledger_of(said)) if line.ref in left}
-    if not used:
+    stated = {one.text for one in conclusions_of(said) if one.ref in left} - used
+    if not used and not stated:
         return None
-    view = one_line("\n".join(_text_of(piece) for piece in shown))
-    kept = sum(line in view or one_line(defuse(line)) in view for line in used)
-    return Tally(kind="findings", retained=kept, recoverable=len(used) - kept)
+    view = Retelling("\n".join(_text_of(piece) for piece in shown))
+    kept = sum(view.tells(line) or view.tells(defuse(line)) for line in (*used, *stated))
+    return Tally(kind="findings", retained=kept, recoverable=len(used) + len(stated) - kept)
 
 
 def tally_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:

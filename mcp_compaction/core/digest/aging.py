@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from mcp_compaction.core.digest.text import BEFORE, OUR_PREFIX, DigestSections
+from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
 from mcp_compaction.core.log.ledger import Ledger
+from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 
 # What holds at the end of a span only.
@@ -44,6 +46,24 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
     )
 
 
+def without_statements(digest: Digest, overtaken: Collection[str]) -> Digest:
+    """The digest without what users stated and later changed, and without what only that named."""
+    if not overtaken or not any(
+        fold(i.text) in overtaken for _, items in digest.sections for i in items
+    ):
+        return digest
+    sections = (
+        (name, tuple(item for item in items if fold(item.text) not in overtaken))
+        for name, items in digest.sections
+    )
+    return digest.model_copy(
+        update={
+            "sections": tuple((name, items) for name, items in sections if items),
+            "index": tuple(i for i in digest.index if not is_overtaken_value(i.text, overtaken)),
+        }
+    )
+
+
 def _aged(
     name: SectionName, items: Iterable[Item], since: dict[str, str], is_followed: bool
 ) -> tuple[Item, ...]:
@@ -58,9 +78,10 @@ def _aged(
 
 def _as_before(item: Item) -> Item:
     """A request that was in force when its span ended, told as one before."""
-    if OUR_PREFIX.match(item.text):
+    text = item.text.removeprefix(IN_FORCE)
+    if OUR_PREFIX.match(text):
         return item
-    return item.model_copy(update={"text": f"{BEFORE}{item.text}", "provenance": "extracted"})
+    return item.model_copy(update={"text": f"{BEFORE}{text}", "provenance": "extracted"})
 
 
 def _with_state(item: IndexItem, since: dict[str, str]) -> IndexItem:

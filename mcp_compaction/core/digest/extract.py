@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
@@ -56,10 +56,13 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
     ]
 
 
-def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
-    """What every digest of these messages has to hold: the user's rules, what users said is
-    still to be done, and the open tasks if the plan that stands is among them."""
-    rules = stated_rules(messages)
+def must_keep(
+    messages: Sequence[Message], plan: str, overtaken: Collection[str] = ()
+) -> DigestSections:
+    """What every digest of these messages has to hold: the user's rules that were not overtaken,
+    what users said is still to be done, and the open tasks if the plan that stands is among
+    them."""
+    rules = [rule for rule in stated_rules(messages) if fold(rule.text) not in overtaken]
     planned = _still_open(read_tasks(messages), plan)
     return as_sections({"CONSTRAINTS": rules, "OPEN": [*planned, *spoken_tasks(messages)]})
 
@@ -99,21 +102,22 @@ def extract(request: SummaryRequest) -> Draft:
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
-    kept = _without_unsupported(_without_kept(found, request), reading)
+    kept = _without_unsupported(_without_lines(found, request, reading.overtaken), reading)
     if not any(kept.values()) and not request.must_keep:
         kept["DONE"] = list(_steps_in_short(reading))
     return Draft(author="extractive", sections=as_sections(kept))
 
 
-def _without_kept(
-    found: dict[SectionName, list[Item]], request: SummaryRequest
+def _without_lines(
+    found: dict[SectionName, list[Item]], request: SummaryRequest, overtaken: frozenset[str]
 ) -> dict[SectionName, list[Item]]:
-    """The items found without those that must be kept: these have lines of their own."""
-    kept = {fold(item.text) for _, items in request.must_keep for item in items}
-    if not kept:
+    """The items found without those that must be kept, which have lines of their own, and without
+    what was overtaken."""
+    left_out = overtaken.union(fold(item.text) for _, items in request.must_keep for item in items)
+    if not left_out:
         return found
     return {
-        name: [item for item in items if fold(OUR_PREFIX.sub("", item.text)) not in kept]
+        name: [item for item in items if fold(OUR_PREFIX.sub("", item.text)) not in left_out]
         for name, items in found.items()
     }
 

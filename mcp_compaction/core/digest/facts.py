@@ -10,7 +10,7 @@ from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.findings import UsedLine, used_lines
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.spoken import leaves_open
-from mcp_compaction.core.text.all_languages import pattern_of_kind
+from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
@@ -49,8 +49,9 @@ def _found(reading: Reading) -> Iterator[Item]:
 
 
 def _binds(line: str) -> bool:
-    """Whether a tool's words read as a rule, a task, a decision or an order: they bind nobody."""
-    if is_planted(line) or find_rules(line):
+    """Whether a tool's words read as a rule, a task, a decision or an order, which bind nobody, or
+    only sign something."""
+    if is_planted(line) or find_rules(line) or part_in_all("signature").search(line):
         return True
     return any(leaves_open(s) or states_decision(s.text) for s in spoken_sentences(line))
 

@@ -11,6 +11,7 @@ from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
+from mcp_compaction.core.log.updates import overtaken_statements
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.words import shorten
@@ -71,6 +72,11 @@ class Reading:
     def entries(self) -> tuple[CallEntry, ...]:
         """The calls of the span."""
         return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
+
+    @cached_property
+    def overtaken(self) -> frozenset[str]:
+        """What users stated and later changed, folded."""
+        return overtaken_statements((*self.request.earlier, *self._all))
 
     @cached_property
     def is_talk(self) -> bool:

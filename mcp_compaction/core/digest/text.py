@@ -22,8 +22,10 @@ from mcp_compaction.model import (
 
 # What stands before a request in a digest: of a user, of one told by the agent, of an earlier one.
 ASKED, TOLD, BEFORE = "asked: ", "asked, the agent says: ", "before: "
+IN_FORCE = "in force: "  # before a request that the window shows itself
 OUR_PREFIX = pattern_of(
-    r"^(?:before|asked|asked, the agent says|done|last question|left running|ran [^:]{1,100}): "
+    r"^(?:before|in force|asked|asked, the agent says|done|last question|left running"
+    r"|ran [^:]{1,100}): "
 )
 """What a digest writes before the words it quotes."""
 DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.digest.reading import Reading, Speech, short
-from mcp_compaction.core.digest.text import BEFORE, TOLD
+from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, TOLD
 from mcp_compaction.core.log.decisions.statement import is_acceptance
 from mcp_compaction.core.log.families import work_of
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence, split_sentences
+from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.model import Item
@@ -32,6 +32,10 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     asked = [one for one in reading.said if _asks_for_something(one)]
     requests = [one for one in asked if not _is_only_a_rule(one)] or asked
     is_in_force = not any(map(_asks_for_something, reading.said_later))
+    in_force = None if requests and is_in_force else request_in_force(reading)
+    if in_force is not None and reading.request.is_newest:
+        text = f"{IN_FORCE}{short(main_sentence(in_force.text), _CHARS_BEFORE)}"
+        yield Item(text=text, refs=(in_force.message.ref,))
     for place, one in enumerate(reversed(requests[-_MOST_BEFORE - 1 :])):
         is_told = one.message.via != "host"
         if place or not is_in_force:
@@ -71,7 +75,8 @@ def _is_only_a_rule(one: Speech) -> bool:
 
 def main_sentence(text: str) -> str:
     """The first sentence of a request that says something; the whole of it where it is the only."""
-    sentences = [said for said in split_sentences(text) if not remarks.is_pleasantry(said)]
+    spoken = filter(is_speech, split_sentences(text))
+    sentences = [said for said in spoken if not remarks.is_pleasantry(said)]
     if len(sentences) == 1:
         return sentences[0]
     return next((said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING), "")

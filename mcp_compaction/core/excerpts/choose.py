@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from math import log
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.text import ASKED, TOLD
+from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
@@ -88,8 +88,10 @@ def choose_excerpts(
     room: int,
     count: CountTokens,
     markers: int | None = None,
+    overtaken: Collection[str] = (),
 ) -> tuple[Excerpt, ...]:
-    """The best excerpts of what left the window, and of earlier ones, that the room holds.
+    """The best excerpts of what left the window, and of earlier ones, that the room holds; none of
+    what users stated and later changed.
 
     Messages that were asked for again come before all others.
     """
@@ -100,12 +102,17 @@ def choose_excerpts(
         return wanted
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
     earlier = [one for one in earlier if one.by != "wanted"]
-    found, is_talk = cut_pieces(gone, earlier, markers)
+    found = cut_pieces(gone, earlier, markers)
     said = Haystack(fold(shown))
-    overtaken = _superseded_decisions(found)
-    found = [p for p in found if id(p) not in overtaken and not said.holds(fold(_telling_part(p)))]
-    of_user = [] if is_talk else _pieces_by(found, *OF_USER)
-    chosen, used = _choose_newest(of_user, room * _USER_SHARE // 100, count)
+    superseded = _superseded_decisions(found)
+    found = [
+        p
+        for p in found
+        if id(p) not in superseded
+        and not said.holds(fold(_telling_part(p)))
+        and not _is_overtaken(p, overtaken)
+    ]
+    chosen, used = _choose_newest(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
     decided, cost = _choose_newest(
@@ -131,8 +138,10 @@ def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
     found: list[Excerpt] = []
     for digest in digests:
         for name, items in digest.sections:
-            for item in filter(_is_whole, items):
+            for item in items:
                 by, text = _speaker_of_line(name, item.text)
+                if not _is_whole(item, by):
+                    continue
                 if by is not None:
                     found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
     return tuple(found)
@@ -144,6 +153,8 @@ def _speaker_of_line(section: SectionName, text: str) -> tuple[By | None, str]:
         return "decision", text
     if section == "FACTS":
         return "answer", text
+    if section == "GOAL" and not text.startswith(TOLD):
+        return "user", text.removeprefix(BEFORE)
     if text.startswith(TOLD):
         return "reported", text.removeprefix(TOLD)
     return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)
@@ -154,9 +165,10 @@ def _telling_part(piece: Piece) -> str:
     return piece.text.partition(": ")[2] or piece.text if piece.by == "field" else piece.text
 
 
-def _is_whole(item: Item) -> bool:
+def _is_whole(item: Item, by: By | None) -> bool:
     """Whether an item is a sentence of the span as it was said, and still stands."""
-    from_span = item.provenance == "extracted" and bool(item.refs) and item.refs[-1][0] == "m"
+    is_ours = item.provenance == "extracted" or by == "user"
+    from_span = is_ours and bool(item.refs) and item.refs[-1][0] == "m"
     return from_span and not item.superseded and not item.text.endswith("…")
 
 
@@ -195,6 +207,12 @@ def _superseded_decisions(found: Iterable[Piece]) -> set[int]:
     made = _pieces_by(found, "decision")
     settled = mark_superseded([Item(text=piece.text) for piece in made])
     return {id(piece) for piece, item in zip(made, settled, strict=True) if item.superseded}
+
+
+def _is_overtaken(piece: Piece, overtaken: Collection[str]) -> bool:
+    """Whether a piece is a statement that was overtaken, or part of one."""
+    said = fold(piece.text) if overtaken else ""
+    return any(said in statement or statement in said for statement in overtaken)
 
 
 def _choose_newest(

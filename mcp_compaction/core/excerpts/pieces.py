@@ -14,6 +14,7 @@ from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.log.updates import is_told
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import Cuts
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
@@ -34,7 +35,8 @@ _LARGEST_JSON = 200_000
 _MOST_FIELDS = 400
 _LONGEST = 300
 _TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
-_MOST_REQUESTS = 50  # a word that more of them say names none
+_OF_A_DECISION = 4  # words of a decision that make a sentence speak of it, whatever it says
+_MOST_MATTERS = 50  # a word that more of them say names none
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _FEWEST_SAYING = 2
@@ -52,51 +54,65 @@ class Piece:
     whole: str = ""  # with the ends that tell nothing, where they were left out
 
 
-class _Requests:
-    """What users asked for, to tell what answers it."""
+class _Matters:
+    """What was asked or decided, each by its words, to tell what speaks of it."""
 
-    def __init__(self) -> None:
-        self._requests: dict[str, list[int]] = {}  # by word
+    def __init__(self, fewest: int) -> None:
+        """Take how many words of one matter make a sentence speak of it."""
+        self._fewest = fewest
+        self._by_word: dict[str, list[int]] = {}
+        self._number = 0
 
-    def add(self, seq: int, text: str) -> None:
+    def add(self, text: str) -> None:
+        self._number += 1
         for word in telling_words(text):
-            self._requests.setdefault(word, []).append(seq)
+            self._by_word.setdefault(word, []).append(self._number)
 
-    def is_answered_by(self, sentence: str) -> bool:
-        """Whether a sentence names what some request named."""
+    def are_named_in(self, sentence: str) -> bool:
+        """Whether a sentence names what one of them named."""
         shared: Counter[int] = Counter()
         for word in telling_words(sentence):
-            requests = self._requests.get(word, ())
-            if len(requests) <= _MOST_REQUESTS:
-                shared.update(set(requests))
-        return any(number >= _TO_THE_POINT for number in shared.values())
+            matters = self._by_word.get(word, ())
+            if len(matters) <= _MOST_MATTERS:
+                shared.update(matters)
+        return any(number >= self._fewest for number in shared.values())
+
+
+class _Known:
+    """What a part of the session is read beside: what users asked for, and what was decided."""
+
+    def __init__(self) -> None:
+        self.asked = _Matters(_TO_THE_POINT)
+        self.decided = _Matters(_OF_A_DECISION)
 
 
 def cut_pieces(
     gone: Sequence[Message], earlier: Sequence[Excerpt], markers: int | None = None
-) -> tuple[list[Piece], bool]:
-    """The pieces of messages, each text once where it was said last, and whether all is plain talk.
+) -> list[Piece]:
+    """The pieces of messages, each text once where it was said last.
 
     An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
-    lose the ends that tell nothing; where there is work, what a user said is mostly a wish or a
-    rule, and stays whole.
+    lose the ends that tell nothing, but for what is told under a label; where there is work, what a
+    user said is mostly a wish or a rule, and stays whole.
     """
     gone = conversation_of(gone)
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
-    asked = _Requests()
+    known = _Known()
     for excerpt in sorted(earlier, key=lambda one: one.seq):
         for place, text in enumerate(excerpt.pieces):
             places[text] = (excerpt.seq, place, excerpt.by)
         if excerpt.by in OF_USER:
-            asked.add(excerpt.seq, " ".join(excerpt.pieces))
+            known.asked.add(" ".join(excerpt.pieces))
+        for decision in excerpt.pieces if excerpt.by == "decision" else ():
+            known.decided.add(decision)
     for message in gone:
         if not talk and message.is_request:
-            asked.add(message.seq, message.text)
+            known.asked.add(message.text)
         texts = (
             found
             for part in message.parts
-            for found in _without_series(_texts_of(part, message, talk, asked))
+            for found in _without_series(_texts_of(part, message, talk, known))
         )
         if markers is not None and _is_unsure(message, markers):
             doubt: tuple[By, str] = ("doubt", message.text)
@@ -108,7 +124,7 @@ def cut_pieces(
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
     found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
-    return (_trim_ends(found) if talk else found), talk
+    return _trim_ends(found) if talk else found
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
@@ -169,13 +185,14 @@ def _meanings_in(word: str) -> tuple[str, ...] | None:
 
 
 def _texts_of(
-    part: object, message: Message, talk: bool, asked: _Requests
+    part: object, message: Message, talk: bool, known: _Known
 ) -> Iterator[tuple[By, str]]:
     match part:
         case Text(text=text):
-            wanted = None if message.calls else asked  # closing words answer; others lead on
             role = "reported" if message.role == "user" and message.via == "tool" else message.role
-            for by, said in _cut_speech(text, "talk" if talk else role, wanted):
+            is_talk_only = talk and not (message.role == "user" and is_told(text))
+            answers = not message.calls  # closing words answer; others lead on
+            for by, said in _cut_speech(text, "talk" if is_talk_only else role, known, answers):
                 if not is_pleasantry(said):
                     yield by, said
         case ToolResult(text=text):
@@ -198,18 +215,21 @@ def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]
     return ((by, text) for by, text in found if by != "line" or not series.has_enough_like(text))
 
 
-def _cut_speech(text: str, by: str, asked: _Requests | None) -> Iterator[tuple[By, str]]:
+def _cut_speech(text: str, by: str, known: _Known, answers: bool) -> Iterator[tuple[By, str]]:
     """Clauses; but what a user says, and an agent decides or answers, in whole sentences."""
     if by == "talk":
         for clause in _cut_clauses(text, _clause_cuts()):
             yield "talk", clause
         return
+    if by in OF_USER:  # what users paste has rows of one template, too
+        text = _LINE_END.join(row.text for row in fold_rows(text))
     for sentence in _cut_clauses(text, _SENTENCE):
         if by == "user" or by == "reported":
             yield by, sentence
-        elif states_decision(sentence):
+        elif states_decision(sentence) or known.decided.are_named_in(sentence):
+            known.decided.add(sentence)
             yield "decision", sentence
-        elif asked is not None and asked.is_answered_by(sentence):
+        elif answers and known.asked.are_named_in(sentence):
             yield "answer", sentence
         else:
             for clause in _cut_clauses(sentence, _clause_cuts()):

@@ -41,6 +41,13 @@ def family_of(command: str) -> str:
     return name
 
 
+def subcommand_of(command: str) -> str:
+    """The program and the subcommand that a command runs: `npm publish`; "" where its program has
+    none."""
+    family = family_of(command)
+    return family if family.partition(" ")[0] in _WITH_SUBCOMMAND and " " in family else ""
+
+
 def main_part_of(command: str) -> Part | None:
     """The command of a line that does the work: the last that does not only prepare or filter."""
     parts = [part for part in parts_of(command[:_LONGEST]) if part.words]

@@ -16,7 +16,8 @@ _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
-_LISTED = pattern_of(r"^[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]")
+_LISTED = pattern_of(r"^[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
+_ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
 _TELLS = pattern_of(r"[=:]\s?\S|\b(?:is|are|was|has|not|no)\b|\d")
 _SHORTEST, _LONGEST = 8, 220
 _MOST_LINES = 400  # of one result, from its two ends
@@ -67,7 +68,8 @@ def _uses_by_word(messages: Sequence[Message]) -> dict[str, list[int]]:
 
 
 def _outdated_results(ledger: Ledger) -> set[tuple[str, str]]:
-    """The results that show a file which was changed after them, by message and call."""
+    """The results that show a file which was changed by their call or later, by message and
+    call."""
     changed = {
         state.path.rpartition("/")[2]: int(state.ref[1:])
         for state in ledger.files.values()
@@ -77,7 +79,9 @@ def _outdated_results(ledger: Ledger) -> set[tuple[str, str]]:
     for entry in ledger.entries:
         name = entry.action.target.split("\n", 1)[0].split(" | ", 1)[0].strip()
         name = name.rpartition(" ")[2].rpartition("/")[2].strip("\"'")
-        if entry.ending not in ("done", "failed") or changed.get(name, -1) > int(entry.ref[1:]):
+        is_echo = entry.action.kind in _ECHOED and entry.ending == "done"
+        is_over = entry.ending not in ("done", "failed")
+        if is_echo or is_over or changed.get(name, -1) > int(entry.ref[1:]):
             found.add((entry.result_ref, entry.call.id))
     return found
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Value
 
-_PER_PASSAGE = 20  # tokens of a passage's label
-_PER_ANSWER = 90  # of the answer's first and last lines
+_PER_ANSWER = 80  # tokens of the answer's first and last lines
+# Tokens of a label: the first of a day, the first of a minute, and one that need tell neither.
+_PER_DAY, _PER_MINUTE, _PER_PASSAGE = 17, 12, 8
 _SHORTEST = 60  # characters of a passage that is shown in part
 _NEARLY = 0.5  # of the score of a passage that is too long, which a shorter one in its place has
 _MOST_TOO_LONG = 5  # passages in whose place a shorter one is looked for
 
 _Key = tuple[str, str, str, str, int]
+_Label = _Key | tuple[str, str, str]  # what labels tell: a passage, or a day or minute
 
 
 class AnswerHits(Value):
@@ -31,6 +33,7 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int =
     """
     left = hits[skip:]
     room = max_tokens - _PER_ANSWER
+    labeled: set[_Label] = set()
     chosen: list[Hit] = []
     too_long: list[Hit] = []
     after = skip
@@ -41,17 +44,45 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int =
             or room <= _PER_PASSAGE
         ):
             break
-        cost = count(hit.text) + _PER_PASSAGE
+        cost = count(hit.text) + _label_cost(hit, labeled)
         if not chosen and cost > room:
-            hit = _shorten_hit(hit, room - _PER_PASSAGE, count)
+            hit = _shorten_hit(hit, room - _PER_DAY, count)
             cost = room
         if cost > room:
             too_long.append(hit)
             continue
         chosen.append(hit)
+        labeled |= {_key_of(hit), day_of(hit), minute_of(hit)}
         room -= cost
         after += not too_long
     return AnswerHits(hits=tuple(chosen), more=len(left) - len(chosen), after=after)
+
+
+def _label_cost(hit: Hit, labeled: Collection[_Label]) -> int:
+    """The tokens of a label beside those that are there; passages that are joined share one."""
+    if _key_of(hit, -1) in labeled or _key_of(hit, 1) in labeled:
+        return 0
+    if minute_of(hit) in labeled:
+        return _PER_PASSAGE
+    return _PER_MINUTE if day_of(hit) in labeled else _PER_DAY
+
+
+def day_of(hit: Hit) -> tuple[str, str, str]:
+    """The project, session and day of a passage."""
+    return hit.project, hit.session, f"{hit.at:%Y-%m-%d}" if hit.at else ""
+
+
+def minute_of(hit: Hit) -> tuple[str, str, str]:
+    """The project, session and minute of a passage."""
+    return hit.project, hit.session, f"{hit.at:%Y-%m-%d %H:%M}" if hit.at else ""
+
+
+def gather_days(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """The hits with those of one day together, where the best of them stands."""
+    days: dict[tuple[str, str, str], list[Hit]] = {}
+    for hit in hits:
+        days.setdefault(day_of(hit), []).append(hit)
+    return tuple(hit for day in days.values() for hit in day)
 
 
 def _shorten_hit(hit: Hit, max_tokens: int, count: CountTokens) -> Hit:

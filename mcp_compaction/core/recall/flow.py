@@ -14,6 +14,7 @@ from mcp_compaction.core.recall.judge import (
 )
 from mcp_compaction.core.recall.query import Question, names_of_day, terms_of
 from mcp_compaction.core.recall.rank import MOST_READ, loosen, rank
+from mcp_compaction.core.recall.spread import spread
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
 
 Request = Find | Read | ListAll
@@ -71,7 +72,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
         question = wider
         found = yield from _find(query.model_copy(update={"terms": wider.terms}))
     read = yield from _read(query, found)
-    hits = yield from _mark_decisions(question, refine(question, read))
+    hits = yield from _mark_decisions(question, spread(question, refine(question, read)))
     return SearchResult(
         hits=hits,
         messages=found.messages,

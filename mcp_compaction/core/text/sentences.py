@@ -22,7 +22,9 @@ from mcp_compaction.lexicon.languages import read_heads
 
 _LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
 _NOT_SPEECH = pattern_of(
-    r"(?:>|\$ |#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
+    # What a shell shows: its prompt, the rows of a listing.
+    r"(?:>|\$ |[\w.-]+@[\w.-]+[ :][^%$#\n]{0,80}[%$#] |[dl-][rwxst-]{9}[@+. ]|total \d+$"
+    r"|#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:Error|Exception)\b(?! \w)"
     r"|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
@@ -81,6 +83,11 @@ def _add_up(votes: Iterable[Votes]) -> Votes:
     return total
 
 
+def is_speech(line: str) -> bool:
+    """Whether a line may be somebody's words, rather than a line of a log or a shell."""
+    return not _NOT_SPEECH.match(line)
+
+
 def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:
     while start < end and text[start].isspace():
         start += 1
@@ -90,7 +97,7 @@ def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | Non
     start = sign.end() if sign else start
     said = text[start:end]
     fewest = _FEWEST_CHARS if said.isascii() else _FEWEST_WIDE_CHARS
-    if not fewest <= len(said) <= _LONGEST or _NOT_SPEECH.match(said):
+    if not fewest <= len(said) <= _LONGEST or not is_speech(said):
         return None
     unquoted = bare[start:end]
     return Sentence(one_line(said), unquoted, start, end, words=words_of(unquoted))

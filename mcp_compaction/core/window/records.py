@@ -26,6 +26,7 @@ Size = Callable[[str], int]
 Stays = Callable[[SectionName, Item], bool]
 
 _SHORT_LAST_LINE = "[records: more by recall_archived]"
+_LAST_LINE_SHARE = 5  # a last line that takes more than a fifth of the limit is the short one
 _MOST_RUNS = 6  # of messages in no digest, the newest; a view has kept more only by its guards
 # Which pins are shown where not all of them fit.
 _KINDS: tuple[PinKind, ...] = ("constraint", "open_task", "fact", "note")
@@ -84,7 +85,8 @@ def records_of(session: Session, limit: int, size: Size) -> str:
         digests_out=tuple((digest.ref, _count_lines(digest)) for digest in digests),
         index_out=len(whole_index),
     )
-    if chosen.text_within(limit, size) is None:
+    most = limit if session.pins else limit // _LAST_LINE_SHARE  # it names pins that do not fit
+    if size(chosen.last_line()) > most:
         chosen = replace(chosen, is_last_line_short=True)
     chosen = _add_pins(chosen, session.pins, limit, size)
     chosen = _add_digests(chosen, digests, limit, size)

@@ -78,15 +78,17 @@ def _permissions_of(host: HostSetup) -> Iterator[Entry]:
 def _hooks_of(host: HostSetup, launch: Launch) -> Iterator[Entry]:
     """The hooks, those of one event and matcher in one group; their text has no version in it."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for hook in hooked_hosts()[host.name].hook:
+    hooked = hooked_hosts()[host.name]
+    for hook in hooked.hook:
         if hook.way == "tool":
-            handler = {"type": "mcp_tool", "server": _SERVER, "tool": TOOL}
+            handler: dict[str, Any] = {"type": "mcp_tool", "server": _SERVER, "tool": TOOL}
             handler |= {"input": hook.tool_input}
         else:
             place = ("--home", launch.home) if launch.home else ()
             words = (*launch.words, "hook", host.name, hook.event, *place)
             handler = {"type": "command", "command": shlex.join(words)}
-        groups.setdefault((hook.event, hook.matcher), []).append({**handler, **hook.handler})
+        handler |= {"timeout": hooked.timeout, **hook.handler}
+        groups.setdefault((hook.event, hook.matcher), []).append(handler)
     for (event, matcher), handlers in groups.items():
         group = {"matcher": matcher} if matcher else {}
         yield Entry(("hooks", event, -1), {**group, "hooks": handlers})

@@ -10,7 +10,17 @@ from typing import Final, NamedTuple, Protocol
 from mcp_compaction.formats import FORMATS, IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment
 from mcp_compaction.formats.jsontext import check_size, dump_original
-from mcp_compaction.model import Event, JsonObject, Part, Sections, Shape, Text, Thinking, Via
+from mcp_compaction.model import (
+    Event,
+    JsonObject,
+    Part,
+    Sections,
+    Shape,
+    Text,
+    Thinking,
+    ToolResult,
+    Via,
+)
 from mcp_compaction.ports import Mark
 
 MOST_MESSAGES: Final = 500  # of a piece, which is one transaction
@@ -128,6 +138,11 @@ class Transcript(Protocol):
         ...
 
 
+def early_id_of_result(call: str) -> str:
+    """The id of a result that a hook tells of before the host writes it down."""
+    return f"result of {call}"
+
+
 def message_of(
     obj: JsonObject, shape: Shape, host_id: str, at: object = None, via: Via | None = None
 ) -> tuple[IncomingMessage, ...]:
@@ -141,7 +156,12 @@ def message_of(
     if not any(_says_something(part) for part in parts):
         return ()
     moment = parse_moment(at if isinstance(at, str | int | float) else None)
-    return (IncomingMessage(shape=shape, raw=raw, host_id=host_id, at=moment, via=via),)
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    early = early_id_of_result(results[0].call) if len(results) == len(parts) == 1 else None
+    message = IncomingMessage(
+        shape=shape, raw=raw, host_id=host_id, early_id=early, at=moment, via=via
+    )
+    return (message,)
 
 
 def _says_something(part: Part) -> bool:

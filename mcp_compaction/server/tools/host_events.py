@@ -42,6 +42,10 @@ async def host_event(
     part: Literal["", "pins", "records"] = "",
     source: str = "",
     summary: str = "",
+    tool: str = "",
+    call: str = "",
+    agent: str = "",
+    response: str = "",
 ) -> CallToolResult:
     """Take in what a host's hook tells, and answer as hooks do."""
     state = state_of(ctx)
@@ -54,6 +58,10 @@ async def host_event(
         part=part,
         source=source,
         summary=summary,
+        tool=tool,
+        call=call,
+        agent=agent,
+        response=response,
     )
     state.follow_chat(host, session_id)
     state.note_run(host, event)

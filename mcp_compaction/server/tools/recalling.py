@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
@@ -18,7 +16,7 @@ from mcp_compaction.server.tools.replying import (
     reply_without_session,
     session_if_any,
 )
-from mcp_compaction.tools import answers, arguments
+from mcp_compaction.tools import answers, arguments, recall_answers
 from mcp_compaction.tools.reading import page_size, parse_cursor
 
 
@@ -36,7 +34,7 @@ async def recall_archived(
     """Answer a call of the tool: passages, originals, or the brief of a session."""
     state = state_of(ctx)
     compactor = await state.compactor()
-    nonce = secrets.token_hex(3)
+    nonce = recall_answers.new_nonce()
     skip = parse_cursor(cursor)
     if scope == "all" and state.finder.must_name:
         raise InputError('scope="all" is for the user of this machine; pass scope="project".')
@@ -59,7 +57,7 @@ async def recall_archived(
             skip=skip,
             has_view=has_view,
         )
-        text = answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
+        text = recall_answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
     else:
         info = await _find_session(ctx, session, scope)
         kept = await _page_in(ctx, info, refs) if keep and not skip else None
@@ -70,7 +68,7 @@ async def recall_archived(
         is_new = not skip and info.project == project
         found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
         size = page_size(compactor, found, max_tokens, skip)
-        text = answers.quote_text(found, info, project, nonce, size, skip)
+        text = recall_answers.quote_text(found, info, project, nonce, size, skip)
         text = text if kept is None else f"{outcome_text(kept)}\n{text}"
     return await reply(ctx, info, text, asked=session, shows_pins=not skip)
 
@@ -105,11 +103,11 @@ async def _session_to_search_from(ctx: Ctx, name: str | None, scope: str) -> Ses
     return await session_if_any(ctx, None)
 
 
-def _place_of(state: State, info: SessionInfo | None) -> answers.Place:
+def _place_of(state: State, info: SessionInfo | None) -> recall_answers.Place:
     if info is None:
-        return answers.Place(state.project)
+        return recall_answers.Place(state.project)
     name = info.name if info.project == state.project else ""
-    return answers.Place(state.project, name, info.updated.year)
+    return recall_answers.Place(state.project, name, info.updated.year)
 
 
 async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToolResult:
@@ -137,5 +135,5 @@ async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToo
     finder.remember(info)
     brief = await compactor.brief(info)
     is_elsewhere = state.is_of_another_chat(ctx, info)
-    text = answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
+    text = recall_answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
     return await reply(ctx, info, text, asked=name)

@@ -195,3 +195,37 @@ def test_every_committed_compaction_has_every_stated_rule_in_view(
         if isinstance(outcome, Compaction):
             lost = [tally for tally in outcome.receipt.tallies if tally.kind == "rules"]
             assert not any(tally.lost for tally in lost)
+
+
+OLDER = "LIMIT: The monthly bill for the cluster acme-77 must stay below $900."
+NEWER = "From now on keep the monthly bill for the cluster below $400."
+
+
+def test_a_rule_that_a_later_one_overtook_is_shown_no_more_nor_what_only_it_named() -> None:
+    policy = Policy(window_tokens=6_000)
+    session = session_of([user("Go."), user(OLDER), *work(6), user(NEWER), *work(6), user("On.")])
+
+    outcome = compress(session, policy, target_percent=30.0)
+
+    assert isinstance(outcome, Compaction)
+    shown = view_text(after(session, outcome), policy)
+    assert fold(NEWER) in shown
+    assert "900" not in shown
+    assert "acme-77" not in shown
+    assert "rules 1/1 in view" in receipt_text(outcome.receipt)
+
+
+def test_a_rule_of_an_earlier_digest_is_overtaken_too() -> None:
+    policy = Policy(window_tokens=6_000)
+    session = session_of([user("Go."), user(OLDER), *work(12), user("On.")])
+    once = after(session, compress(session, policy, target_percent=30.0))
+    assert fold(OLDER) in view_text(once, policy)
+    known = len(session.messages)
+    more = said(once, [user(NEWER), *work(12), user("On.")], known)
+
+    outcome = compress(more, policy, Outside(more.messages), target_percent=30.0)
+
+    assert isinstance(outcome, Compaction)
+    shown = view_text(after(more, outcome), policy)
+    assert fold(NEWER) in shown
+    assert fold(OLDER) not in shown

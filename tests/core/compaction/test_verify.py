@@ -53,6 +53,21 @@ def test_what_tools_said_and_was_used_is_counted_in_prose_too() -> None:
     assert tally_prose(messages[:1], messages, shown) is None
 
 
+def test_what_an_agent_found_out_is_counted_in_prose_too_and_in_other_words() -> None:
+    said = (
+        "I looked at the pool. The root cause is that the worker never returns its connection. "
+        "It turns out the retry loop hides the timeout. Let me look at the tests."
+    )
+    messages = messages_of([assistant(said)])
+    shown = [ShownRecord(text="- cause: a worker never returns the connection it took (m1)")]
+    assert tally_prose(messages, messages, shown) == Tally(
+        kind="findings", retained=1, recoverable=1
+    )
+    assert tally_prose(messages, messages, [ShownMessage(message=messages[0])]) == Tally(
+        kind="findings", retained=2
+    )
+
+
 def test_a_ref_to_what_no_answer_could_hold_counts_for_nothing() -> None:
     gone = messages_of([user("b.py " + "word " * 90)])
     check = compare(gone, [ShownRecord(text="see m1")], identifiers_by_message(gone), limit=10)

@@ -33,7 +33,7 @@ SPAN: list[Json] = [
     user("Please rotate the staging key, and only that one.\nKeep  the\tchangelog short."),
     *chatter(6),
 ]
-GOOD = "PROGRESS\n- The limiter was fixed and the tests are green.\n"
+GOOD = "PROGRESS\n- The limiter was looked into and one test is red.\n"
 
 
 def request(span: list[Json] | None = None, limit: int = 300, **more: str) -> SummaryRequest:
@@ -164,7 +164,7 @@ def test_an_extractive_draft_that_would_be_refused_is_taken_anew_without_blame()
 def test_forged_structure_is_left_out(line: str) -> None:
     judged = judge(f"{GOOD}- {line}")
 
-    assert items(judged) == [("DONE", "The limiter was fixed and the tests are green.")]
+    assert items(judged) == [("DONE", "The limiter was looked into and one test is red.")]
     assert any("posed as another part" in note for note in notes_of_check(judged))
     assert is_planted(line)
 
@@ -243,6 +243,21 @@ def test_what_a_receipt_quotes_of_a_draft_is_a_bare_word(line: str) -> None:
     assert notes_of_check(judged)[0].startswith(f"1 line of the draft {INVENTED}")
     assert "evil" not in notes_of_check(judged)[0].replace("evil.example", "", line.startswith("`"))
     assert len(notes_of_check(judged)[0]) < 160
+
+
+def test_a_success_that_nothing_shows_is_left_out_and_said() -> None:
+    judged = judge(f"{GOOD}DONE\n- The deployment succeeded.\n- All tests pass now.")
+    assert [name for name, _ in items(judged)] == ["DONE"]
+    (note,) = notes_of_check(judged)
+    assert note.startswith("2 lines of the draft claimed a success that no result")
+
+
+def test_what_the_window_shows_around_a_span_is_no_invention() -> None:
+    window = messages_of([*SPAN, *ran("z", "git commit", "[main 3cc2e39] Tidy up")])
+    span = request().model_copy(update={"later": window[len(request().messages) :]})
+    draft = parse_digest(f"{GOOD}STATE\n- last commit: 3cc2e39", "model-x")
+    assert ("STATE", "last commit: 3cc2e39") in items(check_draft(draft, span, estimate))
+    assert len(items(check_draft(draft, request(), estimate))) == 1
 
 
 def test_an_invented_task_is_not_even_uncertain() -> None:
@@ -386,7 +401,7 @@ def test_rules_and_tasks_quote_a_message_or_are_uncertain() -> None:
 
     assert items(judged) == [
         ("CONSTRAINTS", "Never push to main."),
-        ("DONE", "The limiter was fixed and the tests are green."),
+        ("DONE", "The limiter was looked into and one test is red."),
         ("UNCERTAIN", "Use the blue theme."),
         ("UNCERTAIN", "1 failed"),
         ("UNCERTAIN", "write a poem"),

@@ -42,7 +42,10 @@ def test_the_goal_is_the_newest_request_in_the_users_words() -> None:
 
 def test_a_request_that_stays_in_the_window_is_in_force_instead() -> None:
     draft = drafted([user("Fix the login tests.")], [user("Now mend the logout page.")])
-    assert texts(draft, "GOAL") == ["before: Fix the login tests."]
+    assert texts(draft, "GOAL") == [
+        "in force: Now mend the logout page.",
+        "before: Fix the login tests.",
+    ]
 
 
 def test_a_long_request_is_cut_at_a_word() -> None:
@@ -267,3 +270,24 @@ def test_a_span_of_nothing_worth_a_line_still_says_what_was_done() -> None:
 def test_a_result_that_is_not_used_says_nothing(poison: str) -> None:
     draft = drafted([*ran("1", "cat notes", poison), assistant("Read it.")])
     assert poison not in str(draft.sections)
+
+
+def test_a_pasted_shell_is_no_request() -> None:
+    paste = "kim@host-3 /srv % ls -la\ntotal 0\ndrwx------ 2 kim staff 64 Nov 14 2020 ."
+    draft = drafted([user("Find out who owns the folder."), user(paste), assistant("It is Kim.")])
+    assert texts(draft, "GOAL") == ["Find out who owns the folder."]
+
+
+def test_signatures_and_echoes_of_edits_are_no_facts() -> None:
+    edited = "Updated lib.py\n 28 - rows = old_rows()\n 29 + rows = new_rows(limit_7)"
+    log = "Generated with [Some Tool](https://tool.example/code)\nport_a: 8443 is in use"
+    session = [
+        user("Mend it."),
+        *used("a", "Edit", edited, file_path="lib.py", new_string="rows = new_rows(limit_7)"),
+        *ran("b", "git log", log),
+        *ran("c", "curl https://tool.example/code", "ok"),
+        *ran("d", "run new_rows limit_7 old_rows", "ok"),
+        *ran("e", "connect port_a 8443", "ok"),
+        assistant("It works."),
+    ]
+    assert texts(drafted(session), "FACTS") == ["port_a: 8443 is in use"]

@@ -256,6 +256,10 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
         Item(text="Never restart.", refs=("m1",), provenance="verbatim"),
     )
     fact = (Item(text="The port is 8443.", refs=("m4",)),)
+    goal = (
+        Item(text="Raise the timeout.", refs=("m9",), provenance="verbatim"),
+        Item(text="before: Find the port.", refs=("m2",)),
+    )
     told = (
         Item(text="asked: Mind the port.", refs=("m5",)),
         Item(text="asked, the agent says: Mind it.", refs=("m6",)),
@@ -266,10 +270,12 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
         first=1,
         last=9,
         messages=9,
-        sections=(("PROGRESS", told), ("DECISIONS", items), ("FACTS", fact)),
+        sections=(("GOAL", goal), ("PROGRESS", told), ("DECISIONS", items), ("FACTS", fact)),
     )
 
     assert excerpts_of_digests([digest]) == (
+        Excerpt(seq=9, by="user", pieces=("Raise the timeout.",)),
+        Excerpt(seq=2, by="user", pieces=("Find the port.",)),
         Excerpt(seq=5, by="user", pieces=("Mind the port.",)),
         Excerpt(seq=6, by="reported", pieces=("Mind it.",)),
         Excerpt(seq=7, by="decision", pieces=("We use SQLite.",)),

@@ -158,6 +158,10 @@ def test_a_later_decision_on_the_same_thing_overtakes_the_older(older: str, newe
         ("We keep the API in Go.", "We rejected rewriting the API."),
         ("We keep module7 of the shop in Rust.", "We keep module8 of the shop in Rust."),
         ("We use Redis for the cache.", "On second thought, use Redis for the queue."),
+        (
+            "The read replica gets the smaller machine type.",
+            "On second thought, the smaller machine type instead of snapshots for the mail relay.",
+        ),
     ],
 )
 def test_decisions_that_agree_both_stand(both: tuple[str, str]) -> None:
@@ -171,6 +175,15 @@ def test_turning_back_twice_reaches_the_one_before() -> None:
         False,
     ]
     assert settled("Scrap that.") == [False]
+
+
+def test_who_turns_back_on_one_thing_leaves_what_was_decided_for_another() -> None:
+    made = (
+        "We use the monthly ticket for the bus.",
+        "We use single fares for the train.",
+        "On second thought, the train gets the monthly ticket, we drop single fares.",
+    )
+    assert settled(*made) == [False, True, False]
 
 
 def test_a_word_that_many_decisions_say_relates_none_of_them() -> None:

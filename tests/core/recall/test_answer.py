@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.answer import choose, join_neighbors
+from mcp_compaction.core.recall.answer import choose, gather_days, join_neighbors
 from mcp_compaction.model import Hit
 
 
@@ -40,8 +42,39 @@ def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
     answered = choose([long, hit("m2")], 250, len)
     assert answered.more == 1
     assert answered.hits[0].text.endswith("word …")
-    assert len(answered.hits[0].text) <= 140
+    assert len(answered.hits[0].text) <= 160
     assert choose([long], 1, len).hits[0].text.startswith("word word")
+
+
+def test_labels_that_need_not_tell_the_day_again_leave_room_for_another_passage() -> None:
+    days = [datetime(2026, 11, day, 9, tzinfo=UTC) for day in (1, 2, 3, 4)]
+    apart = [hit(f"m{n}", "x" * 60, at=at) for n, at in enumerate(days)]
+    together = [one.model_copy(update={"at": days[0]}) for one in apart]
+    of_one_message = [
+        one.model_copy(update={"ref": "m1", "ordinal": n}) for n, one in enumerate(apart)
+    ]
+    room = 80 + 3 * 60 + 17 + 2 * 8
+    assert [len(choose(hits, room, len).hits) for hits in (apart, together)] == [2, 3]
+    assert len(choose(of_one_message, 80 + 4 * 60 + 17, len).hits) == 4
+
+
+def test_passages_of_one_day_and_session_stand_together_where_the_best_of_them_stands() -> None:
+    first, second = (datetime(2026, 11, day, 9, tzinfo=UTC) for day in (1, 2))
+    hits = [
+        hit("m5", at=second),
+        hit("m1", at=first),
+        hit("m1", at=second, session="other"),
+        hit("m4", at=second),
+        hit("d1"),
+    ]
+    order = [(one.session, one.ref) for one in gather_days(hits)]
+    assert order == [
+        ("test", "m5"),
+        ("test", "m4"),
+        ("test", "m1"),
+        ("other", "m1"),
+        ("test", "d1"),
+    ]
 
 
 @given(

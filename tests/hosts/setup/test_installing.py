@@ -356,7 +356,7 @@ def test_the_hooks_of_codex_read_as_those_that_users_have_trusted() -> None:
     ]
     common = {"session_id": "${session_id}", "transcript_path": "${transcript_path}"}
     stop: dict[str, Any] = {"type": "mcp_tool", "server": "compaction", "tool": "host_event"}
-    stop |= {"input": {"event": "Stop", **common, "cwd": "${cwd}"}}
+    stop |= {"input": {"event": "Stop", **common, "cwd": "${cwd}"}, "timeout": 5}
     assert dict(hooks)["Stop"] == {"hooks": [stop]}
 
 

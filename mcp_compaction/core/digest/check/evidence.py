@@ -7,10 +7,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 
 from mcp_compaction.core.digest.check.days import SourceDays, dates_in, days_of_source
+from mcp_compaction.core.digest.check.proper_names import proper_names
+from mcp_compaction.core.log.families import subcommand_of
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
     LARGEST_COUNT,
@@ -22,6 +24,7 @@ from mcp_compaction.core.text.numbers import (
 )
 from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import fill_in_all
 
 _FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
 _STEM = 4  # letters by which a key is known in other words: "times out" for `timeout`
@@ -89,7 +92,11 @@ class Evidence:
         for day in islice(dates_in(said, self._newest), _MOST_CHECKED):
             missing += [] if self.days.holds(day) else [day.words]
             said = said.replace(day.words, " ")
+        said = _CUT_SHORT.sub(self._without_beginning, said)
         return (*missing, *self._missing_names(_REF.sub(" ", said)))
+
+    def _without_beginning(self, cut: re.Match[str]) -> str:
+        return " " if cut[1].lower() in self.text else cut[0]
 
     def _holds_quotation(self, quoted: str) -> bool:
         inner = quoted[1:-1].lower()
@@ -107,6 +114,7 @@ class Evidence:
         found = (f.text for f in find_identifiers(said) if f.kind in ("file", "url", "id"))
         names = [name for name in found if not name.isdigit()]
         names += _NAME.findall(said)
+        yield from islice(self._missing_words(said), _MOST_CHECKED)
         for name in islice(dict.fromkeys(names), _MOST_CHECKED):
             if not self.holds_name(name):
                 yield name
@@ -115,6 +123,20 @@ class Evidence:
         for number in islice(numbers_of(said), _MOST_CHECKED):
             if not (number.is_count or self.holds_number(number)):
                 yield str(number)
+
+    def _missing_words(self, said: str) -> Iterator[str]:
+        """What a line says was run, and its proper names, as far as the source lacks them."""
+        for run in _ran_a_command().finditer(said):
+            program, _, sub = subcommand_of(run["command"]).lower().partition(" ")
+            if program and not self._holds_command(program, sub):
+                yield f"{program} {sub}"
+        for name in proper_names(said):
+            if not any(part.lower() in self.letters for part in name.split()):
+                yield name
+
+    def _holds_command(self, program: str, sub: str) -> bool:
+        both = rf"\b{re.escape(program)}\d?\b[^;|&]{{0,80}}?\b{re.escape(sub)}\b"
+        return program in self.text and bool(re.search(both, self.text))
 
     def holds_name(self, name: str) -> bool:
         """Whether a path, a URL, an id or a name in code stands here, or a path's last parts."""
@@ -164,7 +186,9 @@ _FOLDS = str.maketrans(
 _NO_WORD = pattern_of(r"[^\w]+|_+")
 _NO_LETTERS = [code for code in range(128) if not chr(code).isalnum()]
 _SPACED, _CLOSED = dict.fromkeys(_NO_LETTERS, " "), dict.fromkeys(_NO_LETTERS)
-_QUOTED = pattern_of(r"\"[^\"]{4,}\"|`[^`]+`")
+# What opens a quotation stands before a word and not behind one: `"a" and "b"` quotes two things.
+_QUOTED = pattern_of(r"(?<![\w)\]}])\"(?=[^\s\"])[^\"]{3,}\"|(?<![\w)\]}])`[^`]+`")
+_CUT_SHORT = pattern_of(r"(\S{4,})\.\.\.(?!\w)")  # the beginning of a long name
 _CODE_NUMBER = pattern_of(r"`([\d.,]+)`")  # a number as it is often set in prose
 _SPELLED = re.findall(
     r"\w+",
@@ -203,6 +227,12 @@ def _is_joined_in(name: str, letters: str) -> bool:
 
 # Names
 
+
+@cache
+def _ran_a_command() -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{fill_in_all('ran_a_command')}) (?P<command>[a-z][^,;:()]{{2,80}})")
+
+
 _NO_NAME = pattern_of(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
 _REF = pattern_of(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
 _DIGIT = pattern_of(r"\d")
@@ -211,6 +241,7 @@ _NAME = pattern_of(
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
     r"|(?<!\w)--?[a-z][\w-]*(?:=\S+)?"  # a flag
     r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
+    r"|\b(?:[A-Z][a-z0-9]{2,}){2,}\b"
     r"|\bv?\d+(?:\.\d+){2,}\b"  # a version, an address of a host
     r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
     rf"|\b\d{{{LONGEST_NUMBER + 1},}}\b"
@@ -220,6 +251,7 @@ _COMMON_NAMES = word_set(
     """
 utf8 utf16 ascii sha1 sha256 sha512 md5 base64 iso8601 rfc3339 http2 oauth2 ipv4 ipv6 x86 x8664
 arm64 s3 ec2 k8s i18n l10n a11y es6 python2 python3 mp3 mp4 2fa nodejs nextjs vuejs
+javascript typescript postgresql
 """
 )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.digest.check.statements import Statements
+from mcp_compaction.core.digest.check.successes import Successes
 from mcp_compaction.core.digest.text import OUR_PREFIX
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
@@ -98,17 +99,26 @@ class Source:
 
     @cached_property
     def evidence(self) -> Evidence:
-        said = [(_words_of(message), message.at) for message in self._messages]
+        said = [(_words_of(message), message.at) for message in self._window]
         return Evidence([*said, *((text, None) for text in (*self._known, *self.beside.texts))])
 
     @cached_property
     def statements(self) -> Statements:
         return Statements(conversation_of(self._messages), [*self._known, *self.beside.settled])
 
+    @cached_property
+    def successes(self) -> Successes:
+        return Successes(conversation_of(self._messages), [*self._known, *self.beside.texts])
+
     @property
     def _messages(self) -> tuple[Message, ...]:
-        both = {m.seq: m for m in (*self.beside.messages, *self.request.messages)}
-        return tuple(both[seq] for seq in sorted(both))
+        return _in_order((*self.beside.messages, *self.request.messages))
+
+    @property
+    def _window(self) -> tuple[Message, ...]:
+        """The messages of the source, and those that stay in the window around it: what stands
+        there may be told of, and nobody has made it up."""
+        return _in_order((*self.request.earlier, *self._messages, *self.request.later))
 
     @property
     def _known(self) -> list[str]:
@@ -127,6 +137,11 @@ class Source:
     @cached_property
     def _requests(self) -> Requests:
         return Requests(self.request.messages)
+
+
+def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
+    by_seq = {message.seq: message for message in messages}
+    return tuple(by_seq[seq] for seq in sorted(by_seq))
 
 
 def _words_of(message: Message, with_results: bool = True) -> str:

@@ -20,7 +20,15 @@ from mcp_compaction.model import (
 )
 
 Fault = Literal[
-    "unreadable", "unsaid", "forged", "order", "negated", "unquoted", "invented", "undecided"
+    "unreadable",
+    "unsaid",
+    "forged",
+    "order",
+    "negated",
+    "unquoted",
+    "invented",
+    "undecided",
+    "unreached",
 ]
 
 _LEAST_QUOTE = 4
@@ -100,7 +108,7 @@ def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> Faul
         return "unsaid" if missing[0].startswith('"') else "invented"
     if section == "DECISIONS" and not source.statements.holds_decision(item):
         return "undecided"
-    return None
+    return None if source.successes.hold(section, item) else "unreached"
 
 
 def _is_unsaid(item: Item, source: Source) -> bool:

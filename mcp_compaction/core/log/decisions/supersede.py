@@ -165,7 +165,7 @@ def _may_mean(newer: Decision, older: Decision) -> bool:
 def _is_elsewhere(newer: Decision, older: Decision) -> bool:
     """Whether two decisions are made for different things, so that both stand."""
     if not newer.about or not older.about:
-        return False
+        return bool(newer.about) and newer.about.isdisjoint(older.words)
     return not (newer.about <= older.about or older.about <= newer.about)
 
 
@@ -176,7 +176,7 @@ def _supersedes(newer: Decision, older: Decision) -> bool:
     if newer.turns_back and older.refused and older.refused <= newer.taken - newer.about:
         return True
     if newer.turns_back and len(newer.words & older.words) >= 2:
-        return True
+        return older.about <= newer.words
     if newer.refused or not (newer.is_choice and older.is_choice):
         return False
     is_same = bool(newer.about) and newer.about == older.about

@@ -1,0 +1,41 @@
+"""Tells whether sentences are still told in a text, be it in other words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+from mcp_compaction.core.text.words import one_line, telling_words
+
+_MOST_OF_IT = 0.6  # of a sentence's telling words, those that one line has to share
+_COMMON = 200  # lines; a word that stands in more of them tells them apart no longer
+
+
+class Retelling:
+    """A text by its lines, in which sentences are looked for."""
+
+    def __init__(self, text: str) -> None:
+        """Keep the text; its words are read when a sentence does not stand in it as it is."""
+        self._lines = text.split("\n")
+        self._folded = one_line(text)
+
+    def tells(self, sentence: str) -> bool:
+        """Whether a sentence stands in the text, or one line has most of its telling words."""
+        if one_line(sentence) in self._folded:
+            return True
+        wanted = telling_words(sentence)
+        shared = Counter(
+            number
+            for word in wanted
+            if len(places := self._places.get(word, ())) <= _COMMON
+            for number in places
+        )
+        return bool(wanted) and max(shared.values(), default=0) >= _MOST_OF_IT * len(wanted)
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for number, line in enumerate(self._lines):
+            for word in telling_words(line):
+                places.setdefault(word, []).append(number)
+        return places

@@ -1,0 +1,159 @@
+"""Measures handovers on real sessions: what of the names that the rest needed a view still has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.evals.handover.claims import judge_claims
+from mcp_compaction.evals.handover.names import names_in, with_runs_written_out
+from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
+from mcp_compaction.evals.handover.sessions import RealSession
+from mcp_compaction.evals.handover.turns import Turn, turns_of
+from mcp_compaction.evals.results import PRODUCT, HandoverCost, HandoverScore
+from mcp_compaction.evals.subject import Subject, subject
+from mcp_compaction.formats import Incoming
+from mcp_compaction.model import Message
+from mcp_compaction.ports import TokenCounter
+
+BUDGETS: dict[str, float | None] = {"the default": None, "25 %": 25.0, "10 %": 10.0}
+WITH_RECALL = "with one recall"
+_RELEASE = 60.0  # percent that a compaction without a target goes down to
+_SMALLEST_WINDOW = 500
+_REACH = 40  # messages of the agent after the cut that are looked at
+_LINE, _STRIDE = 240, 200  # characters of a line that are read together
+_LONGEST_QUESTION = 1_500
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The names of the early turns that later ones use."""
+
+    early: Sequence[Turn]
+    later: Sequence[Turn]
+
+    @cached_property
+    def known(self) -> str:
+        """All that was said before the cut."""
+        return "\n".join(turn.text for turn in self.early)
+
+    @cached_property
+    def answers(self) -> list[Turn]:
+        """The agent's next messages."""
+        return [turn for turn in self.later if turn.role == "assistant"][:_REACH]
+
+    @cached_property
+    def in_calls(self) -> dict[str, str]:
+        """The names and command lines that later calls pass, each with what was said before."""
+        found: dict[str, str] = {}
+        for turn in self.answers:
+            for name in (*sorted(names_in(turn.typed)), *turn.commands):
+                if name in self.known:
+                    found.setdefault(name, turn.said)
+        return found
+
+    @cached_property
+    def pairs(self) -> list[frozenset[str]]:
+        """The known names of each later call that passes two or more."""
+        of_calls = (names_in(turn.typed) for turn in self.answers)
+        known = (frozenset(name for name in names if name in self.known) for names in of_calls)
+        return [names for names in known if len(names) > 1]
+
+    @cached_property
+    def in_talk(self) -> list[str]:
+        """The known names that are only talked of later."""
+        said = "\n".join(turn.said for turn in self.answers)
+        return sorted(name for name in names_in(said) - self.in_calls.keys() if name in self.known)
+
+
+async def measure_session(
+    session: RealSession, counter: TokenCounter, count: CountTokens, tell: Tell
+) -> tuple[list[HandoverScore], list[HandoverCost]]:
+    """The scores of our views and of the plain ways at each budget."""
+    early = turns_of(session.early)
+    needs = Needs(early, session.later)
+    total = sum(count(turn.text) for turn in early)
+    scores: list[HandoverScore] = []
+    costs: list[HandoverCost] = []
+    for budget, percent in BUDGETS.items():
+        tell(f"{session.name} to {budget}")
+        async with subject(None, counter) as ours:
+            await ours.record(Incoming(messages=session.early))
+            untouched = await ours.compactor.load(ours.info)
+            await ours.set_window(max(total, _SMALLEST_WINDOW))
+            faults = (await ours.compress(percent)).faults
+            view = "\n".join(line.text for line in await ours.read_lines())
+            readable = with_runs_written_out(view)
+            kept = [*_scores_of(needs, PRODUCT, readable)]
+            kept.append(await _score_with_recall(needs, readable, ours))
+            kept += await _scores_of_claims(untouched.messages, session.later, ours)
+        size, most = count(view), total * (percent or _RELEASE) / 100
+        for way, shorten in PLAIN_WAYS.items():
+            kept += _scores_of(needs, way, shorten(early, min(size, most), count))
+        scores += [
+            HandoverScore(
+                source=session.source,
+                budget=budget,
+                way=way,
+                measure=what,
+                kept=n,
+                asked=of,
+                sessions=int(of > 0),
+                shares=n / of if of else 0.0,
+            )
+            for way, what, n, of in kept
+        ]
+        costs.append(
+            HandoverCost(
+                source=session.source,
+                budget=budget,
+                sessions=1,
+                tokens=size,
+                of_tokens=total,
+                over_budget=int(size > most),
+                faults=tuple(f"{session.name}: {fault}" for fault in faults),
+            )
+        )
+    return scores, costs
+
+
+_Tally = tuple[str, str, int, int]  # the way, the measure, how many, of how many
+
+
+def _scores_of(needs: Needs, way: str, view: str) -> Iterator[_Tally]:
+    in_calls, in_talk = needs.in_calls, needs.in_talk
+    yield way, "names in later calls", sum(name in view for name in in_calls), len(in_calls)
+    stretches = [
+        names_in(line[start : start + _LINE])
+        for line in view.split("\n")
+        for start in range(0, len(line), _STRIDE)
+    ]
+    together = sum(any(len(pair & names) > 1 for names in stretches) for pair in needs.pairs)
+    yield way, "calls with two names on a line", together, len(needs.pairs)
+    yield way, "names in later talk", sum(name in view for name in in_talk), len(in_talk)
+
+
+async def _score_with_recall(needs: Needs, view: str, ours: Subject) -> _Tally:
+    """The names of later calls that are in view, or in one answer to what the agent said before
+    the call, the name taken out of it."""
+    found = 0
+    for name, said in needs.in_calls.items():
+        question = said.replace(name, " ")[:_LONGEST_QUESTION]
+        if name in view:
+            found += 1
+        elif re.search(r"\w{3}", question):
+            found += name in "\n".join((await ours.recall(question)).context.lines)
+    return WITH_RECALL, "names in later calls", found, len(needs.in_calls)
+
+
+async def _scores_of_claims(
+    early: Sequence[Message], later: Sequence[Turn], ours: Subject
+) -> list[_Tally]:
+    digests = (await ours.compactor.load(ours.info)).digests
+    claims = judge_claims(early, later, digests)
+    return [(PRODUCT, claim, held, of) for claim, (held, of) in claims.items()]

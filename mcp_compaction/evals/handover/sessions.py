@@ -1,0 +1,103 @@
+"""Reads sessions of one's own to measure with: a host's transcripts, exports, files of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.evals.handover.turns import Turn, turns_of
+from mcp_compaction.formats import IncomingMessage, read_incoming_text
+from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.ports import Mark
+
+CUT = 0.6  # how much of a session is compacted; what comes later tells what it was worth
+_FEWEST_MESSAGES = 20
+_PLAIN = "plain messages"  # the source of a file that no host wrote
+
+
+@dataclass(frozen=True)
+class RealSession:
+    """A session that was cut: the messages to compact, and the turns that came after them."""
+
+    source: str
+    name: str
+    early: tuple[IncomingMessage, ...]
+    later: tuple[Turn, ...]  # none, where it is too short to be cut
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A file, or a chat in it, that sessions can be read from."""
+
+    path: Path
+    transcript: Transcript | None = None
+
+    @property
+    def changed(self) -> float:
+        """When the file was last changed."""
+        return self.path.stat().st_mtime
+
+
+def find_origins(source: str, environ: Mapping[str, str]) -> list[Origin]:
+    """What a host has kept, or what is in a file or a folder, the newest first."""
+    host = next((host for host in known_hosts() if host.name == source), None)
+    paths = host.find_transcripts(environ) if host else _files_at(source)
+    found = [origin for path in paths for origin in _origins_in(path, environ)]
+    if not found:
+        raise InputError(f"there is no session in {source!r}; name another host, file or folder.")
+    return sorted(found, key=lambda origin: -origin.changed)
+
+
+def read_session(origin: Origin) -> RealSession:
+    """The session of a file, cut before an answer of the agent; uncut where it is too short."""
+    messages = tuple(_messages_of(origin))
+    if not messages:
+        raise InputError(f"{origin.path} has no message in it; pass another file.")
+    source = origin.transcript.host if origin.transcript else _PLAIN
+    cut = int(len(messages) * CUT)
+    turns = turns_of(messages)
+    while cut < len(messages) and turns[cut].role != "assistant":
+        cut += 1
+    if len(messages) < _FEWEST_MESSAGES:
+        cut = len(messages)
+    return RealSession(source, origin.path.stem, messages[:cut], turns[cut:])
+
+
+def _files_at(source: str) -> Iterable[Path]:
+    path = Path(source).expanduser()
+    if not path.exists():
+        names = ", ".join(host.name for host in known_hosts())
+        raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
+    return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]
+
+
+def _origins_in(path: Path, environ: Mapping[str, str]) -> list[Origin]:
+    found = [Origin(path, one) for one in transcripts_at(path, environ)]
+    return found or ([Origin(path)] if path.suffix != ".db" else [])
+
+
+def _messages_of(origin: Origin) -> Iterator[IncomingMessage]:
+    """The messages of the chat itself, without those of agents that it started."""
+    if origin.transcript is None:
+        yield from _plain_messages(origin.path)
+        return
+    mark: Mark | None = None
+    while True:
+        piece = origin.transcript.read(mark)
+        own = piece.agents.get(origin.transcript.chat().agent)
+        yield from own.messages if own is not None else ()
+        if piece.is_last:
+            return
+        mark = Mark(address=origin.transcript.address, position=piece.position, tail=piece.tail)
+
+
+def _plain_messages(path: Path) -> Iterable[IncomingMessage]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {error}; pass a UTF-8 file.") from None
+    return read_incoming_text(text).messages

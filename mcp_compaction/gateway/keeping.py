@@ -1,0 +1,109 @@
+"""Keeps the newest substitutes of a conversation in memory, and the last one in a small file.
+
+From that file another process sends the same beginning where the store cannot be read. It holds our
+own records and cut messages, secrets masked, and of the host's messages only their places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.gateway.substitutes import Substitute
+from mcp_compaction.model import JsonObject, Value
+
+_MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
+_MOST_FILES = 256  # conversations
+
+
+class _Kept(Value):
+    """A substitute as the file has it."""
+
+    length: int
+    mark: str
+    layout: tuple[int | JsonObject, ...]
+
+
+class KeptSubstitutes:
+    """The newest substitutes of one conversation."""
+
+    def __init__(self, path: Path, *, masks_secrets: bool) -> None:
+        """What an earlier process has kept at this path is there at once."""
+        self._path = path
+        self._masks_secrets = masks_secrets
+        self._written = _read(path)
+        self._newest = deque([self._written] if self._written else [], _MOST_SUBSTITUTES)
+
+    def find(self, prints: Sequence[bytes], view: object = None) -> Substitute | None:
+        """The substitute that stands for most of a history, the newest of equals.
+
+        `view`: only one that was made of it.
+        """
+        fitting = (one for one in reversed(self._newest) if view is None or one.view == view)
+        serving = (one for one in fitting if one.serves(prints))
+        return max(serving, key=lambda one: one.length, default=None)
+
+    def add(self, one: Substitute) -> None:
+        """Keep a substitute in memory."""
+        same = next((known for known in self._newest if known.is_like(one)), None)
+        if same is not None:
+            self._newest.remove(same)
+        self._newest.append(one)
+
+    def write(self, one: Substitute) -> None:
+        """Keep a substitute in the file; where nothing is replaced there is none."""
+        with suppress(OSError):  # it is only the second net
+            if not one.layout:
+                self._path.unlink(missing_ok=True)
+            elif self._written is None or not one.is_like(self._written):
+                _write(self._path, one, masks_secrets=self._masks_secrets)
+            self._written = one
+
+
+def path_of_substitute(home: Path, *names: str) -> Path:
+    """The file for the conversation of those names."""
+    name = sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()[:32]
+    return _folder_of(home) / f"{name}.json"
+
+
+def forget_substitutes(home: Path) -> None:
+    """Remove all files: what is to be forgotten may stand in any."""
+    for path in _folder_of(home).glob("*"):
+        path.unlink(missing_ok=True)
+
+
+def _folder_of(home: Path) -> Path:
+    return home / "gateway/substitutes"
+
+
+def _read(path: Path) -> Substitute | None:
+    try:
+        kept = _Kept.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return Substitute(kept.length, kept.mark, kept.layout)
+
+
+def _write(path: Path, one: Substitute, *, masks_secrets: bool) -> None:
+    layout = [
+        json.loads(redact(json.dumps(entry)).text)
+        if masks_secrets and not isinstance(entry, int)
+        else entry
+        for entry in one.layout
+    ]
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.touch(mode=0o600)
+    text = json.dumps({"length": one.length, "mark": one.mark, "layout": layout})
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
+    files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)
+    for old in files[:-_MOST_FILES]:
+        old.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""Results of tools that a hook is told of: archived as a whole, and shown as previews."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.log.conversation import is_own_tool
+from mcp_compaction.core.window.preview import note_of_size
+from mcp_compaction.formats import Incoming
+from mcp_compaction.hosts.events import HookedHost, ResultKind
+from mcp_compaction.hosts.transcripts.pieces import early_id_of_result, message_of
+from mcp_compaction.model import JsonObject, Message, Session, SessionInfo, ToolResult, Trimmed
+from mcp_compaction.threads import Threads
+
+_MOST_BACK = 100  # messages among which the call of a result that has just come stands
+
+
+@dataclass(frozen=True, slots=True)
+class ToldResult:
+    """A result that a hook was told of, and that it may replace."""
+
+    kind: ResultKind
+    told: Any
+    text: str
+
+    def show(self, preview: str) -> Any:
+        """The hook's answer, by which the model reads that text instead."""
+        return _put(self.told, self.kind.text.split("."), preview) if self.kind.text else preview
+
+
+def read_result(host: HookedHost, tool: str, response: str) -> ToldResult | None:
+    """The result of a tool as its hook has it; None where it has to stay as it is."""
+    kind = next((kind for kind in host.result if kind.is_of(tool)), None)
+    if kind is None or is_own_tool(tool):
+        return None
+    try:
+        told: object = json.loads(response)
+    except (ValueError, RecursionError):
+        told = response
+    if any(_at(told, [key]) for key in kind.unless):
+        return None
+    text = _text_at(told, kind.text.split(".")) if kind.text else _words_of(told, response)
+    return ToldResult(kind, told, text) if text else None
+
+
+async def archive_result(
+    compactor: Compactor, info: SessionInfo, result: ToldResult, call: str, over: int
+) -> str:
+    """Record a result of more tokens than `over` as a whole; the preview of it, which has its ref.
+
+    Empty where it is smaller, or where its call does not stand in the session.
+    """
+    if len(result.text) <= over or await Threads().run(compactor.count, result.text) <= over:
+        return ""
+    if not _has_call(await compactor.load(info), call):
+        return ""
+    block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": result.text}
+    said = message_of({"role": "user", "content": [block]}, "anthropic", early_id_of_result(call))
+    came = Incoming(messages=said)
+    done = await compactor.record_transcript(info, came, via="host", mark=None, events=())
+    if not done.new:
+        return ""
+    (seq,) = done.seqs
+    await compactor.shorten(info, seq - 1, FitOptions(relieve=False, offload_over_tokens=over))
+    session = await compactor.load(info)
+    message = next(one for one in session.messages if one.seq == seq)
+    shown = _shown_of(session, message)
+    return _begin_of(message, shown) if result.kind.is_numbered else shown
+
+
+def _has_call(session: Session, call: str) -> bool:
+    """Whether a call is one of this chat; what a subagent did belongs to its own."""
+    newest = session.messages[-_MOST_BACK:]
+    return any(one.id == call for message in newest for one in message.calls)
+
+
+def _shown_of(session: Session, message: Message) -> str:
+    """What the view shows of a result."""
+    view = session.view
+    entries = (one for one in (*view.body, *view.since) if isinstance(one, Trimmed))
+    cuts = next((one.cuts for one in entries if one.seq == message.seq), ())
+    shown = [cut.shown for cut in cuts if isinstance(cut.shown, ToolResult)]
+    return shown[0].text if shown else message.results[0].text
+
+
+def _begin_of(message: Message, shown: str) -> str:
+    """As much of the beginning of a result as a preview of it takes."""
+    text = message.results[0].text
+    note = note_of_size(text, message.ref)
+    begin = text[: max(0, len(shown) - len(note))].rpartition("\n")[0]
+    return f"{begin}\n{note}"
+
+
+def _words_of(told: object, response: str) -> str:
+    """The words of what is a text, a list of texts, or an object that is shown as JSON."""
+    if isinstance(told, str):
+        return told
+    if isinstance(told, dict):
+        return response
+    blocks = cast("list[Any]", told) if isinstance(told, list) else []
+    texts = [_text_at(block, ["text"]) for block in blocks]
+    return "\n".join(texts) if all(texts) else ""
+
+
+def _text_at(told: object, place: list[str]) -> str:
+    found = _at(told, place)
+    return found if isinstance(found, str) else ""
+
+
+def _at(told: object, place: list[str]) -> object:
+    for key in place:
+        told = cast("dict[str, object]", told).get(key) if isinstance(told, dict) else None
+    return told
+
+
+def _put(told: Any, place: list[str], text: str) -> Any:
+    if not place:
+        return text
+    return {**told, place[0]: _put(told[place[0]], place[1:], text)}

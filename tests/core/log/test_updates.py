@@ -1,0 +1,94 @@
+"""The newest value of one thing stands, the older is overtaken; two things stay two."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.log.updates import find_overtaken, is_told
+from mcp_compaction.core.text.values import values_of, without_values
+from mcp_compaction.core.text.words import fold
+
+CHANGED = [
+    ("LIMIT: The hotel must not cost more than $120.", "New limit for the hotel: 90 euros."),
+    ("FACT: The review is on 2027-04-02.", "Update: the review moved to May 4."),
+    ("FACT: The app is called LIMA-17.", "We are calling the app NOVA-9 now."),
+    ("FACT: Dana Ruiz owns the queue.", "Kim Lee now owns the queue."),
+    ("STATUS: the import runs on branch try/a-1.", "We switched the import to try/b-2."),
+    ("Always answer in English.", "From now on, answer in German."),
+    ("Always indent with tabs.", "From now on indent with spaces."),
+    ("Always indent with tabs.", "Always indent with spaces."),
+    ("FACT: The quota is 40%.", "FACT: The quota is 55%."),
+    ("Only Python 3.11 is allowed.", "The allowed version is now Python 3.12."),
+    (
+        "Never tell anybody the door code rose-12.",
+        "Never tell anybody the door code lily-98; the old code is retired.",
+    ),
+]
+BOTH_STAND = [
+    ("FACT: The staging port is web-80.", "FACT: The production port is web-81."),
+    ("Always keep the travel budget below $500.", "New limit for the hotel: 90 euros."),
+    ("Never push to release/one.", "From now on never push to release/two."),
+    ("Branch release/one must stay untouched.", "We switched to release/two."),
+    ("Never commit without running the tests.", "From now on, run the tests with -x."),
+    ("Always use tabs.", "Always use spaces in YAML files."),
+    ("Write every log line in UTC.", "For the dashboard, show clocks in Pacific time."),
+    ("FACT: Case ABC-1 is failing.", "FACT: Case ABC-2 is failing."),
+    ("FACT: The review is on 2027-04-02.", "Has the review moved to May 4?"),
+    ("FACT: The review is on 2027-04-02.", "The build is now green since May 4."),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), CHANGED)
+def test_a_later_value_of_the_same_thing_overtakes_the_one_before(older: str, newer: str) -> None:
+    assert find_overtaken([older, newer]) == {fold(older)}
+
+
+@pytest.mark.parametrize(("older", "newer"), BOTH_STAND)
+def test_what_can_be_true_beside_the_other_stands(older: str, newer: str) -> None:
+    assert find_overtaken([older, newer]) == frozenset()
+
+
+def test_an_update_that_may_mean_either_of_two_overtakes_neither() -> None:
+    said = ["FACT: The api review is on 2027-04-02.", "FACT: The ui review is on 2027-04-03."]
+    assert find_overtaken([*said, "Update: the review moved to May 4."]) == frozenset()
+
+
+def test_of_three_values_the_last_stands_and_one_that_is_said_again_stands_again() -> None:
+    said = [f"FACT: The quota is {share}%." for share in (10, 20, 30)]
+    assert find_overtaken(said) == {fold(said[0]), fold(said[1])}
+    assert find_overtaken([*said, said[0]]) == {fold(said[1]), fold(said[2])}
+
+
+def test_only_what_is_meant_to_hold_is_overtaken() -> None:
+    said = ["Yesterday the review was on 2027-04-02.", "Update: the review moved to May 4."]
+    assert find_overtaken(said) == frozenset()
+
+
+def test_a_label_tells_a_fact_or_a_state() -> None:
+    assert is_told("FACT: The host is bill-03. It is slow.")
+    assert is_told("Current state: two of five steps are done.")
+    assert not is_told("The host is bill-03.")
+    assert not is_told("")
+
+
+@given(st.lists(st.sampled_from([text for pair in CHANGED + BOTH_STAND for text in pair])))
+def test_what_was_said_last_is_never_overtaken(said: list[str]) -> None:
+    overtaken = find_overtaken(said)
+    assert overtaken <= {fold(text) for text in said}
+    assert not said or fold(said[-1]) not in overtaken
+
+
+def test_values_have_the_kind_by_which_they_can_be_compared() -> None:
+    text = "Kim Lee pays $20 or five euros by 2027-04-02 for NOVA-9, Python 3.12 on try/a-1."
+    assert {(one.kind, one.text) for one in values_of(text)} == {
+        ("person", "Kim Lee"),
+        ("money", "$20"),
+        ("money", "five euros"),
+        ("date", "2027-04-02"),
+        ("code A-0", "NOVA-9"),
+        ("version of python", "3.12"),
+        ("branch try", "try/a-1"),
+    }
+    assert without_values("Kim Lee pays $20.").split() == ["pays", "."]

@@ -1,0 +1,45 @@
+"""The strategies side by side on one session: what each costs and keeps, and its view."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.evals.handover.sessions import find_origins, read_session
+from mcp_compaction.evals.lab import Result, compare, strategies
+from tests.evals.handover.working import small_session
+
+OWN = ["ours", "ours-25", "ours-10", "ladder", "subagent", "supervisor", "lab"]
+
+
+async def run_all(path: Path) -> list[Result]:
+    session = read_session(find_origins(str(path), {})[0])
+    told: list[str] = []
+    found = [
+        result
+        async for result in compare(
+            session, list(strategies()), EstimateCounter(), None, told.append
+        )
+    ]
+    assert told == [result.name for result in found]
+    return found
+
+
+def test_every_strategy_has_a_row_and_a_view(tmp_path: Path) -> None:
+    path = tmp_path / "work.jsonl"
+    path.write_text("\n".join(json.dumps(message) for message in small_session(16)))
+    found = {result.name: result for result in asyncio.run(run_all(path))}
+    assert list(found)[: len(OWN)] == OWN
+    assert len(found) == len(OWN) + 6
+    kept = {name: {what: n for what, n, _ in one.kept} for name, one in found.items()}
+    assert {(what, of) for what, _, of in found["ours-25"].kept} >= {("rules", 1), ("paths", 32)}
+    for name in OWN:
+        assert kept[name]["rules"] == 1, name
+    assert kept["newest-lines-25"]["rules"] == 0
+    for name in ("newest-lines-25", "first-last-25", "names-newest-25"):
+        assert found[name].tokens <= found["ours-25"].tokens
+    text = "\n".join(line.text for line in found["ours-10"].view)
+    assert "Never push to main." in text
+    assert "[digest d1" in text

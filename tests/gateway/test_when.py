@@ -1,0 +1,104 @@
+"""When the gateway compacts by itself, and when it waits or changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.api import OpenSession
+from mcp_compaction.gateway import conversation
+from mcp_compaction.gateway.money import Price
+from tests.gateway.talking import WINDOW, Host, open_talk, size_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def _fill(host: Host, percent: int) -> None:
+    """Work until the provider counts that many tokens of a hundred of the window."""
+    number = 0
+    while host.provider.requests == [] or size_of(host.last_sent) // 4 < percent * WINDOW // 100:
+        await host.work(number, size=400)
+        number += 1
+
+
+@pytest.mark.parametrize("is_kept_long", [False, True])
+async def test_a_cold_cache_is_a_moment_to_compact_below_the_trigger(
+    tmp_path: Path, is_kept_long: bool
+) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
+        await _fill(host, 66)
+        assert host.turns.tally["compactions"] == 0
+        host.turns.cache_seconds = (0.0, 3600.0)
+        compacted = asyncio.Event()
+        host.turns.on_change = compacted.set
+        kept = {"ephemeral_1h_input_tokens": 500 if is_kept_long else 0}
+        read = size_of(host.history) // 4
+        usage = {"input_tokens": read - 500, "cache_creation_input_tokens": 500}
+        host.provider.said.append({"text": "so", "usage": {**usage, "cache_creation": kept}})
+        await host.say("And so?")
+        if is_kept_long:
+            for _ in range(50):
+                await asyncio.sleep(0)
+        else:
+            compacted.clear()
+            await compacted.wait()
+        assert host.turns.tally["compactions"] == (0 if is_kept_long else 1)
+
+
+async def _finish_a_task(host: Host, number: int) -> None:
+    """Have the model run the tests, which pass: a boundary."""
+    host.provider.said.append({"tool": "Bash", "input": {"command": "pytest -q"}})
+    await host.say(f"Run the tests of part {number}.")
+    call = host.history[-1]["content"][0]["id"]
+    result = {"type": "tool_result", "tool_use_id": call, "content": f"{number + 9} passed in 1s"}
+    host.history.append({"role": "user", "content": [result]})
+    await host.go_on()
+
+
+@pytest.mark.parametrize("does_pay", [True, False])
+async def test_between_trigger_and_net_it_compacts_only_where_that_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does_pay: bool
+) -> None:
+    price = Price(written=0.3 if does_pay else 125.0)
+
+    def price_of(model: str) -> Price:
+        return price
+
+    monkeypatch.setattr(conversation, "price_of", price_of)
+    limits: dict[str, Any] = {"fill_threshold_percent": 65, "release_percent": 30}
+    async with open_talk(tmp_path, agent_controlled=False, **limits) as (host, _):
+        await _fill(host, 66)
+        for number in range(2):
+            await _finish_a_task(host, number)
+        assert host.turns.tally["compactions"] == (1 if does_pay else 0)
+
+
+async def test_after_a_compaction_the_next_one_waits_unless_the_window_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
+        number = 0
+        while not host.turns.tally["compactions"]:
+            await host.work(number)
+            number += 1
+        asked: list[int] = []
+
+        async def relieve(self: OpenSession) -> None:
+            asked.append(len(host.provider.requests))
+
+        monkeypatch.setattr(OpenSession, "relieve", relieve)
+        for percent, is_asked in ((90, False), (90, False), (100, True), (90, True)):
+            read = percent * WINDOW // 100
+            host.provider.said.append({"text": "so", "usage": {"input_tokens": read}})
+            await host.say("And?")
+            assert (len(host.provider.requests) in asked) is is_asked, (percent, asked)
+
+
+async def test_a_shadow_changes_nothing_and_counts_what_it_would_do(tmp_path: Path) -> None:
+    async with open_talk(tmp_path, agent_controlled=False, is_shadow=True) as (host, _):
+        await host.work_until_compacted()
+        assert host.last_sent == host.history[:-1]
+        assert host.turns.tally["requests sent with our records in them"] >= 2
