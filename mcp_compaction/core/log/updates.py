@@ -224,7 +224,11 @@ def _says_the_same_of_another_value(newer: Statement, older: Statement) -> bool:
 def _changes_a_setting(newer: Statement, older: Statement) -> bool:
     """Whether two statements choose different settings for one thing."""
     differ = any(older.settings.get(of, set_to) != set_to for of, set_to in newer.settings.items())
-    return differ and (newer.is_update or bool(_shared(newer, older)))
+    shared = _shared(newer, older)
+    # With a word more it may be said for a part only: spaces in YAML files leave tabs elsewhere.
+    chosen = set(telling_words(" ".join(newer.settings.values())))
+    is_as_wide = bool(shared) and shared >= newer.subject - chosen
+    return differ and (newer.is_update or is_as_wide)
 
 
 def _names_a_new_value(newer: Statement, older: Statement) -> bool:

@@ -18,6 +18,7 @@ CHANGED = [
     ("STATUS: the import runs on branch try/a-1.", "We switched the import to try/b-2."),
     ("Always answer in English.", "From now on, answer in German."),
     ("Always indent with tabs.", "From now on indent with spaces."),
+    ("Always indent with tabs.", "Always indent with spaces."),
     ("FACT: The quota is 40%.", "FACT: The quota is 55%."),
     ("Only Python 3.11 is allowed.", "The allowed version is now Python 3.12."),
     (
@@ -31,6 +32,7 @@ BOTH_STAND = [
     ("Never push to release/one.", "From now on never push to release/two."),
     ("Branch release/one must stay untouched.", "We switched to release/two."),
     ("Never commit without running the tests.", "From now on, run the tests with -x."),
+    ("Always use tabs.", "Always use spaces in YAML files."),
     ("Write every log line in UTC.", "For the dashboard, show clocks in Pacific time."),
     ("FACT: Case ABC-1 is failing.", "FACT: Case ABC-2 is failing."),
     ("FACT: The review is on 2027-04-02.", "Has the review moved to May 4?"),
