@@ -109,7 +109,7 @@ class StoreOpening:
         error = opening.exception()
         if error is not None and not isinstance(error, StoreError):
             raise error
-        return f"{error} {_UNTIL_THEN}" if error is not None else ""
+        return f"{str(error).rstrip('.')}. {_UNTIL_THEN}" if error is not None else ""
 
     def _begin(self) -> asyncio.Task[Compactor]:
         task = self._task
