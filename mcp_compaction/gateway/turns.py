@@ -125,7 +125,7 @@ class CallTurns:
                 known = Conversation(session, self.substitutes_of(call))
             oldest = _keep_newest(self._conversations, key, known)
             if oldest is not None:
-                self.start(self.leave(oldest))
+                self.start(self._dismiss(oldest))
         return known
 
     def note_chat(self, call: Call) -> None:
@@ -144,6 +144,11 @@ class CallTurns:
         await self.settle()
         for one in self._conversations.values():
             await self.leave(one)
+
+    async def _dismiss(self, conversation: Conversation) -> None:
+        """Leave a conversation that was silent for long; the store has what it has cost."""
+        await self.leave(conversation)
+        self.ledger.accounts.pop(conversation.session.name, None)
 
     async def leave(self, conversation: Conversation) -> None:
         """Give the window of a conversation back to its host, and note what it has cost."""

@@ -39,6 +39,7 @@ async def _run(home: Path, chats: int, warm: int) -> None:
         gc.collect()
         assert len(gc.get_objects()) < (1 + SPARE) * before
         assert host.turns.tally["compactions"] >= chats - warm
+        assert len(host.turns.ledger.accounts) <= warm
         assert host.provider.faults == []
         assert not [kind for kind in host.turns.tally if "fail" in kind or "could not" in kind]
 
