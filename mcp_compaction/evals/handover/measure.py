@@ -58,6 +58,12 @@ class Needs:
         return found
 
     @cached_property
+    def lines(self) -> list[str]:
+        """The other lines that later calls pass once more."""
+        typed = dict.fromkeys(line for turn in self.answers for line in turn.typed_lines)
+        return [line for line in typed if line not in self.in_calls and line in self.known]
+
+    @cached_property
     def pairs(self) -> list[frozenset[str]]:
         """The known names of each later call that passes two or more."""
         of_calls = (names_in(turn.typed) for turn in self.answers)
@@ -135,6 +141,8 @@ def _scores_of(needs: Needs, way: str, view: str) -> Iterator[_Tally]:
     ]
     together = sum(any(len(pair & names) > 1 for names in stretches) for pair in needs.pairs)
     yield way, "calls with two names on a line", together, len(needs.pairs)
+    again = sum(line in view for line in needs.lines)
+    yield way, "lines typed again", again, len(needs.lines)
     yield way, "names in later talk", sum(name in view for name in in_talk), len(in_talk)
 
 
