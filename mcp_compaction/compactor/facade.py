@@ -123,6 +123,12 @@ class Compactor:
         """Keep what a gateway tells of its calls and compactions, for the statistics."""
         await self._work.note(info, PAID, lines)
 
+    async def paid(self, info: SessionInfo) -> str:
+        """What the last gateway has told of its calls and compactions; empty: there was none."""
+        from mcp_compaction.compactor import stats
+
+        return stats.paid_in(await self._store.events(info.id))
+
     async def set_traits(self, info: SessionInfo, traits: Traits) -> SessionInfo:
         """Set those traits of one session that are named: model, window, complexity, manner."""
         return await self._store.set_traits(info.id, traits)
@@ -195,7 +201,7 @@ class Compactor:
 
     async def load_window(self, info: SessionInfo) -> Session:
         """The session at this moment without its messages: its view, and the pins in force."""
-        return (await self._work.read_window(info)).session
+        return await self._work.load_window(info)
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
