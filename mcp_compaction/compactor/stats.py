@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import FALLBACK, PAID, REGRET, count_recalls
+from mcp_compaction.compactor.events import FALLBACK, REGRET, count_recalls, paid_in
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
@@ -40,11 +40,6 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         paid=paid_in(events),
         is_pressed=session.is_pressed,
     )
-
-
-def paid_in(events: Sequence[Event]) -> str:
-    """What the last gateway of a session has told; empty: there was none."""
-    return next((one.detail for one in reversed(events) if one.name == PAID), "")
 
 
 def _regret_of(session: Session, events: Sequence[Event]) -> Regret:
