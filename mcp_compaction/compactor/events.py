@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mcp_compaction.ports import Event
 
@@ -25,3 +25,8 @@ def count_recalls(events: Iterable[Event]) -> Counter[int]:
     """How many recalls brought back each message that had left the window."""
     details = [event.detail for event in events if event.name == REGRET]
     return Counter(int(seq) for detail in details for seq in {*re.findall(r"\bm(\d+)", detail)})
+
+
+def paid_in(events: Sequence[Event]) -> str:
+    """What the last gateway of a session has told; empty: there was none."""
+    return next((one.detail for one in reversed(events) if one.name == PAID), "")

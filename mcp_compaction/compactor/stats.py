@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import FALLBACK, PAID, REGRET, count_recalls
+from mcp_compaction.compactor.events import FALLBACK, REGRET, count_recalls, paid_in
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
@@ -37,7 +37,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         regret=_regret_of(session, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
-        paid=next((e.detail for e in reversed(events) if e.name == PAID), ""),
+        paid=paid_in(events),
         is_pressed=session.is_pressed,
     )
 

@@ -32,15 +32,10 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
         for path, state in ledger.files.items()
         if int(state.ref[1:]) > digest.last and state.word != "read"
     }
-    sections: DigestSections = tuple(
-        (name, _aged(name, items, since, is_followed)) for name, items in digest.sections
-    )
-    kept = tuple((name, items) for name, items in sections if items)
-    refs = (f"m{digest.first}", f"m{digest.last}")
-    nothing_left: DigestSections = (("DONE", (Item(text="earlier steps", refs=refs),)),)
+    sections = ((name, _aged(name, items, since, is_followed)) for name, items in digest.sections)
     return digest.model_copy(
         update={
-            "sections": kept if kept or not digest.sections else nothing_left,
+            "sections": _without_empty(sections, digest),
             "index": tuple(_with_state(item, since) for item in digest.index),
         }
     )
@@ -58,10 +53,20 @@ def without_statements(digest: Digest, overtaken: Collection[str]) -> Digest:
     )
     return digest.model_copy(
         update={
-            "sections": tuple((name, items) for name, items in sections if items),
+            "sections": _without_empty(sections, digest),
             "index": tuple(i for i in digest.index if not is_overtaken_value(i.text, overtaken)),
         }
     )
+
+
+def _without_empty(
+    sections: Iterable[tuple[SectionName, tuple[Item, ...]]], digest: Digest
+) -> DigestSections:
+    """The sections that have items; a line for all of them where a digest is left with none."""
+    kept = tuple((name, items) for name, items in sections if items)
+    refs = (f"m{digest.first}", f"m{digest.last}")
+    nothing_left: DigestSections = (("DONE", (Item(text="earlier steps", refs=refs),)),)
+    return kept if kept or not digest.sections else nothing_left
 
 
 def _aged(

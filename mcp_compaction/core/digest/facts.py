@@ -20,6 +20,7 @@ from mcp_compaction.model import Item
 
 _MOST_FACTS = 40
 _MOST_FOUND = 16
+_FEWEST_WORDS = 3  # of a sentence: a name alone tells nothing
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
@@ -77,7 +78,9 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:
     said = sentence.text
-    if len(said) <= 20 or said.endswith(("?", ":")) or pattern_of_kind("intent").match(said):
+    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.endswith(("?", ":")):
+        return False
+    if pattern_of_kind("intent").match(said):
         return False
     if is_work and _NUMBER.search(said):
         return True

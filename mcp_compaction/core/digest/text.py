@@ -34,7 +34,7 @@ DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 # many lines as it may add before the others get another turn.
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _TURNS: dict[SectionName, int] = {
-    "GOAL": 2,
+    "GOAL": 1,
     "REJECTED": 2,
     "STATE": 3,
     "NEXT": 1,

@@ -32,7 +32,7 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     asked = [one for one in reading.said if _asks_for_something(one)]
     requests = [one for one in asked if not _is_only_a_rule(one)] or asked
     is_in_force = not any(map(_asks_for_something, reading.said_later))
-    in_force = None if requests and is_in_force else request_in_force(reading)
+    in_force = request_in_force(reading) if requests and not is_in_force else None
     if in_force is not None and reading.request.is_newest:
         text = f"{IN_FORCE}{short(main_sentence(in_force.text), _CHARS_BEFORE)}"
         yield Item(text=text, refs=(in_force.message.ref,))

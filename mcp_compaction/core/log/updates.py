@@ -59,6 +59,15 @@ def is_told(text: str) -> bool:
     return first is not None and _is_labeled(first)
 
 
+def told_facts(text: str) -> tuple[str, ...]:
+    """The sentences of a text that are called facts by a label before them, word for word."""
+    return tuple(
+        text[one.start : one.end]
+        for one in spoken_sentences(text)
+        if (shown := find_sign("told-fact", one)) is not None and shown.sign.strength == "firm"
+    )
+
+
 def _is_labeled(sentence: Sentence) -> bool:
     return any(find_sign(kind, sentence) for kind in ("told-fact", "told-state"))
 
@@ -66,7 +75,10 @@ def _is_labeled(sentence: Sentence) -> bool:
 def overtaken_statements(
     messages: Iterable[Message], digests: Iterable[Digest] = ()
 ) -> frozenset[str]:
-    """The statements of users that later ones overtook, folded; earlier digests tell the oldest."""
+    """The statements of users that later ones overtook, folded; earlier digests tell the oldest.
+
+    What is only an agent's word for it overtakes nothing.
+    """
     earlier = [
         item.text
         for digest in digests
@@ -75,7 +87,7 @@ def overtaken_statements(
         for item in items
         if item.provenance == "verbatim"
     ]
-    said = [m.text for m in conversation_of(messages) if m.is_request]
+    said = [m.text for m in conversation_of(messages) if m.is_request and m.via == "host"]
     return find_overtaken([*earlier, *said])
 
 
@@ -197,13 +209,13 @@ def _overtaken_by(newer: Statement, standing: Sequence[Statement]) -> Statement 
 
 
 def _overtakes(newer: Statement, older: Statement) -> bool:
-    if not newer.about.isdisjoint(older.subject) or not newer.about:
-        return (
-            _says_the_same_of_another_value(newer, older)
-            or _changes_a_setting(newer, older)
-            or (newer.is_update and _names_a_new_value(newer, older))
-        )
-    return False
+    if newer.about and newer.about.isdisjoint(older.subject):
+        return False
+    return (
+        _says_the_same_of_another_value(newer, older)
+        or _changes_a_setting(newer, older)
+        or (newer.is_update and _names_a_new_value(newer, older))
+    )
 
 
 def _says_the_same_of_another_value(newer: Statement, older: Statement) -> bool:
@@ -216,6 +228,8 @@ def _says_the_same_of_another_value(newer: Statement, older: Statement) -> bool:
         for place, (new, old) in enumerate(zip(newer.values, older.values, strict=False))
         if new != old
     ]
+    if not differing:
+        return False
     matter = _LABEL.sub("", newer.text)
     before = matter[: min(matter.find(newer.values[n].text) for n in differing)]
     return part_in_all("says_what_is").search(before) is not None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.log.content import part_tokens, shown_parts, tokens_of
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.tokens import CountTokens
@@ -19,6 +20,8 @@ _FEWEST_OF_A_TEXT = 160  # about two sentences: less says nothing
 _CHARS_OF_A_LARGE_TOKEN = 8
 _NEAR_ENOUGH = 32  # a preview that is within this part of the room fills it
 _QUESTION_MARKS = ("?", "？")
+_SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
+_MOST_COMMANDS, _LONGEST_COMMAND = 2, 240
 
 
 def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trimmed | None:
@@ -46,7 +49,7 @@ def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trim
 
 
 def shorten_request(message: Message, room: int, count: CountTokens) -> Trimmed:
-    """A preview of a request that fills the room there is, with its rules and questions.
+    """A preview of a request that fills the room there is, with its rules, questions and commands.
 
     Those take half of it at most. Some sentences of each text are shown even without room.
     """
@@ -73,11 +76,14 @@ def _shorten_to(message: Message, chars: int, lines: Iterable[str], count: Count
 
 
 def lines_to_keep(message: Message) -> tuple[str, ...]:
-    """The rules of a message and the questions somebody asks in it."""
+    """The rules of a message, the questions somebody asks in it, and the sentences that spell out
+    a command: nobody can guess it."""
     said = conversation_of([message])
     rules = [rule for one in said for rule in find_rules(one.text)]
-    sentences = [sentence for one in said for sentence in spoken_sentences(one.text)]
-    return (*rules, *(one.text for one in sentences if one.text.endswith(_QUESTION_MARKS)))
+    sentences = [sentence.text for one in said for sentence in spoken_sentences(one.text)]
+    questions = [text for text in sentences if text.endswith(_QUESTION_MARKS)]
+    commands = [t for t in sentences if len(t) <= _LONGEST_COMMAND and _SPELLED_OUT.search(t)]
+    return (*rules, *questions, *commands[-_MOST_COMMANDS:])
 
 
 def _cut_texts(message: Message, chars: int, lines: Iterable[str]) -> Iterator[Cut]:

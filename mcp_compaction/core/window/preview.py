@@ -35,11 +35,11 @@ def preview_chars(policy: Policy) -> int:
 
 def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
     """The beginning and the end of a text, cut at line or word ends, around a note of its size;
-    below them those of the given lines that stand in what was cut out."""
+    below them those of the given lines that stand in what was cut out, in its order."""
     start, end = _ends_of(text, chars)
     shown = f"{start}\n{note_of_size(text, ref)}\n{end}"
     hidden = [line for line in dict.fromkeys(lines) if line in text and line not in shown]
-    return "\n".join([shown, *hidden])
+    return "\n".join([shown, *sorted(hidden, key=text.find)])
 
 
 def preview_result(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:

@@ -75,6 +75,22 @@ def test_a_shrunk_first_request_keeps_all_its_rules() -> None:
     assert "lost 0" in receipt_text(outcome.receipt)
 
 
+def test_a_shrunk_first_request_keeps_the_command_that_a_rule_speaks_of() -> None:
+    command = "Finish your work with this command: `submit --final result.json`."
+    rule = "Do not combine it with any other command."
+    policy = Policy(window_tokens=12_000)
+    about = "The limiter is off where `limit = 0` stands in the table."
+    request = f"{FILLER * 90}\n{command}\n{rule}\n{about}\n{FILLER * 90}"
+    session = session_of([user(request), *work(20), user("Go on.")])
+
+    outcome = compress(session, policy, target_percent=20.0)
+
+    assert isinstance(outcome, Compaction)
+    shown = view_text(after(session, outcome), policy)
+    assert fold(command) + ". " + fold(rule) in shown
+    assert fold(about) not in shown
+
+
 def test_a_rule_after_code_that_two_parts_share_is_kept() -> None:
     """Of the second part alone, what follows the fence would be code."""
     blocks = [
@@ -213,6 +229,20 @@ def test_a_rule_that_a_later_one_overtook_is_shown_no_more_nor_what_only_it_name
     assert "900" not in shown
     assert "acme-77" not in shown
     assert "rules 1/1 in view" in receipt_text(outcome.receipt)
+
+
+def test_what_a_user_calls_a_fact_stays_until_another_overtakes_it() -> None:
+    facts = [f"FACT: The owner of the queue is {name}." for name in ("Dana Ruiz", "Kim Lee")]
+    policy = Policy(window_tokens=6_000)
+    session = session_of([user("Go."), user(facts[0]), *work(12), user("On.")])
+    once = after(session, compress(session, policy, target_percent=10.0))
+    assert fold(facts[0]) in view_text(once, policy)
+
+    more = said(once, [user(facts[1]), *work(12), user("On.")], len(session.messages))
+    twice = after(more, compress(more, policy, Outside(more.messages), target_percent=10.0))
+
+    assert fold(facts[1]) in view_text(twice, policy)
+    assert fold(facts[0]) not in view_text(twice, policy)
 
 
 def test_a_rule_of_an_earlier_digest_is_overtaken_too() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.digest.aging import without_overtaken
+from mcp_compaction.core.digest.aging import without_overtaken, without_statements
 from mcp_compaction.core.digest.text import DigestSections
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.policy import Policy
@@ -74,3 +74,25 @@ def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
     assert "src/a.py written" not in text
     assert "5 passed" not in text
     assert "1 failed" in text
+
+
+def test_a_rule_that_was_overtaken_goes_with_what_only_it_named_but_leaves_no_empty_digest() -> (
+    None
+):
+    rule = Item(text="Keep to host acme-77.", refs=("m1",), provenance="verbatim")
+    index = (IndexItem(kind="id", text="acme-77", refs=("m1",)),)
+    digest = DIGEST.model_copy(update={"sections": (("CONSTRAINTS", (rule,)),), "index": index})
+
+    aged = without_statements(digest, {"keep to host acme-77"})
+
+    assert [item.text for _, items in aged.sections for item in items] == ["earlier steps"]
+    assert aged.index == ()
+    assert without_statements(digest, {"keep to another"}) is digest
+    assert without_statements(digest, ()) is digest
+
+
+def test_a_request_in_force_becomes_one_before() -> None:
+    goal = (Item(text="in force: Mend the login page.", refs=("m9",)),)
+    digest = DIGEST.model_copy(update={"sections": (("GOAL", goal),)})
+    aged = without_overtaken(digest, ledger(), is_followed=True)
+    assert [item.text for item in aged.items("GOAL")] == ["before: Mend the login page."]

@@ -291,3 +291,11 @@ def test_signatures_and_echoes_of_edits_are_no_facts() -> None:
         assistant("It works."),
     ]
     assert texts(drafted(session), "FACTS") == ["port_a: 8443 is in use"]
+
+
+def test_a_name_alone_is_no_fact() -> None:
+    named = '"specs/mail_box/folder_spec.py"'
+    draft = drafted(
+        [user("Go on."), *ran("a", "ls", "ok"), assistant(f"{named}\nIt is in v1.2.3.")]
+    )
+    assert named not in texts(draft, "FACTS")

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.updates import find_overtaken, is_told
+from mcp_compaction.core.log.updates import find_overtaken, is_told, overtaken_statements
 from mcp_compaction.core.text.values import values_of, without_values
 from mcp_compaction.core.text.words import fold
+from tests.core.saying import user
+from tests.sessions import messages_of
 
 CHANGED = [
     ("LIMIT: The hotel must not cost more than $120.", "New limit for the hotel: 90 euros."),
@@ -18,6 +20,7 @@ CHANGED = [
     ("STATUS: the import runs on branch try/a-1.", "We switched the import to try/b-2."),
     ("Always answer in English.", "From now on, answer in German."),
     ("Always indent with tabs.", "From now on indent with spaces."),
+    ("Always write terse notes.", "I would rather read playful notes."),
     ("Always indent with tabs.", "Always indent with spaces."),
     ("FACT: The quota is 40%.", "FACT: The quota is 55%."),
     ("Only Python 3.11 is allowed.", "The allowed version is now Python 3.12."),
@@ -59,6 +62,20 @@ def test_of_three_values_the_last_stands_and_one_that_is_said_again_stands_again
     said = [f"FACT: The quota is {share}%." for share in (10, 20, 30)]
     assert find_overtaken(said) == {fold(said[0]), fold(said[1])}
     assert find_overtaken([*said, said[0]]) == {fold(said[1]), fold(said[2])}
+
+
+def test_values_that_are_named_twice_are_compared_too() -> None:
+    said = ["FACT: The hosts are web-1 and web-2.", "FACT: The hosts are web-1 and web-1."]
+    assert find_overtaken(said) <= {fold(said[0])}
+    assert find_overtaken(said[::-1]) <= {fold(said[1])}
+
+
+def test_what_an_agent_says_that_a_user_said_overtakes_nothing() -> None:
+    older, newer = CHANGED[0]
+    first, second = messages_of([user(older), user(newer)])
+    assert overtaken_statements([first, second]) == {fold(older)}
+    told = second.model_copy(update={"via": "tool"})
+    assert overtaken_statements([first, told]) == frozenset()
 
 
 def test_only_what_is_meant_to_hold_is_overtaken() -> None:
