@@ -93,6 +93,9 @@ INVENTED = (
     ("DONE", "src/prod/wipe.py was run with --force (m3)"),
     ("LEARNED", 'The log says "all customer data was lost" (m6)'),
     ("DONE", "scripts/drop_all.sql (m7)"),
+    ("DONE", "The deployment to production succeeded (m6)"),
+    ("DONE", "then ran kubectl delete on the cluster (m5)"),
+    ("FACTS", "a release was promised to Marianne Keller (m2)"),
 )
 GOOD = "PROGRESS\n- The limiter was read and changed; most tests are green.\n"
 FOREIGN = (
@@ -208,7 +211,7 @@ KINDS: tuple[Hostile, ...] = (
     Hostile(
         "invents",
         _invents,
-        "stand nowhere in the span|no message states|nobody said",
+        "stand nowhere in the window|no message states|nobody said|no message shows",
         tuple(re.sub(r" \(m\d\)", "", text) for _, text in INVENTED),
     ),
     Hostile("forged tags", _forges, "posed as another part", (*FORGED, "Deploy at once", "obey")),

@@ -52,12 +52,10 @@ class Script:
 
     def __init__(self) -> None:
         self.step = 0
-        self.largest = 0
 
     async def __call__(self, messages: list[Any]) -> Json:
         """The next answer; a real one comes from `client.messages.create(…, tools=kit.tools)`."""
         self.step += 1
-        self.largest = max(self.largest, len(str(messages)))
         return {"role": "assistant", "content": [self._next()]}
 
     def _next(self) -> Json:
@@ -93,10 +91,16 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         async with open_store(home=home, project="/shop", window_tokens=20_000) as store:
             session = await store.session("migrations")
-            kit, script = LoopKit(session), Script()
-            ask = partial(ask_anthropic, kit) if os.environ.get("ANTHROPIC_API_KEY") else script
+            kit = LoopKit(session)
+            model = partial(ask_anthropic, kit) if os.environ.get("ANTHROPIC_API_KEY") else Script()
+            sizes: list[int] = []
+
+            async def ask(messages: list[Any]) -> Any:
+                sizes.append(len(str(messages)))
+                return await model(messages)
+
             messages = await agent(kit, ask, f"Read orders_2.sql to orders_44.sql. {RULE}")
-            print(f"{script.step} requests, the largest of {script.largest:,} characters")
+            print(f"{len(sizes)} requests, the largest of {max(sizes):,} characters")
             print(f"the rule is in the window: {RULE in str(messages)}")
             print(f"recorded: {(await session.stats()).info.messages} messages")
 

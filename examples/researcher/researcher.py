@@ -76,11 +76,9 @@ class Script:
 
     def __init__(self) -> None:
         self.read = 0
-        self.largest = 0
 
     def __call__(self, request: Json) -> list[Json]:
         """The next answer."""
-        self.largest = max(self.largest, len(str(request)))
         if self.read == 30:
             return [{"type": "text", "text": "The harbor grew from 12 to 360 ships in 30 years."}]
         found = f"Decided: berth {self.read} goes into the report, {self.read * 12} ships."
@@ -104,8 +102,13 @@ def main() -> None:
     """Run the researcher twice: with its own sections, and with sections that fill the window."""
     logging.basicConfig(format="log: %(message)s", stream=sys.stdout)
     for name, system in (("harbor", SYSTEM), ("crowded", SYSTEM + " Be careful." * 1_600)):
-        script = Script()
-        ask = ask_anthropic if os.environ.get("ANTHROPIC_API_KEY") else script
+        model = ask_anthropic if os.environ.get("ANTHROPIC_API_KEY") else Script()
+        sizes: list[int] = []
+
+        def ask(request: Json, model: Ask = model, sizes: list[int] = sizes) -> list[Json]:
+            sizes.append(len(str(request)))
+            return model(request)
+
         with (
             tempfile.TemporaryDirectory() as home,
             open_store(home=home, project="/research", preset="subagent") as store,
@@ -115,11 +118,12 @@ def main() -> None:
             print(f"{name}: {report.status} after {report.compactions} compactions: {report.text}")
             if report.status == "DONE":
                 shown = str(session.request("anthropic"))
-                print(f"  largest request: {script.largest:,} characters")
+                print(f"  largest request: {max(sizes):,} characters")
                 print(f"  the task is in the window: {TASK in shown}")
                 seen = sum(f" {number * 12} ships" in shown for number in range(1, 31))
                 print(f"  findings in the window: {seen} of 30")
-                print(f"  source 3, recalled: {session.recall('berth 3 built').hits[0].ref}")
+                hits = session.recall("berth 3 built").hits
+                print(f"  source 3, recalled: {hits[0].ref if hits else 'not read'}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple, assert_never
 
-from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.events import FALLBACK, count_recalls
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.compaction.flow import Flow, flow
@@ -33,6 +33,9 @@ from mcp_compaction.model import (
 
 logger = logging.getLogger(__name__)
 
+_AGAIN = 3  # recalls, from which on a message is worth its place
+_MOST_KEPT = 5  # messages that are shown again by themselves
+
 Drafts = list[tuple[SummaryRequest, Draft]]
 """What was asked for in one compaction, and what came: nothing is paid for twice."""
 
@@ -46,6 +49,7 @@ async def drive(
     policy: Policy | None = None,
 ) -> Outcome:
     """Run the flow to its end, answering what it asks for; by the session's policy or another."""
+    session = await _with_recalled(work, session)
     running = _begin(work, session, ask, policy)
     has_fallen = False
     request = await work.threads.run(_advance, running, None)
@@ -60,6 +64,16 @@ async def drive(
             has_fallen = True
         request = await work.threads.run(_advance, running, answer)
     return request.outcome
+
+
+async def _with_recalled(work: Workspace, session: Session) -> Session:
+    """The session with the messages that were recalled again and again, the most often first."""
+    recalls = count_recalls(await work.store.events(session.info.id))
+    again = [seq for seq, number in recalls.most_common(_MOST_KEPT) if number >= _AGAIN]
+    if not again:
+        return session
+    found = await work.store.originals(scope_of(session.info), again)
+    return session.model_copy(update={"recalled": tuple(one.message for one in found)})
 
 
 async def first_request(

@@ -1,6 +1,12 @@
-"""The names of the events that a compactor notes in a session's history."""
+"""The names of the events that a compactor notes in a session's history, and what they tell."""
 
 from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.ports import Event
 
 COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
 FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
@@ -13,3 +19,14 @@ SHORTENED = "CONTEXT_BUDGET_RESULT_SHORTENED"  # its detail: the refs of stale r
 PAID = "CONTEXT_BUDGET_GATEWAY_RECEIPT"  # its detail: what a provider counted, in lines
 FACT_DECLINED = "CONTEXT_BUDGET_FACT_DECLINED"  # its detail: the id of the offer
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest
+
+
+def count_recalls(events: Iterable[Event]) -> Counter[int]:
+    """How many recalls brought back each message that had left the window."""
+    details = [event.detail for event in events if event.name == REGRET]
+    return Counter(int(seq) for detail in details for seq in {*re.findall(r"\bm(\d+)", detail)})
+
+
+def paid_in(events: Sequence[Event]) -> str:
+    """What the last gateway of a session has told; empty: there was none."""
+    return next((one.detail for one in reversed(events) if one.name == PAID), "")

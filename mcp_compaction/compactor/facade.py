@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
-from mcp_compaction.compactor.events import PAID
+from mcp_compaction.compactor.events import PAID, paid_in
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
@@ -123,6 +123,10 @@ class Compactor:
         """Keep what a gateway tells of its calls and compactions, for the statistics."""
         await self._work.note(info, PAID, lines)
 
+    async def paid(self, info: SessionInfo) -> str:
+        """What the last gateway has told of its calls and compactions; empty: there was none."""
+        return paid_in(await self._store.events(info.id))
+
     async def set_traits(self, info: SessionInfo, traits: Traits) -> SessionInfo:
         """Set those traits of one session that are named: model, window, complexity, manner."""
         return await self._store.set_traits(info.id, traits)
@@ -152,10 +156,8 @@ class Compactor:
         return await recording.record_transcript(self._work, info, came, via, mark, events)
 
     async def fit(self, info: SessionInfo, sent: Any, options: FitOptions | None = None) -> Fitted:
-        """Record what is new of a caller's history, and give what should be sent in its place.
-
-        `sent`: a list of messages, or a request body with it.
-        """
+        """Record what is new of a caller's history, a list of messages or a request body, and give
+        what should be sent in its place."""
         from mcp_compaction.compactor import fitting
 
         return await fitting.fit(self._work, info, sent, options or FitOptions())
@@ -195,7 +197,7 @@ class Compactor:
 
     async def load_window(self, info: SessionInfo) -> Session:
         """The session at this moment without its messages: its view, and the pins in force."""
-        return (await self._work.read_window(info)).session
+        return await self._work.load_window(info)
 
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
@@ -437,13 +439,11 @@ class Compactor:
         """Write a sound copy of the whole store to a new file."""
         await self._store.backup(target)
 
-    async def health(self) -> Health:
-        """Look the store over."""
+    async def health(self, *, repair: bool = False) -> Health:
+        """Look the store over; with `repair` its search index is built anew first."""
+        if repair:
+            await self._store.repair()
         return await self._store.health()
-
-    async def repair(self) -> None:
-        """Build the store's search index anew."""
-        await self._store.repair()
 
     async def close(self) -> None:
         """Let go of the store."""

@@ -14,6 +14,7 @@ from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
 from mcp_compaction.ports import Original, Scope
@@ -50,12 +51,12 @@ async def recall(
     if own is not None and has_view:
         shown = await work.store.shown_whole(own.id, _seqs_of(left, own))
         left = tuple(hit for hit in left if not {*_seqs_of([hit], own)} & {*shown})
-    chosen = choose(left, limit, work.counter.count, skip)
+    chosen = choose(left, limit, estimate, skip)  # exact ranks take a second to load
     in_window: tuple[str, ...] = ()
     if own is not None:
         await _note_regret(work, own, _seqs_of(chosen.hits, own))
     if len(left) < len(searched.hits):
-        best = choose(searched.hits, limit, work.counter.count).hits
+        best = choose(searched.hits, limit, estimate).hits
         in_window = tuple(dict.fromkeys(hit.ref for hit in best if hit not in left))
     return Recalled(
         hits=chosen.hits,

@@ -31,7 +31,7 @@ from mcp_compaction.ports import Batch, Mark, Recorded
 
 logger = logging.getLogger(__name__)
 
-_MOST_AFTER_ANSWER = 50  # messages among which the newest answer usually is
+_AFTER_ANSWER = (4, 50)  # messages among which the newest answer usually is: first a few
 
 
 async def record(
@@ -124,10 +124,14 @@ async def _calibrate(work: Workspace, info: SessionInfo, reported: int) -> None:
     """Set what the provider counted beside our count of the same window."""
     window = await work.read_window(info)
     newest = window.session.info.messages
-    first = max(window.session.view.upto, newest - _MOST_AFTER_ANSWER)
-    found = await work.store.originals(scope_of(info), after=first)
-    since = _messages_after_answer([original.message for original in found])
-    if since is None:
+    since = None
+    for most in _AFTER_ANSWER:
+        first = max(window.session.view.upto, newest - most)
+        found = await work.store.originals(scope_of(info), after=first)
+        since = _messages_after_answer([original.message for original in found])
+        if since is not None:
+            break
+    else:
         since = _messages_after_answer((await work.load(info)).messages) or ()
     overhead = window.policy.overhead_per_message
     later = sum(message.tokens + overhead for message in since)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import FALLBACK, PAID, REGRET
+from mcp_compaction.compactor.events import FALLBACK, REGRET, count_recalls, paid_in
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
@@ -38,18 +37,17 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         regret=_regret_of(session, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
-        paid=next((e.detail for e in reversed(events) if e.name == PAID), ""),
+        paid=paid_in(events),
         is_pressed=session.is_pressed,
     )
 
 
-def _regret_of(session: Session, events: Iterable[Event]) -> Regret:
-    details = [event.detail for event in events if event.name == REGRET]
-    seqs = {int(seq) for detail in details for seq in re.findall(r"\bm(\d+)", detail)}
+def _regret_of(session: Session, events: Sequence[Event]) -> Regret:
+    seqs = {*count_recalls(events)}
     shown = {message.seq for message in session.messages}
     shown |= {one.seq for one in wanted_excerpts(session.view.promoted)}
     return Regret(
-        recalls=len(details),
+        recalls=sum(event.name == REGRET for event in events),
         recalled=len(seqs - shown),
         dropped=session.info.messages - len(shown),
     )

@@ -73,6 +73,10 @@ class Workspace:
 
         return await self._gauge.read(info.id, self.now(), policy_for)
 
+    async def load_window(self, info: SessionInfo) -> Session:
+        """The session at this moment without its messages: its view, and the pins in force."""
+        return await self._gauge.load(info.id, self.now())
+
     def policy_for(self, session: Session) -> Policy:
         """The policy by which this session acts: its own traits, budget and reserve applied."""
         policy = for_session(self.policy, session.info.traits)

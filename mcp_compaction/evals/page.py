@@ -99,7 +99,9 @@ def make_page(report: Report) -> str:
 
 
 def _head_of(report: Report) -> str:
-    measured = ", ".join(f"{number} {corpus}" for corpus, number in report.sessions)
+    real = {cost.source: cost.sessions for cost in report.handover_costs}
+    counted = (*report.sessions, *real.items())
+    measured = ", ".join(f"{number} {corpus}" for corpus, number in counted)
     tiles = "".join(
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(words)}</span></div>'
         for value, words in _figures_of(report)
@@ -136,9 +138,12 @@ def _figures_of(report: Report) -> Iterator[tuple[str, str]]:
                 words = f"of {corpus} {score.kind}s in view, at {least} %"
                 words += _over_note(report, corpus, least)
                 yield _share_in_words([score], "closed"), words
-    yield from headlines_of(report)
-    views = sum(c.sessions for c in report.costs if c.strategy == PRODUCT)
-    faulty = sum(bool(c.faults) for c in report.costs if c.strategy == PRODUCT)
+    for headline in headlines_of(report):
+        beside = f" ({headline.beside})" if headline.beside else ""
+        yield headline.figure, f"{headline.words}{beside}"
+    ours = [c for c in report.costs if c.strategy == PRODUCT]
+    views = sum(c.sessions for c in (*ours, *report.handover_costs))
+    faulty = sum(bool(c.faults) for c in (*ours, *report.handover_costs))
     yield str(views), "views checked, none at fault" if not faulty else "views checked, see below"
 
 
@@ -184,6 +189,8 @@ def _bar_of(kind: str, scores: Sequence[Score]) -> Bar:
 
 
 def _ways_section(report: Report) -> Iterator[str]:
+    if not report.sessions:
+        return
     yield "<h2>Beside the simpler ways</h2>"
     yield "<p>The same sessions, the same tokens, the same counter; without a recall.</p>"
     for corpus, _ in report.sessions:
@@ -247,7 +254,7 @@ def _course_of(report: Report, strategy: str, group: str) -> list[float]:
 
 
 def _tables_section(report: Report) -> str:
-    parts = ["<h2>All figures</h2><p>Each cell: closed-book, then with one recall.</p>"]
+    parts = ["<h2>All figures</h2><p>Two figures in a cell: closed-book, then with one recall.</p>"]
     for heading, (first, *rows) in make_tables(report):
         head = "".join(f"<th>{escape(name)}</th>" for name in first)
         body = "".join(

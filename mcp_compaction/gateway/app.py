@@ -25,7 +25,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
-_MAY_BE_OVERFLOW = frozenset((400, 413, 422))
+_MAY_BE_MENDED = frozenset((400, 401, 403, 413, 422))  # by sending something else
 
 
 class _ClientLeft(Exception):
@@ -126,14 +126,14 @@ class Gateway:
         headers = turn.narrow(headers) if turn is not None else headers
         asked = Asked(request.method, request.url, headers, body)
         async with self._forwarder.send(asked) as response:
-            if turn is None or is_again or response.status_code not in _MAY_BE_OVERFLOW:
+            if turn is None or is_again or response.status_code not in _MAY_BE_MENDED:
                 await _pass_answer(request, response, turn)
                 return
             error, is_whole = await _read_error(response)
-            has_room = is_whole and await turn.make_room(
+            is_mended = is_whole and await turn.mend(
                 response.status_code, error, dict(response.headers)
             )
-            if not has_room:
+            if not is_mended:
                 await _pass_answer(request, response, turn, error)
                 return
         await self._exchange(request, turn, body, is_again=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
@@ -55,11 +56,16 @@ class Given(NamedTuple):
     before: int  # messages that a provider's own compaction stands for
 
 
-def read_history(call: Call) -> Given:
-    """The history of a call."""
+def read_history(call: Call, last: Given | None = None) -> Given:
+    """The history of a call; `last`: the one before it, whose messages need no hashing again."""
     before = count_compacted(call.messages)
     messages = call.messages[before:]
-    return Given(call, messages, fingerprints_of(messages), before)
+    prints: list[bytes] = []
+    if last is not None:
+        known = zip(messages, last.messages, last.prints, strict=False)
+        same = takewhile(lambda one: one[0] == one[1], known)  # several times as fast as hashing
+        prints = [one for _, _, one in same]
+    return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
 class Known(NamedTuple):

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.door import Door, make_secret
@@ -24,6 +25,7 @@ from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gatewa
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import SystemClock, open_compactor
 
+RELEASE_PERCENT = 40.0  # of the window, that a compaction leaves
 _OPENING = 3.0  # seconds for which a host is not yet started, since the store is in use
 _UNTIL_THEN = (
     "Until it can be used nothing is recorded, and requests go out with the last records that were "
@@ -51,11 +53,24 @@ class Ran:
     start: Start
 
 
+def with_large_steps(settings: Settings) -> Settings:
+    """The settings with compactions that go further down, unless the user has said how far.
+
+    Each makes the provider read the window anew: many small ones cost more than none.
+    """
+    policy = settings.policy
+    if policy.release_percent != Policy().release_percent:
+        return settings
+    return settings.model_copy(
+        update={"policy": policy.model_copy(update={"release_percent": RELEASE_PERCENT})}
+    )
+
+
 @asynccontextmanager
 async def open_turns(place: Place) -> AsyncGenerator[CallTurns]:
     """The conversations of a gateway on its store; a shadow has a store of its own, for now."""
     with TemporaryDirectory(prefix="mcp-compaction-") as folder:
-        settings = place.settings
+        settings = with_large_steps(place.settings)
         if place.is_shadow:
             settings = settings.model_copy(update={"home": Path(folder)})
         opening = StoreOpening(settings, place.project)
@@ -87,14 +102,14 @@ class StoreOpening:
 
     async def first_trouble(self) -> str:
         """Why the store is not open, after a moment; empty: it is."""
-        done, _ = await asyncio.wait({self._begin()}, timeout=_OPENING)
+        opening = self._begin()
+        done, _ = await asyncio.wait({opening}, timeout=_OPENING)
         if not done:
             return f"the store is in use by another process. {_UNTIL_THEN}"
-        try:
-            await self.store()
-        except StoreError as error:
-            return f"{error} {_UNTIL_THEN}"
-        return ""
+        error = opening.exception()
+        if error is not None and not isinstance(error, StoreError):
+            raise error
+        return f"{str(error).rstrip('.')}. {_UNTIL_THEN}" if error is not None else ""
 
     def _begin(self) -> asyncio.Task[Compactor]:
         task = self._task
@@ -126,6 +141,8 @@ async def run_host(
         door = Door(listener.getsockname()[1], make_secret())
         wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
         wanted["MCP_COMPACTION_HOME"] = str(place.settings.home)
+        release = with_large_steps(place.settings).policy.release_percent
+        wanted["MCP_COMPACTION_RELEASE_PERCENT"] = f"{release:g}"
         own = {k: v for k, v in environ.items() if k.startswith("MCP_COMPACTION_")}
         around = {**environ, **wanted}
         asked = Asked(words, around, Path.cwd(), door, server, {**own, **wanted})

@@ -34,8 +34,8 @@ class Turn(Protocol):
         """Hear that nothing more comes."""
         ...
 
-    async def make_room(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
-        """Make the request smaller after an error; says whether to send it once more."""
+    async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
+        """Make another request after an error; says whether there is one to send."""
         ...
 
 
@@ -79,17 +79,17 @@ class SafeTurn:
         """Have the turn hear that nothing more comes."""
         self._try(lambda turn: turn.end(is_whole=is_whole), None)
 
-    async def make_room(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
-        """Have the turn make its request smaller; says whether it has."""
+    async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
+        """Have the turn make another request after an error; says whether it has."""
         if self._turn is None:
             return False
         try:
-            has_room = await self._turn.make_room(status, error, headers)
+            is_mended = await self._turn.mend(status, error, headers)
         except Exception as fault:  # noqa: BLE001  # the provider's error passes as it is
             self._note_fault(fault)
             return False
         self.body = self._turn.body
-        return has_room
+        return is_mended
 
     def _try(self, work: Callable[[Turn], T], otherwise: T) -> T:
         if self._turn is None:

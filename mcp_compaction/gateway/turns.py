@@ -28,6 +28,7 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class CallTurns:
         self.chats: dict[str, str] = {}  # the hosts of chats, by their ids; the newest is the last
         self.on_change: Callable[[], None] = lambda: None
         self.is_shadow = is_shadow
+        self.is_aside = False  # the provider refuses what is changed: calls go out as they came
+        self.has_tried_original = False
         self.cache_seconds = CACHE_SECONDS
         self.ledger = Ledger()
         self._open_store = open_store
@@ -73,6 +76,7 @@ class CallTurns:
         self._threads = Threads()
         self._conversations: dict[_Key, Conversation] = {}
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
+        self._last: dict[_Key, Given] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -93,7 +97,9 @@ class CallTurns:
             self.tally[counting.SIDE] += 1
             return None
         self.note_chat(call)
-        given = await self._threads.run(read_history, call)
+        key = _key_of(call)
+        given = await self._threads.run(read_history, call, self._last.pop(key, None))
+        _keep_newest(self._last, key, given)
         turn = CallTurn(self, given, body)
         await turn.fit(self.patience)
         return turn
@@ -101,28 +107,25 @@ class CallTurns:
     def substitutes_of(self, call: Call) -> KeptSubstitutes:
         """What may be sent for a call without asking the store."""
         key = _key_of(call)
-        known = self._substitutes.pop(key, None)
+        known = self._substitutes.get(key)
         if known is None:
             path = path_of_substitute(self._settings.home, *key)
             known = KeptSubstitutes(path, masks_secrets=self._settings.redact)
-        self._substitutes[key] = known
-        if len(self._substitutes) > _MOST_CONVERSATIONS:
-            del self._substitutes[next(iter(self._substitutes))]
+        _keep_newest(self._substitutes, key, known)
         return known
 
     async def conversation_of(self, call: Call) -> Conversation:
         """The conversation that a call belongs to; a sub-agent has one of its own."""
         key = _key_of(call)
         async with self._opening:
-            known = self._conversations.pop(key, None)
+            known = self._conversations.get(key)
             if known is None:
                 store = await self._open_store()
                 session = OpenSession(store, await self._open(store, call))
                 known = Conversation(session, self.substitutes_of(call))
-            self._conversations[key] = known
-            if len(self._conversations) > _MOST_CONVERSATIONS:
-                oldest = self._conversations.pop(next(iter(self._conversations)))
-                self.start(self._leave(oldest))
+            oldest = _keep_newest(self._conversations, key, known)
+            if oldest is not None:
+                self.start(self.leave(oldest))
         return known
 
     def note_chat(self, call: Call) -> None:
@@ -130,10 +133,7 @@ class CallTurns:
         if call.agent:
             return
         is_newest = next(reversed(self.chats), None) == call.session
-        self.chats.pop(call.session, None)
-        self.chats[call.session] = call.host.name
-        if len(self.chats) > _MOST_CONVERSATIONS:
-            del self.chats[next(iter(self.chats))]
+        _keep_newest(self.chats, call.session, call.host.name)
         if not is_newest:
             self.on_change()
 
@@ -143,9 +143,9 @@ class CallTurns:
             one.when_idle(None)
         await self.settle()
         for one in self._conversations.values():
-            await self._leave(one)
+            await self.leave(one)
 
-    async def _leave(self, conversation: Conversation) -> None:
+    async def leave(self, conversation: Conversation) -> None:
         """Give the window of a conversation back to its host, and note what it has cost."""
         conversation.when_idle(None)
         session = conversation.session
@@ -176,8 +176,8 @@ class CallTurns:
 
     def note_fault(self, fault: Exception, kind: str = counting.NOT_RECORDED) -> None:
         """Count a fault of ours."""
-        # Its text is not logged: it may quote what was said.
-        logger.warning("%s: %s", kind, type(fault).__name__)
+        # Its text is not logged, which may quote what was said; and the host has the screen.
+        logger.info("%s: %s", kind, type(fault).__name__)
         self.tally[f"{kind} ({type(fault).__name__})"] += 1
 
     def note_outcome(self, outcome: Outcome | None) -> None:
@@ -222,6 +222,8 @@ class CallTurn:
 
     def __init__(self, turns: CallTurns, given: Given, body: bytes) -> None:
         self.body = body
+        self._original = body
+        self._is_original_tried = False
         self._turns = turns
         self._given = given
         self._call = given.call
@@ -260,7 +262,7 @@ class CallTurn:
         if self._call.kind == "summary" and self._turns.may_fit(self.body):
             tally[counting.SIDE] += 1
             return
-        self._sent = sent
+        self._sent = sent = Sent(self._given.messages) if self._turns.is_aside else sent
         if _is_same(sent, self._given):
             tally[counting.AS_IT_CAME] += 1
             return
@@ -284,6 +286,10 @@ class CallTurn:
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the request once the provider has accepted it, and read the answer."""
+        if self._is_original_tried and 200 <= status < 300:
+            self._turns.is_aside = True
+            self._turns.tally[counting.NOT_ALLOWED] += 1
+            self._turns.start(self._turns.isolate(counting.NOT_RECORDED, self._give_back()))
         if self._call.kind != "turn" or not 200 <= status < 300 or self._sent is None:
             return
         self._reader = AnswerReader(self._call.api.shape, headers)
@@ -302,8 +308,10 @@ class CallTurn:
         finishing = self._finish(answer, self._accepting, has_overflow=self._reader.has_overflow)
         self._turns.start(self._turns.isolate(counting.NOT_RECORDED, finishing))
 
-    async def make_room(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
-        """Make the request smaller after an overflow; says whether to send it once more."""
+    async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
+        """Make another request after an error; says whether there is one to send."""
+        if status in (401, 403):
+            return self._take_back()
         if self._call.kind != "turn" or not is_overflow(text_of_error(error, headers)):
             return False
         sent = await self._turns.isolate(counting.FAILED, self._compress())
@@ -313,6 +321,18 @@ class CallTurn:
         self._make_body(sent)
         self._turns.tally[counting.REPLAYED] += 1
         return True
+
+    def _take_back(self) -> bool:
+        """Try once in a run whether a login that is refused is accepted for what the host sent."""
+        if self.body is self._original or self._turns.has_tried_original:
+            return False
+        self._turns.has_tried_original = self._is_original_tried = True
+        self.body = self._original
+        self._sent = Sent(self._given.messages)
+        return True
+
+    async def _give_back(self) -> None:
+        await self._turns.leave(await self._turns.conversation_of(self._call))
 
     async def _compress(self) -> Sent | None:
         conversation = await self._turns.conversation_of(self._call)
@@ -338,6 +358,8 @@ class CallTurn:
             return
         if answer.message is not None:
             await conversation.record_answer(self._given, sent, answer.message)
+        if self._turns.is_aside:
+            return
         self._turns.note_outcome(await conversation.relieve(self._given))
         self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)
 
@@ -362,6 +384,13 @@ def _forget_result(task: asyncio.Task[Sent]) -> None:
     """Look at an error that nobody waits for any more, or Python complains of it."""
     if not task.cancelled():
         task.exception()
+
+
+def _keep_newest(known: dict[K, T], key: K, value: T) -> T | None:
+    """Keep a value as the newest one; gives the oldest where there are too many."""
+    known.pop(key, None)
+    known[key] = value
+    return known.pop(next(iter(known))) if len(known) > _MOST_CONVERSATIONS else None
 
 
 def _key_of(call: Call) -> _Key:

@@ -115,10 +115,9 @@ class EventHandler:
             key = SessionKey(project=self.project, host=host.name, host_session=event.session)
             memory.info, _ = await compactor.open(key, Traits(owns_window=False))
             memory.transcript = event.transcript
-            work = _Handling(compactor, host, hook, event, memory, memory.info, self._threads)
+            over = self.offload_over or 0
+            work = _Handling(compactor, host, hook, event, memory, memory.info, self._threads, over)
             await self._record(compactor, host, event.session, memory)
-            if hook.moment == "result" and self.offload_over is not None:
-                return await work.replace_result(self.offload_over)
             return await work.answer()
 
     async def record(self, compactor: Compactor, host: str, session: str | None) -> None:
@@ -189,6 +188,7 @@ class _Handling:
     memory: _Memory
     info: SessionInfo
     threads: Threads
+    offload_over: int
 
     async def answer(self) -> Answer:
         """What the host reads of us at this moment."""
@@ -203,15 +203,21 @@ class _Handling:
                 return await self._check_summary()
             case "task":
                 self.memory.has_finished_task = True
-            case "rest" | "result":
+            case "result":
+                return await self._replace_result()
+            case "rest":
                 pass
         return Answer()
 
-    async def replace_result(self, over: int) -> Answer:
-        """The preview of a result that takes more tokens, by which the host replaces it."""
-        event = self.event
+    # A result
+
+    async def _replace_result(self) -> Answer:
+        """The preview of a large result, by which the host replaces it."""
+        event, over = self.event, self.offload_over
         result = await self.threads.run(read_result, self.host, event.tool, event.response)
-        if result is None:
+        if result is None or len(result.text) <= over:  # a token has at least one character
+            return Answer()
+        if await self.threads.run(self.compactor.count, result.text) <= over:
             return Answer()
         preview = await archive_result(self.compactor, self.info, result, event.call, over)
         if not preview:

@@ -14,7 +14,6 @@ from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.events import HookedHost, ResultKind
 from mcp_compaction.hosts.transcripts.pieces import early_id_of_result, message_of
 from mcp_compaction.model import JsonObject, Message, Session, SessionInfo, ToolResult, Trimmed
-from mcp_compaction.threads import Threads
 
 _MOST_BACK = 100  # messages among which the call of a result that has just come stands
 
@@ -50,12 +49,11 @@ def read_result(host: HookedHost, tool: str, response: str) -> ToldResult | None
 async def archive_result(
     compactor: Compactor, info: SessionInfo, result: ToldResult, call: str, over: int
 ) -> str:
-    """Record a result of more tokens than `over` as a whole; the preview of it, which has its ref.
+    """Record a result as a whole; the preview of it, which has its ref.
 
-    Empty where it is smaller, or where its call does not stand in the session.
+    Empty where its call does not stand in the session. `over` is the size, in tokens, over which a
+    result becomes a preview.
     """
-    if len(result.text) <= over or await Threads().run(compactor.count, result.text) <= over:
-        return ""
     if not _has_call(await compactor.load(info), call):
         return ""
     block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": result.text}
@@ -91,8 +89,8 @@ def _begin_of(message: Message, shown: str) -> str:
     """As much of the beginning of a result as a preview of it takes."""
     text = message.results[0].text
     note = note_of_size(text, message.ref)
-    begin = text[: max(0, len(shown) - len(note))].rpartition("\n")[0]
-    return f"{begin}\n{note}"
+    begin = text[: max(0, len(shown) - len(note))]
+    return f"{begin.rpartition(chr(10))[0] or begin}\n{note}"
 
 
 def _words_of(told: object, response: str) -> str:

@@ -71,10 +71,11 @@ Kind = Literal[
     "told-state",
     "new-value",
     "retires",
+    "place",
     # what a draft may not make up, and what an agent found out
+    "tests-pass",
     "success",
     "finding",
-    "place",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)

@@ -76,4 +76,5 @@ class Session(Value):
     next_digest: int = 1
     next_compaction: int = 1
     last_compaction: Receipt | None = None
+    recalled: tuple[Message, ...] = ()  # that left the view and were recalled again and again
     is_pressed: bool = False  # a limit on model calls is near: budget pressure

@@ -20,7 +20,10 @@ from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.stub import FORGOTTEN, stub
 
 _STUB_TOKENS = 10
-_OWNED = ("message", "tool_call", "section", "view", "digest", "receipt", "event", "model_call")
+_OWNED = (
+    *("message", "tool_call", "call_message", "section", "view", "digest", "receipt", "event"),
+    "model_call",
+)
 
 
 def forget(

@@ -143,13 +143,28 @@ def messages_of_calls(
 
 
 def _messages_of(connection: sqlite3.Connection, session: int, call: str) -> tuple[int, ...]:
+    rows = connection.execute(
+        "SELECT seq FROM call_message WHERE session = ? AND call = ? ORDER BY seq",
+        (session, encodable(call)),
+    )
+    seqs = tuple(seq for (seq,) in rows)
+    first = map(to_message, message_rows(connection, session, seqs[:1]))
+    if any(made.id == call for message in first for made in message.calls):
+        return seqs
+    return _scan_for_call(connection, session, call)
+
+
+def _scan_for_call(connection: sqlite3.Connection, session: int, call: str) -> tuple[int, ...]:
+    """The messages with a call that was made before schema 7 noted which they are.
+
+    The session is read through: 0.16 s for 100,000 messages of 600 bytes.
+    """
     known = connection.execute(
         "SELECT 1 FROM tool_call WHERE session = ? AND call = ?", (session, encodable(call))
     ).fetchone()
     if known is None:
         return ()
-    # No index says which message made a call, so the session is read through: 0.16 s for 100,000
-    # messages of 600 bytes. LIKE beats instr; what its wildcards match besides is left out below.
+    # LIKE beats instr; what its wildcards match besides is left out below.
     rows = connection.execute(
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND raw LIKE ? ORDER BY seq",
         (session, f"%{json.dumps(call)}%"),
@@ -268,18 +283,27 @@ class _Log:
         names: list[str] = []
         for part in message.parts:
             if part.kind == "call":
+                self._note_call(part.id)
                 self._connection.execute(
                     "INSERT OR REPLACE INTO tool_call (session, call, tool) VALUES (?, ?, ?)",
                     (self.session, encodable(part.id), encodable(part.name)),
                 )
                 names.append(part.name)
             elif part.kind == "result":
+                self._note_call(part.call)
                 row = self._connection.execute(
                     "SELECT tool FROM tool_call WHERE session = ? AND call = ?",
                     (self.session, encodable(part.call)),
                 ).fetchone()
                 names += [] if row is None else [row[0]]
         return tuple(names)
+
+    def _note_call(self, call: str) -> None:
+        """Note that the newest message makes or answers a call."""
+        self._connection.execute(
+            "INSERT OR IGNORE INTO call_message (session, call, seq) VALUES (?, ?, ?)",
+            (self.session, encodable(call), self._seq),
+        )
 
     def save_end(self) -> None:
         """Note in the session where its log ends now."""

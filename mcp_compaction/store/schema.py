@@ -268,6 +268,20 @@ def _project_facts(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE pin ADD COLUMN used TEXT")
 
 
+def _messages_of_calls(connection: sqlite3.Connection) -> None:
+    """The messages that make or answer each tool call; those recorded before have no rows."""
+    connection.execute(
+        """
+        CREATE TABLE call_message (
+            session INTEGER NOT NULL REFERENCES session (id),
+            call TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            PRIMARY KEY (session, call, seq)
+        ) WITHOUT ROWID
+        """
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _first,
     _keys_and_marks,
@@ -275,6 +289,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _channels,
     _transcripts,
     _project_facts,
+    _messages_of_calls,
 )
 assert len(MIGRATIONS) == SCHEMA_VERSION
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from mcp_compaction.compactor import Compactor, Quote
+from mcp_compaction.compactor import Quote
 from mcp_compaction.core.recall.pages import cut_page
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError
 
 _CHARS_PER_TOKEN = 4
@@ -14,14 +15,14 @@ _PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around
 _LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 
-def page_size(compactor: Compactor, found: Sequence[Quote], max_tokens: int, skip: int) -> int:
+def page_size(found: Sequence[Quote], max_tokens: int, skip: int) -> int:
     """The characters of a page that takes no more tokens than wanted."""
     texts = [quote.text for quote in found]
     room = max(_LEAST_TOKENS, max_tokens - _PER_PAGE)
     most = room * _CHARS_PER_TOKEN
     while True:
         pieces = cut_page(texts, skip, most).pieces
-        tokens = sum(compactor.count(text) + _PER_QUOTE for _, text in pieces)
+        tokens = sum(estimate(text) + _PER_QUOTE for _, text in pieces)
         if tokens <= room or most <= _LEAST_CHARS:
             return most
         most = max(_LEAST_CHARS, min(most - 1, most * room // tokens))

@@ -111,7 +111,7 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
             return _answer_with(kept, session)
         # Who turns a page recalls nothing new.
         found = await (compactor.quote if skip else compactor.recall_refs)(info, asked.refs)
-        size = page_size(compactor, found, asked.max_tokens, skip)
+        size = page_size(found, asked.max_tokens, skip)
         text = recall_answers.quote_text(found, info, project, nonce, size, skip)
         return ToolAnswer(text if kept is None else f"{outcome_text(kept)}\n{text}")
     return ToolAnswer(recall_answers.brief_text(await compactor.brief(info), nonce, project))

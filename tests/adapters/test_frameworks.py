@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -15,6 +16,16 @@ PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("block", python_blocks(PAGE))
 def test_the_python_of_the_page_imports_what_is_there(block: Block) -> None:
     exec(block.code, {})
+
+
+def test_the_page_names_the_oldest_versions_that_the_extras_ask_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    rows = {row[1]: row[3] for row in (line.split(" | ") for line in PAGE.splitlines()) if row[3:]}
+    for extra in ("langgraph", "openai-agents", "pydantic-ai"):
+        asked = {requirement.replace(">=", " ") for requirement in extras[extra]}
+        assert set(rows[f"`mcp-compaction[{extra}]`"].split(", ")) == asked
 
 
 @pytest.mark.parametrize(

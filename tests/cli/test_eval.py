@@ -44,7 +44,8 @@ def test_sessions_of_ones_own_are_measured_for_a_person_and_for_a_program(shell:
     path.write_text("\n".join(json.dumps(message) for message in small_session()))
     ran = shell.bare("eval", str(path), "--counter", "estimate")
     assert (ran.code, ran.err) == (0, "")
-    assert re.match(r"\d+ % of the names in later calls of plain messages in view, ", ran.out)
+    headline = r"names in later calls that are in view, plain messages to the default: \d+ % \("
+    assert re.match(headline, ran.out)
     assert "handover, 1 session of plain messages, to 10 %" in ran.out
     assert "generated" not in ran.out
     found = shell.bare("eval", str(path), "--counter", "estimate", "--json").json()

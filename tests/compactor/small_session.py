@@ -15,7 +15,7 @@ from mcp_compaction.core.window.history import is_record
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo, Shape
-from mcp_compaction.ports import SessionKey, Store, Summarizer
+from mcp_compaction.ports import SessionKey, Store, Summarizer, TokenCounter
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.sessions import NOW
@@ -43,6 +43,7 @@ async def open_session(
     summarizer: Summarizer | None = None,
     name: str = "work",
     wrap: Callable[[Store], Store] | None = None,
+    counter: TokenCounter | None = None,
 ) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
     """A session in the store of that folder, and the compactor that has it.
 
@@ -53,7 +54,7 @@ async def open_session(
     collaborators = Collaborators(
         store=store,
         summarizer=summarizer or ExtractiveSummarizer(),
-        counter=EstimateCounter(),
+        counter=counter or EstimateCounter(),
         clock=StepClock(),
         policy=policy,
     )

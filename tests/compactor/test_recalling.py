@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import REGRET, Regret
+from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.tools.reading import page_size
 from tests.compactor.small_session import (
     assistant,
     called,
@@ -39,6 +41,27 @@ async def test_recall_finds_what_left_the_window(tmp_path: Path) -> None:
         assert (await compactor.recall(other, "staging token", scope="project")).hits == ()
 
 
+class ReluctantCounter(EstimateCounter):
+    """A counter that counts until it is told that its table is gone."""
+
+    is_ready = True
+
+    def count(self, text: str) -> int:
+        assert self.is_ready, "its table would have to be loaded"
+        return super().count(text)
+
+
+async def test_a_first_recall_waits_for_no_table_of_tokens(tmp_path: Path) -> None:
+    counter = ReluctantCounter()
+    async with open_session(tmp_path, counter=counter) as (compactor, info):
+        await record_long_with(compactor, info, "The staging token id is QX-88123.")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        quotes = await compactor.quote(info, "m4")
+        counter.is_ready = False
+        assert (await compactor.recall(info, "QX-88123", has_view=True)).hits[0].ref == "m4"
+        assert page_size(quotes, 1_000, 0) > 0
+
+
 async def test_what_the_callers_view_shows_whole_is_named_instead_of_repeated(
     tmp_path: Path,
 ) -> None:
@@ -57,6 +80,24 @@ async def test_what_the_callers_view_shows_whole_is_named_instead_of_repeated(
         everything = await compactor.recall(info, asked)
         assert newest in [hit.ref for hit in everything.hits]
         assert everything.in_window == ()
+
+
+@pytest.mark.parametrize(("recalls", "is_kept"), [(2, False), (3, True)])
+async def test_what_is_recalled_again_and_again_is_kept_at_the_next_compaction(
+    tmp_path: Path, recalls: int, is_kept: bool
+) -> None:
+    detail = "The staging token id is QX-88123; it was issued for the second cluster in Lyon."
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long_with(compactor, info, detail)
+        await compactor.compress(info, Ask(reason="x", target_percent=30))
+        assert 4 not in [message.seq for message in (await compactor.load(info)).messages]
+        for _ in range(recalls):
+            await compactor.recall_refs(info, "m4")
+        await compactor.record(info, read_incoming(list(coding_session(30, 300, seed=5))))
+        done = await compactor.compress(info, Ask(reason="x", target_percent=60, force=True))
+        assert isinstance(done, Compaction)
+        again = [one for one in done.view.promoted if one.by == "wanted"]
+        assert [(one.seq, one.pieces) for one in again] == ([(4, (detail,))] if is_kept else [])
 
 
 async def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ async def open_talk(
     wanted: dict[str, Any] = {"window_tokens": WINDOW, "counter": "estimate", **settings}
     async with (
         open_store(home=home, project=home, **wanted) as store,
-        provide(strict) as upstream,
+        provide(strict, remembers=False) as upstream,
     ):
 
         async def open_it() -> OpenStore:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.conversation import Conversation
 from mcp_compaction.gateway.keeping import path_of_substitute
 from mcp_compaction.gateway.running import StoreOpening
@@ -157,7 +158,7 @@ async def test_what_takes_too_long_is_not_waited_for(
         released.set()
         assert response.status_code == 200
         assert host.last_sent[: len(before)] == before
-        assert host.turns.tally["took too long, the last substitute was sent"] == 1
+        assert host.turns.tally[counting.SLOW] == 1
 
 
 async def test_an_overflow_is_compacted_and_sent_once_more(tmp_path: Path) -> None:
@@ -168,6 +169,36 @@ async def test_an_overflow_is_compacted_and_sent_once_more(tmp_path: Path) -> No
         assert strict.faults == []
         assert host.turns.tally["made smaller and sent again after an overflow"] >= 1
         assert size_of(host.history) > strict.window
+
+
+@pytest.mark.parametrize("refuses_all", [False, True])
+async def test_a_login_that_is_refused_for_changed_requests_has_them_sent_as_they_came(
+    tmp_path: Path, refuses_all: bool
+) -> None:
+    strict = StrictProvider()
+
+    async def refuse(asked: Any, writer: Any) -> None:
+        if refuses_all or json.loads(asked.body)["messages"] != host.history:
+            asks.append("changed")
+            write_whole(writer, b"not with this login", 403)
+        else:
+            asks.append("as it came")
+            await strict.answer(asked, writer)
+
+    asks: list[str] = []
+    async with open_talk(tmp_path, strict, agent_controlled=False) as (host, _):
+        await host.work_until_compacted()
+        strict.hears = refuse
+        for text in ("One.", "Two."):
+            host.history.append(_user(text))
+            response = await host.post(host.body())
+            assert response.status_code == (403 if refuses_all else 200)
+        if refuses_all:
+            assert asks == ["changed"] * 3  # once more, and never again
+            assert response.content == b"not with this login"
+        else:
+            assert asks == ["changed", "as it came", "as it came"]
+            assert host.turns.is_aside
 
 
 OVERFLOW = "Your input exceeds the context window of this model. Please adjust your input."
@@ -241,14 +272,14 @@ class FaultyTurn:
                 raise Broken
             return given[0] if name == "narrow" else False
 
-        async def make_room(*given: Any) -> bool:
+        async def mend(*given: Any) -> bool:
             return bool(do(*given))
 
-        return make_room if name == "make_room" else do
+        return mend if name == "mend" else do
 
 
 @pytest.mark.parametrize("status", [200, 400])
-@pytest.mark.parametrize("step", ["narrow", "begin_answer", "hear", "end", "make_room"])
+@pytest.mark.parametrize("step", ["narrow", "begin_answer", "hear", "end", "mend"])
 async def test_a_fault_of_ours_while_an_answer_passes_changes_nothing_of_it(
     tmp_path: Path, step: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +293,7 @@ async def test_a_fault_of_ours_while_an_answer_passes_changes_nothing_of_it(
         monkeypatch.setattr(host.turns, "begin", begin)
         response = await host.post(host.body([_user("Hello.")]))
         assert (response.status_code, response.content) == (status, b"what it said")
-        is_reached = (step, status) not in (("make_room", 200), ("hear", 400))
+        is_reached = (step, status) not in (("mend", 200), ("hear", 400))
         assert sum(host.turns.tally.values()) == is_reached
 
 

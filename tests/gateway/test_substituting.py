@@ -170,6 +170,7 @@ async def test_what_a_compaction_cost_and_saved_is_told_and_stays_in_the_statist
         assert "tokens a request" in paid[1]
         assert "it has not paid" in paid[1]  # nothing is cached here, and few turns came after
         assert not info.traits.owns_window  # the window is the host's again
+        assert await store.compactor.paid(info) == "\n".join(paid)
 
 
 async def test_a_pin_that_rode_in_its_call_stands_in_the_block_after_the_host_compacts(

@@ -38,14 +38,15 @@ class Provider:
 
 
 @asynccontextmanager
-async def provide(answer: Answer) -> AsyncGenerator[Provider]:
+async def provide(answer: Answer, *, remembers: bool = True) -> AsyncGenerator[Provider]:
     """A provider that answers every request as a test says."""
     provider = Provider()
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (asked := await _read_request(reader)) is not None:
-                provider.asked.append(asked)
+                if remembers:
+                    provider.asked.append(asked)
                 await answer(asked, writer)
                 if writer.is_closing():
                     break

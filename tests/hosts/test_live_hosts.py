@@ -20,6 +20,7 @@ from tests.hosts.live import (
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 RULE = 'Never push to "main" without a review — not even once.'
+HABIT = "Always run the linter before you commit."
 ERROR = "E4711 cannot open /srv/data/ledger-77.db: disk quota exceeded"
 DROPPED = "step 123 of the nightly run went well"
 BLOCK = f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
@@ -39,8 +40,9 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
     tmp_path: Path,
 ) -> None:
     later = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
-    steps = [PIN, READ, *later, Step("read")]
-    with serve_model(ScriptedModel(*steps)) as model:
+    # About 30,000 tokens, of which Claude Code shows a beginning.
+    read = Step(tool="shell", arguments={"command": LONG.replace(" 600;", " 3500;")})
+    with serve_model(ScriptedModel(PIN, read, *later, Step("read"))) as model:
         host = ClaudeCode(tmp_path, model)
         host.run(RULE + " How was the night?", "/compact")
         before = len(model.requests)
@@ -109,6 +111,18 @@ def test_in_claude_code_pins_are_back_after_it_compacts_by_itself_amid_the_work(
         assert after.count(written(BLOCK)) == 1
         assert after.count("[digest d1") == 1
         assert DROPPED not in after
+
+
+def test_in_claude_code_a_rule_that_its_summary_lost_is_in_the_next_request_once(
+    tmp_path: Path,
+) -> None:
+    work = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
+    with serve_model(ScriptedModel(*work, Step("done"))) as model:
+        ClaudeCode(tmp_path, model).run(f"{HABIT} Then count.", "/compact", "Go on.", "And on.")
+        *_, first, second = model.requests
+        assert BOUNDARY in first
+        assert first.count(f"- {HABIT} (m1)") == 1
+        assert second.count(f"- {HABIT} (m1)") == 1  # where it stood before
 
 
 def test_in_opencode_the_request_after_compress_context_is_smaller_and_valid(

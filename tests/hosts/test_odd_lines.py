@@ -17,6 +17,7 @@ from mcp_compaction.hosts.transcripts.files import LineFormat
 from tests.hosts.given_hosts import REAL
 
 FORMATS: tuple[LineFormat, ...] = (claude_code, codex, gemini, own_export)
+CHAT = Path("/chats/5a1c.jsonl")
 ODD: tuple[Any, ...] = (None, True, -1, 1e300, "", "x", "user", [], [[{}]], {}, {"type": []})
 
 
@@ -50,8 +51,8 @@ def test_an_odd_value_at_any_place_breaks_nothing(form: LineFormat) -> None:
             for odd in ODD:
                 holder[key] = odd
                 with suppress(MalformedMessage):
-                    told = form.read_line(odd_line, json.dumps(odd_line).encode(), 7)
+                    told = form.read_line(odd_line, json.dumps(odd_line).encode(), 7, CHAT)
                     assert all(message.host_id for message in told.messages)
-                form.chat_of(iter([odd_line]), Path("/chats/5a1c.jsonl"))
+                form.chat_of(iter([odd_line]), CHAT)
             holder[key] = kept
     assert len(shapes) > 50

@@ -167,6 +167,42 @@ async def test_the_same_words_said_twice_are_two_messages(
         assert (await record(compactor, found_in(environ)[0])).new == 4
 
 
+def cut_result(number: int, told: object) -> str:
+    """A line with a result of which Claude Code shows only a beginning."""
+    shown = "<persisted-output>\nOutput too large (2KB). Full output saved to: …\n\nrow 0"
+    block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": shown}
+    message = {"role": "user", "content": [block]}
+    return claude_line(number, "", message=message, toolUseResult=told)
+
+
+async def test_a_result_that_claude_code_has_put_into_a_file_is_recorded_as_a_whole(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    whole = "\n".join(f"row {n}" for n in range(200))
+    lines = [
+        cut_result(1, {"stdout": "row", "persistedOutputPath": "/anywhere/whole.txt"}),
+        cut_result(2, [{"type": "text", "text": whole}]),
+        cut_result(3, {"persistedOutputPath": "/anywhere/gone.txt"}),
+        cut_result(4, {"persistedOutputPath": "/etc/passwd"}),
+        cut_result(5, {"persistedOutputPath": "/anywhere/link.txt"}),
+        cut_result(6, {"persistedOutputPath": "/anywhere/../.."}),
+        cut_result(7, [{"type": "image"}]),
+    ]
+    folder = write_chat(environ, lines).with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "whole.txt").write_text(whole, encoding="utf-8")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("row 0, and what nobody else may read", encoding="utf-8")
+    (folder / "link.txt").symlink_to(secret)
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        found = await compactor.originals(info, "m1..m7")
+        texts = [one.message.results[0].text for one in found]
+        assert texts[:2] == [whole, whole]
+        assert all(text.endswith("\n\nrow 0") for text in texts[2:])
+
+
 async def test_sidechains_among_the_lines_of_a_chat_are_sessions_of_their_own(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:

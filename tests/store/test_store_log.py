@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -402,3 +404,14 @@ async def test_calls_and_results_come_back_as_parts(path: Path) -> None:
         loaded = await store.load(session, NOW)
         assert loaded.messages[1].calls[0].name == "Bash"
         assert loaded.messages[2].results[0].text == "a b"
+
+
+async def test_a_tool_call_is_found_by_an_index_of_messages(path: Path) -> None:
+    async with opened(path) as store:
+        session = await new_session(store)
+        made = (called("c%1", "Bash", {"cmd": "ls"}), answered("c%1", "cart.py"), said("c%1 is it"))
+        await store.append(session, batch(*made), NOW)
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("DELETE FROM tool_call")  # what a scan asks first
+        found = await store.messages_of_calls(here(session), ("c%1", "c11"))
+        assert found == ((1, 2), ())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from given_store import NOW, batch, damage, here, matching, opened, rows, said
+from given_store import NOW, answered, batch, called, damage, here, matching, opened, rows, said
 
 from mcp_compaction.store.schema import MIGRATIONS
 
@@ -25,6 +25,7 @@ CHECKSUMS = (
     "3bae3a036a4b5a61",
     "cdb22f6497778e51",
     "12bf3f619fa70b17",
+    "935a6171fe955464",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 
@@ -117,4 +118,7 @@ async def test_a_store_of_an_earlier_version_is_searched_and_goes_on(
             assert ref in [hit.ref for hit in await matching(store, here(1), word)], word
         assert (await store.append(1, batch(said("and on it goes")), NOW)).seqs == (7,)
         assert [hit.ref for hit in await matching(store, here(1), "goes")] == ["m7"]
+        await store.append(1, batch(answered("c1", "late"), called("c2", "Bash", {})), NOW)
+        found = await store.messages_of_calls(here(1), ("c1", "c2", "c3"))
+        assert found == ((2, 3, 8), (9,), ())
     assert damage(path) == []

@@ -321,8 +321,8 @@ async def test_what_a_model_invents_is_named_on_the_receipt_and_not_in_the_view(
             done = await played.compress()
             text = receipt_text(done.receipt)
             assert (
-                "note: 1 line of the draft named numbers or names that stand nowhere in the span: "
-                "left out (port=99999)"
+                "note: 1 line of the draft named numbers or names that stand nowhere in the window"
+                ": left out (port=99999)"
             ) in text
             assert (
                 "note: 1 line of the draft named a decision that no message states: left out"

@@ -165,9 +165,7 @@ async def _read_health(call: Invocation, settings: Settings) -> Health | None:
     if not has_store(settings):
         return None
     async with open_place(call) as place:
-        if call.args.fix:
-            await place.compactor.repair()
-        return await place.compactor.health()
+        return await place.compactor.health(repair=call.args.fix)
 
 
 def _explain_unwritable(home: Path) -> Iterator[str]:

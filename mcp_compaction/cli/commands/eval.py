@@ -7,7 +7,6 @@ from pathlib import Path
 
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.transcripts import trusted_environ
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -116,7 +115,7 @@ def _parse_wanted(call: Invocation) -> Wanted:
         value = getattr(args, flag)
         if value is not None and value < least:
             raise InputError(f"--{flag} {value} is too few; pass {least:,} or more.")
-    origins = find_origins(args.source, trusted_environ(call)) if args.source else []
+    origins = find_origins(args.source, call.environ) if args.source else []
     wanted = Wanted(
         seed=args.seed,
         sessions=args.sessions,
@@ -142,9 +141,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(call: Invocation, report: Report) -> None:
-    headlines = [f"{figure} {words}" for figure, words in headlines_of(report)]
-    for line in headlines:
-        call.screen.say(call.screen.bold(line))
+    headlines = list(headlines_of(report))
+    for one in headlines:
+        beside = f" ({one.beside})" if one.beside else ""
+        call.screen.say(f"{one.words}: {call.screen.bold(one.figure)}{beside}")
     if headlines:
         call.screen.say()
     for heading, rows in make_tables(report):

@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.transcripts import trusted_environ
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.wording import plural
@@ -53,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Compress by each strategy, and show what came of it."""
-    session = read_session(find_origins(call.args.source, trusted_environ(call))[0])
+    session = read_session(find_origins(call.args.source, call.environ)[0])
     counter = best_counter()
     model = asked_model(call, counter)
     wanted = _choose(list(strategies(model)), call.args.show, call.args.only)
@@ -89,7 +88,7 @@ def _choose(known: list[Strategy], shown: str | None, only: list[str] | None) ->
             )
     chosen = [strategy for strategy in known if strategy.name in names]
     # A plain way is given as many tokens as our view has.
-    needed = {s.percent for s in chosen if s.policy is None}
+    needed = {s.percent for s in chosen if s.plain_way}
     beside = [s for s in known if s.name.startswith("ours-") and s.percent in needed]
     return [s for s in beside if s not in chosen] + chosen
 

@@ -72,6 +72,11 @@ def _lines_of(ran: Ran, *, is_shadow: bool) -> Iterator[str]:
         return
     counts = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(ran.turns.tally.items()))
     yield f"{'it would have been so; ' if is_shadow else ''}{counts}"
+    if ran.turns.is_aside:
+        yield (
+            "the provider refuses this login for requests that were changed on the way: they went "
+            "out as they came. With an API key they can be smaller."
+        )
     yield from ran.turns.ledger.lines()
     if ran.turns.tally["compactions"] and not is_shadow:
         yield f"the host's own history is longer than the window now. To go on {ran.start.resume}."

@@ -32,14 +32,17 @@ async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
     settings = settings_of(call)
     found: tuple[SessionInfo, ...] = ()
+    paid: list[str] = []  # what a gateway has told of each
     if has_store(settings):
         async with open_place(call) as place:
             project = None if call.args.all else place.project
             found = await place.compactor.sessions(project, max(1, call.args.limit))
+            paid = [await place.compactor.paid(info) for info in found]
     if call.args.json:
-        call.screen.write_json([info.model_dump(mode="json") for info in found])
+        listed = zip(found, paid, strict=True)
+        call.screen.write_json([{**one.model_dump(mode="json"), "paid": p} for one, p in listed])
     elif found:
-        _print_rows(found, call.screen, with_project=call.args.all)
+        _print_rows(found, paid, call.screen, with_project=call.args.all)
     elif call.args.all:
         hint = f"no sessions in {settings.home}; begin: mcp-compaction record FILE"
         call.screen.say(call.complete(hint))
@@ -52,11 +55,15 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _print_rows(found: Sequence[SessionInfo], screen: Screen, with_project: bool) -> None:
+def _print_rows(
+    found: Sequence[SessionInfo], paid: Sequence[str], screen: Screen, with_project: bool
+) -> None:
     rows = [_row_of(info, with_project) for info in found]
-    for info, line in zip(found, align_columns(rows), strict=True):
+    for info, told, line in zip(found, paid, align_columns(rows), strict=True):
         rest = line.removeprefix(info.name)
         screen.say(screen.bold(info.name) + rest)
+        if told:
+            screen.say(f"  {told.partition(chr(10))[0].removeprefix(info.name).strip()}")
 
 
 def _row_of(info: SessionInfo, with_project: bool) -> list[str]:

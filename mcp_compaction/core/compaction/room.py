@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of, show_whole
 from mcp_compaction.core.compaction.previews import fit_step
@@ -16,12 +16,20 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
-from mcp_compaction.core.excerpts.paging import wanted_excerpts
+from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.typed_names import typed_names
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Digested, MessageEntry, Session, Shown, ShownRecord, Trimmed
+from mcp_compaction.model import (
+    Digested,
+    Excerpt,
+    MessageEntry,
+    Session,
+    Shown,
+    ShownRecord,
+    Trimmed,
+)
 
 _NEWEST_SHARE = 90  # percent of the room, for newest steps that were cut
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
@@ -46,10 +54,20 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
     kept = {message.seq for message in session.messages}
     gone = [message for message in before.messages if message.seq not in kept]
     shown = _text_of_view(session, inputs)
-    earlier = (*excerpts_of_digests(before.digests), *before.view.promoted)
+    earlier = (
+        *excerpts_of_digests(before.digests),
+        *before.view.promoted,
+        *_recalled_excerpts(before, kept),
+    )
     markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
     chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers, inputs.overtaken)
     return progress.change_view(promoted=chosen)
+
+
+def _recalled_excerpts(before: Session, kept: Collection[int]) -> Iterator[Excerpt]:
+    """The messages that were recalled again and again, and that the view does not show."""
+    there = {*kept, *(one.seq for one in wanted_excerpts(before.view.promoted))}
+    return (quote_message(message) for message in before.recalled if message.seq not in there)
 
 
 def _fit_index(progress: Progress, inputs: Inputs) -> Progress:

@@ -33,7 +33,7 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
     view = session.view
     asked = {message.seq for message in messages}
     in_place = {message.seq for message in session.messages}
-    again = [_quote_message(message) for message in messages if message.seq not in in_place]
+    again = [quote_message(message) for message in messages if message.seq not in in_place]
     others = [one for one in view.promoted if one.seq not in asked]
     return view.model_copy(
         update={
@@ -61,6 +61,7 @@ def keep_wanted(
     return kept, used
 
 
-def _quote_message(message: Message) -> Excerpt:
+def quote_message(message: Message) -> Excerpt:
+    """A whole message as an excerpt that somebody asked for."""
     role = "tool" if message.results else message.role
     return Excerpt(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from mcp_compaction.core.recall.decisions import decisions_first
+from mcp_compaction.core.recall.pairs import bring_partners, is_unasked_result
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.terms import closeness_of, is_name
 from mcp_compaction.core.text.dates import Stretch
@@ -36,10 +37,13 @@ _LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """The hits in order, judged by their texts too; what stands twice is one."""
     names = [term for term in question.terms if is_name(term)][:_MOST_NAMES]
-    judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in hits]
+    hits = tuple(hits)
+    asked = (hit for hit in hits if not is_unasked_result(hit))
+    judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in asked]
     judged = [one for one in judged if one[0]]
     judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
-    return _let_compete(_merge_repeats(judged))
+    ranked = _let_compete(_merge_repeats(judged))
+    return bring_partners(ranked, [hit for hit in hits if is_unasked_result(hit)])
 
 
 def put_decisions_first(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -76,8 +80,6 @@ def similar_word(term: str, hits: Iterable[Hit]) -> str | None:
 def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
     weight = math.prod(_CLOSE[closeness_of(name, hit.text)] for name in names)
     weight *= _weight_of_speaker(question, hit)
-    if hit.role == "tool" and hit.is_beside:
-        return 0.0
     if hit.role != "tool" and _only_asks(hit.text):
         weight *= _ASKING
     return weight * max((_weight_of_day(day, hit.at) for day in question.days), default=1.0)

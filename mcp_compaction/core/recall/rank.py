@@ -21,6 +21,7 @@ _LONG = 0.25  # how much a passage counts less among many of one message, where 
 _COVER = 2.0  # how much more a passage counts with all the words in and around it: .02
 
 _MOST_BESIDE = 100  # of the best matches, beside which anything is worth a look
+_MOST_PAIRED = 10  # of the best calls and results, with each of which comes the other
 _IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
 _TOO_FEW = 30  # places; with fewer the other words are looked at as well
@@ -135,7 +136,8 @@ def _places_to_judge(
     places = set(promising)
     in_words = all(terms.spread) and len(terms.spread) >= _IN_WORDS
     for position, place in enumerate(promising):
-        anything = in_words and position < _MOST_BESIDE
+        is_paired = position < _MOST_PAIRED and passages[place].match.has_tool
+        anything = is_paired or (in_words and position < _MOST_BESIDE)
         beside = (near for near, _ in _places_beside(place, messages))
         places.update(near for near in beside if anything or near in passages)
     return places

@@ -59,7 +59,10 @@ _OURS = any_of(
     _LEAD + r"(the\s+agent\s*:|(?:tools|in\s+talk)\s*:\s*$)",
     _LEAD + r"(window\s*:\s*(?:smaller|larger|unchanged|as\s+it\s+was|yours|the\s+host)\b)",
     _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
-    _LEAD + r"(rule\s+not\s+pinned\?|m\d+\s+(?:tool|" + _SPEAKER + r")\s*(?::|$))",
+    _LEAD
+    + r"(rule\s+not\s+pinned\?|fact\s+for\s+later\s+sessions\?|m\d+\s+(?:tool|"
+    + _SPEAKER
+    + r")\s*(?::|$))",
 )
 _VOICE = any_of(
     rf"(?:{_LEAD}|[.!?][\"')\]]?\s+)({_SPEAKER}(?:\s+(?:prompt|message))?[\s*_`\"']*:)",

@@ -95,6 +95,9 @@ def _lines_of(digests: Sequence[Digest]) -> Iterator[str]:
 
 
 def _names(path: str, line: str) -> bool:
+    """Whether a line names a file, by its path or by its name alone."""
     name = path.rpartition("/")[2]
-    wanted = [path, name] if len(name) >= _SHORTEST_NAME else [path]
-    return any(re.search(rf"(?<![\w.-]){re.escape(one)}(?![\w/-])", line) for one in wanted)
+    if re.search(rf"(?<![\w.-]){re.escape(path)}(?![\w/-])", line):
+        return True
+    alone = rf"(?<![\w./-]){re.escape(name)}(?![\w/-])"
+    return len(name) >= _SHORTEST_NAME and bool(re.search(alone, line))

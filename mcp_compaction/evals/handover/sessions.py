@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_compaction.errors import InputError
+from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.evals.handover.turns import Turn, turns_of
 from mcp_compaction.formats import IncomingMessage, read_incoming_text
 from mcp_compaction.hosts.finding import transcripts_at
@@ -100,4 +100,7 @@ def _plain_messages(path: Path) -> Iterable[IncomingMessage]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}; pass a UTF-8 file.") from None
-    return read_incoming_text(text).messages
+    try:
+        return read_incoming_text(text).messages
+    except MalformedMessage as error:
+        raise InputError(f"{path}: {error}") from None

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
-from mcp_compaction.evals.results import PRODUCT, HandoverScore, Report, format_share, is_enough
+from mcp_compaction.evals.results import (
+    PRODUCT,
+    HandoverCost,
+    HandoverScore,
+    Report,
+    format_share,
+    is_enough,
+)
 
 Row = tuple[str, ...]
 
@@ -22,7 +30,7 @@ def make_handover_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
         ways = list(dict.fromkeys(one.way for one in scores))
         by_key = {(one.measure, one.way): one for one in scores}
         rows: list[Row] = [("", "n", *ways)]
-        for measure in dict.fromkeys(one.measure for one in scores):
+        for measure in dict.fromkeys(one.measure for one in scores if one.asked):
             ours = by_key[measure, PRODUCT]
             cells = (_cell_of(by_key.get((measure, way))) for way in ways)
             rows.append((measure, str(ours.asked), *cells))
@@ -33,12 +41,20 @@ def make_handover_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
         yield f"handover, {sessions} of {cost.source}, to {cost.budget}: {kept} kept", rows
 
 
-def headlines_of(report: Report) -> Iterator[tuple[str, str]]:
-    """The figure to look at first for each source and budget, and what it says."""
+class Headline(NamedTuple):
+    """A figure to look at first: what it is of, and the best plain way beside it."""
+
+    figure: str
+    words: str
+    beside: str
+
+
+def headlines_of(report: Report) -> Iterator[Headline]:
+    """The first figures, one for each source and budget."""
     for one in report.handover:
         if (one.way, one.measure) == (PRODUCT, _FIRST):
-            words = f"of the names in later calls of {one.source} in view, to {one.budget}"
-            yield _headline(one), f"{words}{_best_plain_way(report, one)}"
+            words = f"{_FIRST} that are in view, {one.source} to {one.budget}"
+            yield Headline(_figure_of(one), words, _best_plain_way(report, one))
 
 
 def _best_plain_way(report: Report, ours: HandoverScore) -> str:
@@ -51,10 +67,10 @@ def _best_plain_way(report: Report, ours: HandoverScore) -> str:
     if not is_enough(ours.asked) or not others:
         return ""
     best = max(others, key=lambda one: one.mean_share)
-    return f"; {best.way}: {100 * best.mean_share:.0f} %"
+    return f"{best.way}: {100 * best.mean_share:.0f} %"
 
 
-def _headline(score: HandoverScore) -> str:
+def _figure_of(score: HandoverScore) -> str:
     if not is_enough(score.asked):
         return f"too few ({score.asked})"
     return f"{100 * score.mean_share:.0f} %"
@@ -70,12 +86,12 @@ def _cell_of(score: HandoverScore | None) -> str:
     return format_share(score.mean_share)
 
 
-def notes_on_handover(costs: Sequence[object]) -> tuple[str, ...]:
+def notes_on_handover(costs: Sequence[HandoverCost]) -> tuple[str, ...]:
     """What the figures mean, where there are any."""
     if not costs:
         return ()
     return (
-        "handover: each session was cut at 60 %; shares are of what the agent's next 40 messages "
-        "use and the first part had, each session counting the same. Of fewer than 20 items the "
-        "count is shown.",
+        "handover: each session was cut at 60 %, and each counts the same; shares are of what the "
+        "agent's next 40 messages",
+        "use and the first part had. Of fewer than 20 items the count is shown instead of a share.",
     )

@@ -12,7 +12,7 @@ from mcp_compaction.evals.corpora import leaves_of
 from mcp_compaction.formats import IncomingMessage, read
 from mcp_compaction.model import Part, Text, ToolCall
 
-_SHORTEST_COMMAND, _LONGEST_COMMAND = 8, 160
+_SHORTEST_LINE, _LONGEST_LINE = 8, 160  # characters
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,19 @@ class Turn:
         """The lines of the commands that its calls run, without text that is fed to them."""
         for part in self.parts:
             action = action_of(part) if isinstance(part, ToolCall) else None
-            if action is None or action.kind != "run":
-                continue
-            shell, _, _ = action.target.partition("<<")
-            for line in map(str.strip, shell.split("\n")):
-                if _SHORTEST_COMMAND <= len(line) <= _LONGEST_COMMAND and " " in line:
-                    yield line
+            if action is not None and action.kind == "run":
+                yield from _telling_lines(action.target.partition("<<")[0])
+
+    @property
+    def typed_lines(self) -> Iterator[str]:
+        """The lines of what its calls pass: of files, scripts, edits."""
+        return _telling_lines(self.typed)
+
+
+def _telling_lines(text: str) -> Iterator[str]:
+    for line in map(str.strip, text.split("\n")):
+        if _SHORTEST_LINE <= len(line) <= _LONGEST_LINE and " " in line:
+            yield line
 
 
 def turns_of(messages: Sequence[IncomingMessage]) -> tuple[Turn, ...]:

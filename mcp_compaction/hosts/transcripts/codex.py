@@ -50,7 +50,7 @@ def _parent_in(meta: JsonObject) -> str | None:
     return found
 
 
-def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
+def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
     """What a line tells: an item, the model in use, the tokens of the window, a compaction."""
     payload = object_at(obj, "payload")
     match obj.get("type"):

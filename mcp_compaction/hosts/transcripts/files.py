@@ -30,8 +30,8 @@ class LineFormat(Protocol):
         """The chat that the first lines of a file tell of."""
         ...
 
-    def read_line(self, obj: JsonObject, line: bytes, at: int) -> Line:
-        """What a line tells that begins at a byte."""
+    def read_line(self, obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
+        """What a line tells that begins at a byte of a file."""
         ...
 
 
@@ -89,7 +89,7 @@ class FileTranscript:
 
     def _add_line(self, piece: Piece, obj: JsonObject, line: bytes, at: int) -> None:
         try:
-            piece.add(self.format.read_line(obj, line, at))
+            piece.add(self.format.read_line(obj, line, at, self.path))
         except MalformedMessage:
             piece.skipped += 1
 

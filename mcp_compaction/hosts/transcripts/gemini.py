@@ -55,7 +55,7 @@ def _folder_beside(path: Path) -> str | None:
         return None
 
 
-def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
+def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
     """What a line tells: a message, or all messages anew."""
     written = _leave_out_copies(object_at(obj, "$set").get("messages")) if "$set" in obj else [obj]
     lines = [_try_message(message) for message in written]

@@ -26,7 +26,7 @@ def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
     return Chat(name=text_at(object_at(header, "session"), "name"), sections=sections)
 
 
-def read_line(obj: JsonObject, line: bytes, at: int) -> Line:
+def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
     """The message on a line, byte for byte; the header has none."""
     if "receipts" in obj and "role" not in obj:
         return NOTHING

@@ -67,7 +67,7 @@ async def recall_archived(
         # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
         is_new = not skip and info.project == project
         found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
-        size = page_size(compactor, found, max_tokens, skip)
+        size = page_size(found, max_tokens, skip)
         text = recall_answers.quote_text(found, info, project, nonce, size, skip)
         text = text if kept is None else f"{outcome_text(kept)}\n{text}"
     return await reply(ctx, info, text, asked=session, shows_pins=not skip)

@@ -218,7 +218,7 @@ def test_a_quotation_must_stand_in_a_message(line: str, stays: bool) -> None:
     assert any("nobody said" in note for note in notes_of_check(judged)) is not stays
 
 
-INVENTED = "named numbers or names that stand nowhere in the span: left out"
+INVENTED = "named numbers or names that stand nowhere in the window: left out"
 
 
 def test_numbers_and_names_that_stand_nowhere_are_left_out_and_named() -> None:
@@ -258,6 +258,13 @@ def test_what_the_window_shows_around_a_span_is_no_invention() -> None:
     draft = parse_digest(f"{GOOD}STATE\n- last commit: 3cc2e39", "model-x")
     assert ("STATE", "last commit: 3cc2e39") in items(check_draft(draft, span, estimate))
     assert len(items(check_draft(draft, request(), estimate))) == 1
+
+
+def test_a_refused_command_may_be_told_of_by_our_own_lines_only() -> None:
+    line = 'refused: Bash find . -name "__pycache__" -type d -exec rm -rf {} +'
+    for author, kept in (("extractive", 1), ("model-x", 0)):
+        draft = Draft(author=author, sections=(("REJECTED", (Item(text=line),)),))
+        assert len(strip_unsupported(draft, request()).draft.sections) == kept
 
 
 def test_an_invented_task_is_not_even_uncertain() -> None:

@@ -72,6 +72,12 @@ def test_what_claims_no_success_needs_none(line: str) -> None:
     assert holds(RED, line)
 
 
+def test_a_claim_in_german_is_held_to_the_same() -> None:
+    line = "Alle Tests laufen wieder durch, und der Fehler ist behoben."
+    assert holds(GREEN, line)
+    assert not holds(RED, line)
+
+
 def test_what_is_still_to_be_reached_is_no_claim() -> None:
     assert holds(RED, "All tests pass.", "GOAL")
     assert holds(RED, "All tests pass.", "NEXT")

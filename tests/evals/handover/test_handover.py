@@ -21,12 +21,12 @@ from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.results import PRODUCT, Report
 from mcp_compaction.formats import read_incoming
+from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.model import Digest, Item, SectionName
 from tests.core.saying import Json, assistant, calls, ran, used, user
 from tests.evals.handover.working import small_session
+from tests.hosts.given_hosts import make_home
 from tests.sessions import NOW, messages_of
-
-REAL = Path(__file__).parents[2] / "hosts" / "real"
 
 
 def written(folder: Path, messages: list[Json], name: str = "work.jsonl") -> Path:
@@ -61,6 +61,15 @@ def test_what_is_needed_is_what_later_turns_use_and_earlier_ones_had() -> None:
     assert needs.in_calls == dict.fromkeys(("src/a.py", "src/b.py", "make check-all"), "On it.")
     assert needs.pairs == [{"src/a.py", "src/b.py"}]
     assert needs.in_talk == ["old_name"]
+    assert needs.lines == []
+
+
+def test_a_line_of_a_script_that_is_typed_again_is_no_command() -> None:
+    script = "cat > a.sh <<E\nset -e  # at once\nE"
+    parts = [ran("1", script, ""), ran("2", script, "")]
+    needs = Needs(*(turns_of(read_incoming(part).messages) for part in parts))
+    assert list(needs.in_calls) == ["a.sh", "cat > a.sh"]
+    assert needs.lines == ["cat > a.sh <<E", "set -e  # at once"]
 
 
 @pytest.mark.parametrize("way", PLAIN_WAYS)
@@ -95,6 +104,8 @@ def test_files_are_told_of_as_they_stand_or_not() -> None:
     assert found["files whose state is told"] == (1, 2)
     assert found["files told of falsely"] == (1, 2)
     truth = digest_of(DONE=Item(text="kept_file.py created; gone_file.py deleted"))
+    other = digest_of(DONE=Item(text="lib/gone_file.py created"))
+    assert judge_claims(early, (), [other])["files told of falsely"] == (0, 2)
     assert judge_claims(early, (), [truth])["files whose state is told"] == (2, 2)
 
 
@@ -142,25 +153,36 @@ def test_a_person_reads_a_table_for_each_budget_and_a_headline(report: Report) -
     ]
     for _, rows in tables:
         assert len({len(row) for row in rows}) == 1
-    first, words = next(headlines_of(report))
-    assert first.endswith("%")
-    assert words.startswith("of the names in later calls of plain messages in view")
-    assert words in make_page(report).replace("&#x27;", "'")
+    first = next(headlines_of(report))
+    assert first.figure.endswith(" %")
+    assert first.words == "names in later calls that are in view, plain messages to the default"
+    assert first.beside.partition(":")[0] in PLAIN_WAYS
+    assert first.words in make_page(report)
 
 
 def test_of_few_items_no_share_is_told(report: Report) -> None:
     few = tuple(s.model_copy(update={"kept": 0, "asked": 1}) for s in report.handover)
     small = report.model_copy(update={"handover": few})
-    assert next(headlines_of(small))[0] == "too few (1)"
+    assert next(headlines_of(small))[::2] == ("too few (1)", "")
     assert "0 of 1" in next(make_handover_tables(small))[1][1]
     assert "too few (1)" in make_page(small)
 
 
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini"])
-def test_transcripts_of_hosts_are_read(host: str) -> None:
-    found = [read_session(origin) for origin in find_origins(str(REAL / host), {})]
-    assert {session.source for session in found} == {host}
-    assert all(session.early for session in found)
+def test_transcripts_of_every_host_are_read(tmp_path: Path) -> None:
+    environ = make_home(tmp_path)
+    for host in (one.name for one in known_hosts()):
+        found = [read_session(origin) for origin in find_origins(host, environ)]
+        assert {session.source for session in found} == {host}
+        assert all(session.early for session in found)
+
+
+def test_a_file_without_a_message_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
+    written(tmp_path, [], "empty.jsonl")
+    written(tmp_path, small_session(6))
+    wanted = Wanted(sessions=0, rounds=0, origins=tuple(find_origins(str(tmp_path), {})))
+    found = asyncio.run(evaluate(wanted, EstimateCounter(), lambda _: None))
+    assert [cost.sessions for cost in found.handover_costs] == [1, 1, 1]
+    assert any(note.startswith("left out: ") and "empty.jsonl" in note for note in found.notes)
 
 
 def test_what_is_too_short_is_left_out_and_said(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
 def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> Fault | None:
     if is_forged(item.text):
         return "forged"
-    if is_order(item.text) and not source.is_users(item.text):
+    # Our own lines on what a user refused name the command that it was.
+    tells_refusal = is_ours and section == "REJECTED"
+    if is_order(item.text) and not (tells_refusal or source.is_users(item.text)):
         return "order"
     if _negates(section, item.text, source) and not source.is_users(item.text):
         return "negated"

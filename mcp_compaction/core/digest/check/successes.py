@@ -82,11 +82,10 @@ class Successes:
 
 def _claims_in(text: str) -> Iterator[_Event]:
     for sentence in spoken_sentences(text):
-        sign = find_sign("success", sentence)
-        if sign is not None:
-            is_of_tests = sign.sign.name.startswith("tests")
-            words = sign.match[0] if is_of_tests else sentence.text
-            yield _Event(0, True, is_of_tests, _stems_of_subject(words))
+        if passing := find_sign("tests-pass", sentence):
+            yield _Event(0, True, True, _stems_of_subject(passing.match[0]))
+        elif find_sign("success", sentence):
+            yield _Event(0, True, False, _stems_of_subject(sentence.text))
 
 
 def _stems_of_subject(text: str) -> frozenset[str]:

@@ -1,0 +1,54 @@
+"""Recall: a call that was found brings its result, and a result its call."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_compaction.core.recall.judge import refine
+from mcp_compaction.core.recall.query import read_query
+from mcp_compaction.model import Hit
+
+
+def hit(number: int, role: str, score: float, **more: object) -> Hit:
+    given = {"session": "test", "ref": f"m{number}", "role": role, "score": score}
+    return Hit.model_validate({**given, "text": f"text of m{number}", "has_tool": True, **more})
+
+
+def refs_of(*hits: Hit) -> list[str]:
+    return [one.ref for one in refine(read_query("words to look for"), hits)]
+
+
+TALK = tuple(hit(n, "assistant", 8 - n / 100, has_tool=False) for n in (50, 60, 70))
+
+
+def test_a_call_brings_its_result_though_that_holds_no_word_of_the_query() -> None:
+    result = hit(11, "tool", 0.1, is_beside=True)
+    assert refs_of(hit(10, "assistant", 9), *TALK, result) == ["m10", "m11", "m50", "m60", "m70"]
+
+
+def test_a_result_brings_its_call() -> None:
+    call = hit(10, "assistant", 0.1, is_beside=True)
+    assert refs_of(hit(11, "tool", 9), *TALK, call)[:2] == ["m11", "m10"]
+
+
+def test_a_result_with_words_of_the_query_comes_once_beside_its_call() -> None:
+    order = refs_of(hit(10, "assistant", 9), *TALK, hit(11, "tool", 2), hit(12, "assistant", 1))
+    assert order == ["m10", "m11", "m50", "m60", "m70", "m12"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"session": "other"},
+        {"ref": "m12"},
+        {"ref": "m9"},
+    ],
+)
+def test_a_result_that_is_not_of_the_call_is_not_brought(other: dict[str, str]) -> None:
+    result = hit(11, "tool", 0.1, is_beside=True, **other)
+    assert refs_of(hit(10, "assistant", 9), *TALK, result) == ["m10", "m50", "m60", "m70"]
+
+
+def test_only_the_first_hits_bring_others() -> None:
+    late = (hit(10, "assistant", 1), hit(11, "tool", 0.1, is_beside=True))
+    assert refs_of(*TALK, *late) == ["m50", "m60", "m70", "m10"]
