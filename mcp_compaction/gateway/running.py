@@ -102,14 +102,14 @@ class StoreOpening:
 
     async def first_trouble(self) -> str:
         """Why the store is not open, after a moment; empty: it is."""
-        done, _ = await asyncio.wait({self._begin()}, timeout=_OPENING)
+        opening = self._begin()
+        done, _ = await asyncio.wait({opening}, timeout=_OPENING)
         if not done:
             return f"the store is in use by another process. {_UNTIL_THEN}"
-        try:
-            await self.store()
-        except StoreError as error:
-            return f"{error} {_UNTIL_THEN}"
-        return ""
+        error = opening.exception()
+        if error is not None and not isinstance(error, StoreError):
+            raise error
+        return f"{str(error).rstrip('.')}. {_UNTIL_THEN}" if error is not None else ""
 
     def _begin(self) -> asyncio.Task[Compactor]:
         task = self._task

@@ -176,8 +176,8 @@ class CallTurns:
 
     def note_fault(self, fault: Exception, kind: str = counting.NOT_RECORDED) -> None:
         """Count a fault of ours."""
-        # Its text is not logged: it may quote what was said.
-        logger.warning("%s: %s", kind, type(fault).__name__)
+        # Its text is not logged, which may quote what was said; and the host has the screen.
+        logger.info("%s: %s", kind, type(fault).__name__)
         self.tally[f"{kind} ({type(fault).__name__})"] += 1
 
     def note_outcome(self, outcome: Outcome | None) -> None:

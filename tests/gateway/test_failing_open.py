@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.conversation import Conversation
 from mcp_compaction.gateway.keeping import path_of_substitute
 from mcp_compaction.gateway.running import StoreOpening
@@ -157,7 +158,7 @@ async def test_what_takes_too_long_is_not_waited_for(
         released.set()
         assert response.status_code == 200
         assert host.last_sent[: len(before)] == before
-        assert host.turns.tally["took too long, the last substitute was sent"] == 1
+        assert host.turns.tally[counting.SLOW] == 1
 
 
 async def test_an_overflow_is_compacted_and_sent_once_more(tmp_path: Path) -> None:
