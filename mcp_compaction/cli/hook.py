@@ -17,7 +17,7 @@ from threading import Timer
 from typing import IO, Any, Protocol, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.hosts.hook_runs import RunNotes
+from mcp_compaction.hosts.hook_runs import HOOK_SECONDS, RunNotes, seconds_allowed
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import git_top_of
 from mcp_compaction.store.connect import default_home
@@ -29,8 +29,7 @@ _USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_ANSWER = 9500  # characters that a host takes whole
-_SECONDS = "MCP_COMPACTION_HOOK_SECONDS"
-_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", _SECONDS})
+_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", HOOK_SECONDS})
 _MOST_READ = 2**23  # bytes, more than a window holds
 _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
 _STARTS = ("SessionStart", "BeforeAgent")
@@ -81,10 +80,10 @@ def run(
 
 def _limit_of(environ: Mapping[str, str]) -> float:
     """The seconds after which a hook gives up: on a slow machine a user may allow more."""
-    try:
-        return max(0.0, float(environ.get(_SECONDS, "")))
-    except ValueError:
-        return max(_FEWEST_SECONDS, _MOST_SECONDS - _age_of_process())
+    allowed = seconds_allowed(environ)
+    if allowed is not None:
+        return allowed
+    return max(_FEWEST_SECONDS, _MOST_SECONDS - _age_of_process())
 
 
 def _age_of_process() -> float:

@@ -107,6 +107,8 @@ async def evaluate(
 
 
 class _Real(NamedTuple):
+    """What was measured of sessions of one's own, and what is to be said of it."""
+
     scores: tuple[HandoverScore, ...]
     costs: tuple[HandoverCost, ...]
     notes: tuple[str, ...]

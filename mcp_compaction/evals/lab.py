@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
@@ -11,11 +12,11 @@ from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.evals.asked import Asked
-from mcp_compaction.evals.handover.measure import Needs
+from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs
 from mcp_compaction.evals.handover.names import with_runs_written_out
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.handover.sessions import RealSession
-from mcp_compaction.evals.handover.turns import turns_of
+from mcp_compaction.evals.handover.turns import Turn, turns_of
 from mcp_compaction.evals.measures import Line
 from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import Incoming
@@ -36,8 +37,9 @@ class Strategy:
 
     name: str
     description: str
-    policy: Policy | None = None  # None: a plain way
     percent: int | None = None
+    policy: Policy = field(default_factory=Policy)
+    plain_way: str = ""  # its name, where it is one
     has_model: bool = False
 
 
@@ -55,20 +57,21 @@ class Result(Value):
 
 def strategies(model: Asked | None = None) -> Iterator[Strategy]:
     """All strategies: ours, the presets, with a model where one is asked, and the plain ways."""
-    yield Strategy("ours", "as compress does it by default", Policy())
+    yield Strategy("ours", "as compress does it by default")
     for percent in PERCENTS:
-        yield Strategy(f"ours-{percent}", f"to {percent} % of the window", Policy(), percent)
+        yield Strategy(f"ours-{percent}", f"to {percent} % of the window", percent)
     if model is not None:
         for percent in PERCENTS:
             told = f"to {percent} %, digests by {model.model}"
-            yield Strategy(f"model-{percent}", told, Policy(), percent, has_model=True)
+            yield Strategy(f"model-{percent}", told, percent, has_model=True)
     for name, policy in PRESETS.items():
         if name != "default":
-            yield Strategy(name, f"the preset {name}", policy)
+            yield Strategy(name, f"the preset {name}", policy=policy)
     for way in PLAIN_WAYS:
         for percent in PERCENTS:
-            name = f"{way.replace(', ', '-').replace(' and ', '-').replace(' ', '-')}-{percent}"
-            yield Strategy(name, f"{way}, as many tokens as ours-{percent}", None, percent)
+            name = f"{re.sub(', | and | ', '-', way)}-{percent}"
+            told = f"{way}, as many tokens as ours-{percent}"
+            yield Strategy(name, told, percent, plain_way=way)
 
 
 async def compare(
@@ -78,42 +81,47 @@ async def compare(
     model: Asked | None,
     tell: Tell,
 ) -> AsyncIterator[Result]:
-    """What each strategy makes of the session, one after another."""
+    """What each strategy makes of the session, one after another; a plain way comes after ours of
+    the same percent, whose tokens it may spend."""
     early = turns_of(session.early)
-    needs = Needs(early, session.later)
-    things: Things | None = None
-    sizes: dict[int | None, int] = {}  # of our views, which the plain ways may not exceed
     total = sum(counter.count(turn.text) for turn in early)
+    things = await _gather_things(session, early, counter)
+    sizes: dict[int | None, int] = {}
     for strategy in wanted:
         tell(strategy.name)
-        if strategy.policy is None:
-            assert things is not None
-            way = next(way for way in PLAIN_WAYS if strategy.description.startswith(f"{way}, "))
+        if strategy.plain_way:
             most = min(sizes[strategy.percent], total * (strategy.percent or 100) / 100)
-            view = [Line(role="", text=PLAIN_WAYS[way](early, most, counter.count))]
-            note = ""
+            text = PLAIN_WAYS[strategy.plain_way](early, most, counter.count)
+            view, note = [Line(role="", text=text)], ""
         else:
             summarizer = model if strategy.has_model else None
             async with subject(None, counter, summarizer, strategy.policy) as ours:
                 await ours.record(Incoming(messages=session.early))
-                if things is None:
-                    things = Things((await ours.compactor.load(ours.info)).messages, needs)
+                # A preset for small windows keeps the one that it is made for.
                 if strategy.policy.window_tokens == Policy().window_tokens:
-                    await ours.set_window(total)
-                shown = await ours.compress(strategy.percent)
-                view, note = await ours.read_lines(), "; ".join(shown.faults)
-        text = "\n".join(line.text for line in view)
-        size = counter.count(text)
-        sizes.setdefault(strategy.percent, size)
+                    await ours.set_window(max(total, SMALLEST_WINDOW))
+                note = "; ".join((await ours.compress(strategy.percent)).faults)
+                view = await ours.read_lines()
+            text = "\n".join(line.text for line in view)
+            sizes.setdefault(strategy.percent, counter.count(text))
         yield Result(
             name=strategy.name,
             description=strategy.description,
-            tokens=size,
+            tokens=counter.count(text),
             of_tokens=total,
             kept=tuple(things.kept_in(text)),
             view=tuple(view),
             note=note,
         )
+
+
+async def _gather_things(
+    session: RealSession, early: Sequence[Turn], counter: TokenCounter
+) -> Things:
+    async with subject(None, counter) as untouched:
+        await untouched.record(Incoming(messages=session.early))
+        recorded = await untouched.compactor.load(untouched.info)
+    return Things(recorded.messages, Needs(early, session.later))
 
 
 class Things:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mcp_compaction.hosts.trouble import state_folder
 
+HOOK_SECONDS: Final = "MCP_COMPACTION_HOOK_SECONDS"
 _EVERY = 3600.0  # seconds after which one process notes it again
 
 
@@ -42,6 +43,14 @@ class RunNotes:
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(" ".join(event.split())[:80], encoding="utf-8", errors="replace")
+
+
+def seconds_allowed(environ: Mapping[str, str]) -> float | None:
+    """The seconds that a user lets a hook hold the host, as on a slow machine; None: as usual."""
+    try:
+        return max(0.0, float(environ.get(HOOK_SECONDS, "")))
+    except ValueError:
+        return None
 
 
 def read_run(environ: Mapping[str, str], host: str) -> Run | None:

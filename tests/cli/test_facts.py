@@ -57,6 +57,14 @@ def test_the_user_accepts_one_and_drops_the_other(taught: Shell) -> None:
     assert taught.done("facts").startswith("no facts are kept for this project")
 
 
+def test_what_is_dropped_is_offered_by_no_other_session_that_said_it(taught: Shell) -> None:
+    said = json.dumps([{"role": "user", "content": PLACE}]).encode()
+    taught.done("record", "-", "--session", "tuesday", stdin=said)
+    (place,) = [one["id"] for one in facts(taught)["offered"] if one["text"] == PLACE]
+    taught.as_user().done("facts", "drop", place)
+    assert [one["text"] for one in facts(taught)["offered"]] == [CHOICE]
+
+
 def test_a_hook_tells_a_fact_as_the_pinned_block_does(taught: Shell) -> None:
     place = facts(taught)["offered"][1]["id"]
     taught.as_user().done("facts", "accept", place)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -206,6 +208,13 @@ class Codex(_Host):
             terminal.wait_until(lambda: "trusted_hash" in config.read_text("utf-8"), key="\r")
         finally:
             terminal.close()
+            self._end_daemons()
+
+    def _end_daemons(self) -> None:
+        """End what it leaves running when its window is closed."""
+        for path in (self.home / "app-server-daemon").glob("*.pid"):
+            with suppress(ProcessLookupError):
+                os.kill(json.loads(path.read_text("utf-8"))["pid"], signal.SIGKILL)
 
     def _config(self) -> str:
         return f"""\

@@ -15,6 +15,7 @@ from mcp.types import CallToolResult, Implementation
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.server.tools import host_events
 from tests.hosts.given_hosts import claude_line, write_chat
@@ -264,3 +265,11 @@ async def test_a_store_that_cannot_be_opened_does_not_disturb_the_host_and_is_no
             "PreCompact",
             "Stop",
         ]
+
+
+async def test_how_long_a_hook_may_hold_its_host_can_be_set(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        chat.environ[HOOK_SECONDS] = "0"
+        assert await chat.tell("UserPromptSubmit") == ""
+        (note,) = read_trouble(chat.environ)
+        assert note.what.startswith("it took too long")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, has_store, open_place, settings_of
-from mcp_compaction.cli.console.speaker import refusal_of, refuse_for_agents, speaker_of
+from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.model import FactOffer, Pin, SessionInfo
@@ -34,10 +34,10 @@ _MOST_SHOWN = 10
 
 
 class _Offered(NamedTuple):
-    """An offer, and the session that it comes from."""
+    """An offer, and the sessions that it comes from, the newest first."""
 
     offer: FactOffer
-    info: SessionInfo
+    by: tuple[SessionInfo, ...]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -97,7 +97,8 @@ async def _offers_of(place: Place, sessions: Sequence[SessionInfo]) -> tuple[_Of
     found: dict[str, _Offered] = {}
     for info in sessions:
         for offer in await place.compactor.facts.offered(info):
-            found.setdefault(offer.id, _Offered(offer, info))
+            known = found.get(offer.id, _Offered(offer, ()))
+            found[offer.id] = known._replace(by=(*known.by, info))
     return tuple(found.values())
 
 
@@ -108,19 +109,19 @@ async def _change(
     found = next((one for one in offered if one.offer.id == named), None)
     fact = next((pin for pin in kept if pin.ref == named), None)
     if found is not None and action == "accept":
-        pin = (await place.compactor.facts.keep(found.info, found.offer, "terminal")).pin
+        pin = (await place.compactor.facts.keep(found.by[0], found.offer, "terminal")).pin
         return {
             "ref": pin.ref,
             "done": f"kept until {describe_moment(pin.expires)}, longer while sessions use it",
             "text": pin.text,
         }
     if found is not None:
-        await place.compactor.facts.decline(found.info, found.offer)
+        for info in found.by:
+            await place.compactor.facts.decline(info, found.offer)
         return {"ref": named, "done": "declined", "text": found.offer.text}
     if fact is not None and action == "drop":
         info = await place.session_or_newest()
-        with refuse_for_agents(f"{named} is the user's"):
-            await place.compactor.unpin(info, named, by="user")
+        await place.compactor.unpin(info, named, by="user")
         return {"ref": named, "done": "dropped", "text": fact.text}
     raise UnknownRef(f"no {named} is there to {action}; list what is: mcp-compaction facts")
 
@@ -131,7 +132,7 @@ def _show(call: Invocation, kept: Sequence[Pin], offered: Sequence[_Offered]) ->
             {
                 "facts": [pin.model_dump(mode="json") for pin in kept],
                 "offered": [
-                    {"id": one.offer.id, "session": one.info.name, **one.offer.model_dump()}
+                    {"id": one.offer.id, "session": one.by[0].name, **one.offer.model_dump()}
                     for one in offered
                 ],
             }
@@ -150,9 +151,9 @@ def _show(call: Invocation, kept: Sequence[Pin], offered: Sequence[_Offered]) ->
         say(f"   {call.screen.dim(f'{origin}kept {describe_moment(pin.at)}, {used}')}")
     if offered:
         say("offered, and told to nobody yet:")
-    for offer, info in offered[:_MOST_SHOWN]:
+    for offer, by in offered[:_MOST_SHOWN]:
         say(f"{call.screen.bold(offer.id)} {offer.text}")
-        say(f"   {call.screen.dim(f'{offer.kind}, in {offer.ref} of {info.name}')}")
+        say(f"   {call.screen.dim(f'{offer.kind}, in {offer.ref} of {by[0].name}')}")
     if offered:
         if len(offered) > _MOST_SHOWN:
             say(f"and {len(offered) - _MOST_SHOWN} more: --json lists all")

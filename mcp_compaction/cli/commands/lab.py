@@ -88,7 +88,7 @@ def _choose(known: list[Strategy], shown: str | None, only: list[str] | None) ->
             )
     chosen = [strategy for strategy in known if strategy.name in names]
     # A plain way is given as many tokens as our view has.
-    needed = {s.percent for s in chosen if s.policy is None}
+    needed = {s.percent for s in chosen if s.plain_way}
     beside = [s for s in known if s.name.startswith("ours-") and s.percent in needed]
     return [s for s in beside if s not in chosen] + chosen
 

@@ -32,7 +32,9 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
         for path, state in ledger.files.items()
         if int(state.ref[1:]) > digest.last and state.word != "read"
     }
-    sections = ((name, _aged(name, items, since, is_followed)) for name, items in digest.sections)
+    sections: DigestSections = tuple(
+        (name, _aged(name, items, since, is_followed)) for name, items in digest.sections
+    )
     return digest.model_copy(
         update={
             "sections": _without_empty(sections, digest),
@@ -47,7 +49,7 @@ def without_statements(digest: Digest, overtaken: Collection[str]) -> Digest:
         fold(i.text) in overtaken for _, items in digest.sections for i in items
     ):
         return digest
-    sections = (
+    sections: DigestSections = tuple(
         (name, tuple(item for item in items if fold(item.text) not in overtaken))
         for name, items in digest.sections
     )
@@ -59,11 +61,9 @@ def without_statements(digest: Digest, overtaken: Collection[str]) -> Digest:
     )
 
 
-def _without_empty(
-    sections: Iterable[tuple[SectionName, tuple[Item, ...]]], digest: Digest
-) -> DigestSections:
+def _without_empty(sections: DigestSections, digest: Digest) -> DigestSections:
     """The sections that have items; a line for all of them where a digest is left with none."""
-    kept = tuple((name, items) for name, items in sections if items)
+    kept: DigestSections = tuple((name, items) for name, items in sections if items)
     refs = (f"m{digest.first}", f"m{digest.last}")
     nothing_left: DigestSections = (("DONE", (Item(text="earlier steps", refs=refs),)),)
     return kept if kept or not digest.sections else nothing_left

@@ -22,7 +22,7 @@ from mcp_compaction.ports import TokenCounter
 BUDGETS: dict[str, float | None] = {"the default": None, "25 %": 25.0, "10 %": 10.0}
 WITH_RECALL = "with one recall"
 _RELEASE = 60.0  # percent that a compaction without a target goes down to
-_SMALLEST_WINDOW = 500
+SMALLEST_WINDOW = 500  # tokens
 _REACH = 40  # messages of the agent after the cut that are looked at
 _LINE, _STRIDE = 240, 200  # characters of a line that are read together
 _LONGEST_QUESTION = 1_500
@@ -91,7 +91,7 @@ async def measure_session(
         async with subject(None, counter) as ours:
             await ours.record(Incoming(messages=session.early))
             untouched = await ours.compactor.load(ours.info)
-            await ours.set_window(max(total, _SMALLEST_WINDOW))
+            await ours.set_window(max(total, SMALLEST_WINDOW))
             faults = (await ours.compress(percent)).faults
             view = "\n".join(line.text for line in await ours.read_lines())
             readable = with_runs_written_out(view)
@@ -101,19 +101,7 @@ async def measure_session(
         size, most = count(view), total * (percent or _RELEASE) / 100
         for way, shorten in PLAIN_WAYS.items():
             kept += _scores_of(needs, way, shorten(early, min(size, most), count))
-        scores += [
-            HandoverScore(
-                source=session.source,
-                budget=budget,
-                way=way,
-                measure=what,
-                kept=n,
-                asked=of,
-                sessions=int(of > 0),
-                shares=n / of if of else 0.0,
-            )
-            for way, what, n, of in kept
-        ]
+        scores += [_score_of(session.source, budget, tally) for tally in kept]
         costs.append(
             HandoverCost(
                 source=session.source,
@@ -129,6 +117,20 @@ async def measure_session(
 
 
 _Tally = tuple[str, str, int, int]  # the way, the measure, how many, of how many
+
+
+def _score_of(source: str, budget: str, tally: _Tally) -> HandoverScore:
+    way, measure, kept, asked = tally
+    return HandoverScore(
+        source=source,
+        budget=budget,
+        way=way,
+        measure=measure,
+        kept=kept,
+        asked=asked,
+        sessions=int(asked > 0),
+        shares=kept / asked if asked else 0.0,
+    )
 
 
 def _scores_of(needs: Needs, way: str, view: str) -> Iterator[_Tally]:

@@ -14,6 +14,7 @@ from pydantic import Field
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import Answer, HostEvent
+from mcp_compaction.hosts.hook_runs import seconds_allowed
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.replying import Ctx
 from mcp_compaction.tools.arguments import Arguments
@@ -83,7 +84,8 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
 async def _handle_in_time(state: State, told: HostEvent) -> str:
     """The answer to an event; empty where it would hold the host for too long."""
     task = _begin(state, _handle(state, told))
-    done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
+    allowed = seconds_allowed(state.environ)
+    done, _ = await asyncio.wait({task}, timeout=_PATIENCE if allowed is None else allowed)
     if not done:
         logger.warning("%s took too long and goes on beside the calls", told.name)
         state.note_trouble(told.host, told.name, "it took too long and went on beside the calls")
