@@ -27,7 +27,13 @@ class InProcess:
     ) -> list[JsonObject]:
         """Record what is new of a history, and give what to send in its place."""
         request = {**beside, self._key: messages} if beside else messages
-        return (await self._session.fit(request, **options._asdict())).messages
+        fitted = await self._session.fit(
+            request,
+            relieve=options.relieve,
+            offload_over_tokens=options.offload_over_tokens,
+            microcompact=options.microcompact,
+        )
+        return fitted.messages
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""

@@ -25,6 +25,8 @@ STARTING = (
     "record",
     "import",
     "sessions",
+    "facts",
+    "lab",
     "doctor",
     "serve",
     "demo",

@@ -88,9 +88,9 @@ def hits(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> tu
 
 
 def find(path: Path, scope: Scope, query: SearchQuery) -> list[str]:
-    """The refs a search gives."""
+    """The refs of what a search finds a word in."""
     with closing(connect(path, deadline=5)) as connection:
-        return [hit.ref for hit in hits(connection, scope, query)]
+        return [hit.ref for hit in hits(connection, scope, query) if not hit.is_beside]
 
 
 def test_words_are_found_in_any_form(filled: tuple[Path, int, int]) -> None:

@@ -15,6 +15,7 @@ from mcp_compaction.core.digest.names import (
     with_names,
     without_names,
 )
+from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
@@ -95,9 +96,11 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     said, earlier = conversation_of(inputs.messages), names_of_digests(inputs.digests)
     typed = typed_names(said, inputs.found, earlier)
     shown_now = _text_of_view(without_index, inputs)
-    room = room_for_names(goal, inputs.policy.index_max_tokens)
-    names = choose_names(typed, shown_now, room, count)
     bare = without_names(written[-1], count)
+    # Where even the lines that must stay do not fit, the next compaction would take names out.
+    least = inputs.measure(without_index).counted - bare.tokens + count(render_digest(bare, True))
+    room = room_for_names(goal, inputs.policy.index_max_tokens) if least <= goal else 0
+    names = choose_names(typed, shown_now, room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)
     if names:

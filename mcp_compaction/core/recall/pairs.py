@@ -9,21 +9,16 @@ from mcp_compaction.model import Hit
 _MOST_PAIRED = 3  # of the first hits; more would leave an answer no room for others
 
 
-def is_unasked_result(hit: Hit) -> bool:
-    """Whether a hit is a result without a word of the query, of use only beside its call."""
-    return hit.role == "tool" and hit.is_beside
-
-
-def bring_partners(hits: Sequence[Hit], results: Sequence[Hit]) -> tuple[Hit, ...]:
+def bring_partners(hits: Sequence[Hit], others: Sequence[Hit]) -> tuple[Hit, ...]:
     """The hits, with the message that answers or made the call right behind each of the first.
 
-    `results`: those that hold no word of the query themselves.
+    `others`: of use only as such, since they hold no word of the query themselves.
     """
     paired: dict[tuple[str, str, str, int], Hit] = {}
     for position, hit in enumerate(hits):
         paired.setdefault(_key_of(hit), hit)
         if position < _MOST_PAIRED and hit.has_tool:
-            partner = next((one for one in (*hits, *results) if _are_pair(hit, one)), None)
+            partner = next((one for one in (*hits, *others) if _are_pair(hit, one)), None)
             if partner is not None:
                 near = partner.model_copy(update={"score": hit.score})
                 paired.setdefault(_key_of(partner), near)

@@ -22,7 +22,7 @@ _COVER = 2.0  # how much more a passage counts with all the words in and around 
 
 _MOST_BESIDE = 100  # of the best matches, beside which anything is worth a look
 _MOST_PAIRED = 10  # of the best calls and results, with each of which comes the other
-_IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
+IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 _MOST_TERMS = 12  # the rarest; the thirteenth word of a question seldom decides
 _TOO_FEW = 30  # places; with fewer the other words are looked at as well
 _MOST_JUDGED = 200  # messages that are looked at together with what stands around them
@@ -134,12 +134,14 @@ def _places_to_judge(
     worth = {place: terms.worth_of(passage.scores) for place, passage in passages.items()}
     promising = nlargest(_MOST_JUDGED, worth, key=worth.__getitem__)
     places = set(promising)
-    in_words = all(terms.spread) and len(terms.spread) >= _IN_WORDS
+    in_words = all(terms.spread) and len(terms.spread) >= IN_WORDS
     for position, place in enumerate(promising):
         is_paired = position < _MOST_PAIRED and passages[place].match.has_tool
-        anything = is_paired or (in_words and position < _MOST_BESIDE)
-        beside = (near for near, _ in _places_beside(place, messages))
-        places.update(near for near in beside if anything or near in passages)
+        anything = in_words and position < _MOST_BESIDE
+        for near, _ in _places_beside(place, messages):
+            may_answer = is_paired and abs(near[2] - place[2]) == 1
+            if anything or may_answer or near in passages:
+                places.add(near)
     return places
 
 

@@ -14,6 +14,7 @@ from mcp_compaction.core.window.fill import measure
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import Compaction, Digested, Session, Shape, ShownMessage, ShownRecord
 from tests.checkers import changed_thinking, problems
+from tests.core.saying import assistant, ran, read, user
 from tests.sessions import Outside, after, compress, pin, said, session_of, view_messages
 from tests.strategies import sessions
 
@@ -124,6 +125,24 @@ def test_tokens_never_grow_and_the_target_is_met_or_the_shortfall_named(
         assert sum(tokens for _, tokens in receipt.freed) == before.tokens - now.tokens
         missed = receipt.target is not None and receipt.after > receipt.target
         assert missed == (receipt.shortfall is not None)
+
+
+def test_where_the_lines_that_must_stay_do_not_fit_no_name_takes_their_room() -> None:
+    decision = "Decision: keep the token bucket in Redis, because it survives a restart."
+    failed = "FAILED test_limits.py::test_burst\n1 failed\nexit code 1" * 50
+    originals = [
+        user("Please go on."),
+        assistant(decision),
+        *read("a", "README.md", failed),
+        *ran("b", "pytest -q README.md", decision),
+    ]
+    session = session_of(originals, PINS)
+    policy = Policy(window_tokens=940, min_gain_percent=0, preserve_recent_turns=0)
+    ask: dict[str, Any] = {"force": True, "strategy": "summarize", "target_percent": 5.0}
+    once = after(session, compress(session, policy, **ask))
+    assert once.digests
+    assert not any(digest.items("NAMES") for digest in once.digests)
+    assert after(once, compress(once, policy, **ask)).view == once.view
 
 
 @settings(max_examples=30, deadline=None)
