@@ -32,7 +32,7 @@ from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.sessions import NOW
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 MESSAGES = 240
 LIMIT = 5

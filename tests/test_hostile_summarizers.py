@@ -34,7 +34,7 @@ from tests.checkers import problems
 from tests.sessions import NOW
 from tests.strategies import SHAPES, coding_session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 SESSIONS_EACH = [4, pytest.param(100, marks=pytest.mark.slow)]
 WINDOW = Policy(window_tokens=3_000)

@@ -26,7 +26,7 @@ from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.compactor.small_session import StepClock
 from tests.sessions import NOW
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 PROJECTS = 50
 SEARCHING = frozenset({"words", "forged id", "store"})

@@ -71,6 +71,7 @@ async def test_the_loop_of_the_readme_runs_in_process() -> None:
     assert "compress_context" in [tool["name"] for tool in offered]
 
 
+@pytest.mark.thorough
 async def test_the_loop_of_the_readme_runs_over_mcp(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_page_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) ->
 MODEL = {"MCP_COMPACTION_SUMMARIZER_MODEL": "model-x"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("api", "path"), [("anthropic", ""), ("openai", "/v1")])
 def test_a_model_is_measured_beside_what_is_extracted(shell: Shell, api: str, path: str) -> None:
     page = shell.folder / "report.html"

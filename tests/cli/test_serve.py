@@ -250,6 +250,7 @@ def test_over_http_a_token_is_asked_for(shell: Shell) -> None:
 # The doctor, who starts it too
 
 
+@pytest.mark.thorough
 def test_doctor_starts_the_server_in_both_eras(recorded: Shell) -> None:
     before = recorded.dump()
     told = recorded("doctor", "--json").json()

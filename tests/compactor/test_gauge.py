@@ -130,6 +130,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(changes)
 async def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(

@@ -27,6 +27,7 @@ def product(report: Report, percent: int) -> dict[str, Score]:
     return {s.kind: s for s in report.scores if (s.strategy, s.percent) == (PRODUCT, percent)}
 
 
+@pytest.mark.thorough
 def test_every_strategy_is_measured_on_the_same_things(report: Report) -> None:
     asked = {(s.strategy, s.percent, s.kind): s.asked for s in report.scores}
     names = {strategy for strategy, _, _ in asked}

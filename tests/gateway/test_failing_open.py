@@ -28,7 +28,7 @@ from tests.gateway.upstream import (
     write_whole,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 
 class Broken(Exception):

@@ -44,6 +44,7 @@ async def _run(home: Path, chats: int, warm: int) -> None:
         assert not [kind for kind in host.turns.tally if "fail" in kind or "could not" in kind]
 
 
+@pytest.mark.thorough
 async def test_memory_stays_in_many_chats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_compaction.gateway.turns._MOST_CONVERSATIONS", 2)
     monkeypatch.setattr("mcp_compaction.compactor.histories._MOST_KNOWN", 2)

@@ -36,6 +36,7 @@ from tests.server.host import (
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.thorough,
     pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX"),
 ]
 

@@ -39,7 +39,7 @@ from tests.models.server import endpoint as serving
 from tests.sessions import NOW
 from tests.strategies import SHAPES, coding_session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 Api = Literal["extractive", "anthropic", "openai"]
 APIS: tuple[Api, ...] = ("anthropic", "openai")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def shown(digest: Digest) -> set[tuple[str, str]]:
     return {(name, item.text) for name, items in digest.sections for item in items}
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None)
 @given(
     sessions("anthropic", min_steps=4, max_steps=14),

@@ -314,6 +314,7 @@ def _place(text: str, message: Message) -> int:
     return " ".join(message.text.split()).find(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", [60, pytest.param(150, marks=pytest.mark.slow)])
 def test_the_same_words_give_the_same_bytes_whatever_the_seed_of_hashes(room: int) -> None:
     code = (
