@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import Hook, HookedHost, Part, hooked_hosts
 from mcp_compaction.hosts.finding import own_transcript
 from mcp_compaction.hosts.recording import record_new
-from mcp_compaction.hosts.results import archive_result, read_result
+from mcp_compaction.hosts.results import archive_result, has_call, read_result
 from mcp_compaction.hosts.since import Watch
 from mcp_compaction.model import Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
@@ -33,6 +34,7 @@ _PATIENCE = 1.0  # seconds that a hook waits for a preparation that was begun be
 _MOST_PIECES = 2  # of a transcript at one event; the next event takes more
 _ADVISE_BELOW = 15.0  # points below the host's own trigger from which its fill is told
 _STEP = 5.0  # points after which it is told again
+_MOST_LOOKS, _PAUSE = 10, 0.1  # for a call; the host writes its transcript by and by
 _MOST_LOST = 20  # lines that are put back at once
 _LOST_LABEL = "[restored: said before the host compacted, and lost in its summary]"
 
@@ -116,8 +118,11 @@ class EventHandler:
             memory.info, _ = await compactor.open(key, Traits(owns_window=False))
             memory.transcript = event.transcript
             over = self.offload_over or 0
-            work = _Handling(compactor, host, hook, event, memory, memory.info, self._threads, over)
-            await self._record(compactor, host, event.session, memory)
+            record = partial(self._record, compactor, host, event.session, memory)
+            work = _Handling(
+                compactor, host, hook, event, memory, memory.info, self._threads, over, record
+            )
+            await record()
             return await work.answer()
 
     async def record(self, compactor: Compactor, host: str, session: str | None) -> None:
@@ -189,6 +194,7 @@ class _Handling:
     info: SessionInfo
     threads: Threads
     offload_over: int
+    record: Callable[[], Awaitable[None]]  # what is new in the transcript
 
     async def answer(self) -> Answer:
         """What the host reads of us at this moment."""
@@ -219,11 +225,22 @@ class _Handling:
             return Answer()
         if await self.threads.run(self.compactor.count, result.text) <= over:
             return Answer()
+        if not await self._has_call():
+            return Answer()
         preview = await archive_result(self.compactor, self.info, result, event.call, over)
         if not preview:
             return Answer()
         told = {"hookEventName": event.name, "updatedToolOutput": result.show(preview)}
         return Answer(json.dumps({"hookSpecificOutput": told}))
+
+    async def _has_call(self) -> bool:
+        """Whether the call of this result is recorded; a host may write it down a moment later."""
+        for _ in range(_MOST_LOOKS):
+            if has_call(await self.compactor.load(self.info), self.event.call):
+                return True
+            await asyncio.sleep(_PAUSE)
+            await self.record()
+        return False
 
     # After a compaction, at a start, at a prompt
 

@@ -51,11 +51,8 @@ async def archive_result(
 ) -> str:
     """Record a result as a whole; the preview of it, which has its ref.
 
-    Empty where its call does not stand in the session. `over` is the size, in tokens, over which a
-    result becomes a preview.
+    Empty where it is there already. `over`: the size, in tokens, over which a result becomes one.
     """
-    if not _has_call(await compactor.load(info), call):
-        return ""
     block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": result.text}
     said = message_of({"role": "user", "content": [block]}, "anthropic", early_id_of_result(call))
     came = Incoming(messages=said)
@@ -70,7 +67,7 @@ async def archive_result(
     return _begin_of(message, shown) if result.kind.is_numbered else shown
 
 
-def _has_call(session: Session, call: str) -> bool:
+def has_call(session: Session, call: str) -> bool:
     """Whether a call is one of this chat; what a subagent did belongs to its own."""
     newest = session.messages[-_MOST_BACK:]
     return any(one.id == call for message in newest for one in message.calls)

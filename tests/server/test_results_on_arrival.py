@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from mcp.types import Implementation
 
+from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL
+from mcp_compaction.hosts.results import has_call
+from mcp_compaction.model import Session
 from tests.hosts.given_hosts import claude_line, write_chat
 from tests.server.talking import Talk, talk
 
@@ -83,6 +86,24 @@ async def test_a_large_result_becomes_a_preview_whose_ref_gives_the_whole(tmp_pa
         chat.grow(result_line(2, "t1", shown["stdout"]), claude_line(3, "Thanks."))
         assert ROWS in await chat.recall("m3")
         assert "Thanks." in await chat.recall("m4")  # the preview is no message of its own
+
+
+async def test_a_call_that_the_host_writes_down_a_moment_later_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        looked: list[bool] = []
+
+        def look_then_write(session: Session, call: str) -> bool:
+            looked.append(has_call(session, call))
+            if len(looked) == 1:
+                chat.grow(call_line(1, "t1", "Bash"))
+            return looked[-1]
+
+        monkeypatch.setattr(handling, "has_call", look_then_write)
+        shown = await chat.tell_result("Bash", BASH)
+        assert looked == [False, True]
+        assert "the whole: recall_archived refs m3" in shown["stdout"]
 
 
 @pytest.mark.parametrize("answered", ["preview", "whole"])
