@@ -46,6 +46,14 @@ def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
     assert without_overtaken(aged, ledger(), is_followed=True) == aged
 
 
+def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
+    told = Item(text="STATUS: two are left.", refs=("m2",), provenance="verbatim", must_stay=True)
+    digest = DIGEST.model_copy(update={"sections": (("STATE", (told, *SECTIONS[1][1])),)})
+    assert without_overtaken(digest, ledger(), is_followed=True).items("STATE") == (told,)
+    worked = ledger(ran("1", "make", ""))
+    assert without_overtaken(digest, worked, is_followed=True).items("STATE") == ()
+
+
 def test_no_digest_ages_to_nothing() -> None:
     only_state = DIGEST.model_copy(update={"sections": SECTIONS[1:2]})
     aged = without_overtaken(only_state, ledger(), is_followed=True)

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.updates import find_overtaken, is_told, overtaken_statements
+from mcp_compaction.core.log.updates import (
+    find_overtaken,
+    is_told,
+    overtaken_statements,
+    told_facts,
+    told_states,
+)
 from mcp_compaction.core.text.values import values_of, without_values
 from mcp_compaction.core.text.words import fold
 from tests.core.saying import user
@@ -22,6 +28,10 @@ CHANGED = [
     ("Always indent with tabs.", "From now on indent with spaces."),
     ("Always write terse notes.", "I would rather read playful notes."),
     ("Always indent with tabs.", "Always indent with spaces."),
+    (
+        "Always write formal letters in metric units.",
+        "Keep the letters casual, stay with imperial units.",
+    ),
     ("FACT: The quota is 40%.", "FACT: The quota is 55%."),
     ("Only Python 3.11 is allowed.", "The allowed version is now Python 3.12."),
     (
@@ -36,6 +46,10 @@ BOTH_STAND = [
     ("Branch release/one must stay untouched.", "We switched to release/two."),
     ("Never commit without running the tests.", "From now on, run the tests with -x."),
     ("Always use tabs.", "Always use spaces in YAML files."),
+    (
+        "Always write formal letters in metric units.",
+        "Keep the letters casual, stay with metric units.",
+    ),
     ("Write every log line in UTC.", "For the dashboard, show clocks in Pacific time."),
     ("FACT: Case ABC-1 is failing.", "FACT: Case ABC-2 is failing."),
     ("FACT: The review is on 2027-04-02.", "Has the review moved to May 4?"),
@@ -88,6 +102,13 @@ def test_a_label_tells_a_fact_or_a_state() -> None:
     assert is_told("Current state: two of five steps are done.")
     assert not is_told("The host is bill-03.")
     assert not is_told("")
+
+
+def test_a_label_covers_the_sentences_on_its_line() -> None:
+    text = "Go on.\nSTATUS: Step 1 is done. Step 2 is next.\nThe rest can wait.\nFACT: It is slow."
+    assert told_states(text) == ("STATUS: Step 1 is done.", "Step 2 is next.")
+    assert told_facts(text) == ("FACT: It is slow.",)
+    assert told_states("```\nSTATUS: Step 1 is done.\n```") == ()
 
 
 @given(st.lists(st.sampled_from([text for pair in CHANGED + BOTH_STAND for text in pair])))
