@@ -206,7 +206,7 @@ def _claims(reading: Reading) -> Iterator[Item]:
         if _is_rejected_by(following.get(one.message.seq)):
             continue
         claim = next(filter(_tells_a_deed, one.sentences), None)
-        if claim is not None:
+        if claim is not None and not reading.tells_of_gone_file(claim.text, one.message):
             words = frozenset(telling_words(claim.text))
             later = (told for seq, told in taken_back if seq > one.message.seq)
             if not any(len(words & told) > 1 for told in later):

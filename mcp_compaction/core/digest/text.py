@@ -170,17 +170,18 @@ def _in_order_of_need(
 ) -> Iterator[tuple[SectionName, Item]]:
     """Items, those first that stay wherever they can: rules, tasks, facts, states; then a few of
     each section in turn, so that none crowds out the others."""
-    for name in dict.fromkeys((*MUST_STAY, "FACTS", *queues)):
-        yield from ((name, item) for item in queues[name] if must_stay(name, item))
-    left = {
-        name: [item for item in items if not must_stay(name, item)]
-        for name, items in queues.items()
-    }
+    left: dict[SectionName, list[Item]] = {}
+    for name in (*MUST_STAY, "FACTS", *_TURNS):
+        if name not in left:
+            left[name] = [item for item in queues[name] if not must_stay(name, item)]
+            for item in queues[name]:
+                if must_stay(name, item):
+                    yield name, item
     while any(left.values()):
-        for name, items in left.items():
-            turn = _TURNS.get(name, 0)
-            yield from ((name, item) for item in items[:turn])
-            del items[:turn]
+        for name, turn in _TURNS.items():
+            for item in left[name][:turn]:
+                yield name, item
+            del left[name][:turn]
 
 
 def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
