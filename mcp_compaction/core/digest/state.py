@@ -157,7 +157,9 @@ def done_items(reading: Reading) -> list[Item]:
         if entry.task.state == "done"
     ]
     first, more = commits[:_FIRST_COMMITS], commits[_FIRST_COMMITS:]
-    rest = [*closed, *more, *_claims(reading), *_commands(reading)]
+    # In plain talk all tell what they did; passages tell it better.
+    claims = () if reading.is_talk else _claims(reading)
+    rest = [*closed, *more, *claims, *_commands(reading)]
     return [*first, *_file_items(reading), *rest]
 
 
