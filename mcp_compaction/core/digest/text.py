@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
@@ -170,20 +170,35 @@ def fit(
         if must:
             kept[name] = must
             used += _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in must)
-    # A few of each section in turn, so that no section crowds out the others.
-    while any(queues.values()):
-        for name, queue in queues.items():
-            for _ in range(min(len(queue), _TURNS.get(name, 1))):
-                item = queue.pop(0)
-                heading = 0 if name in kept else _cost_of_heading(name, count)
-                cost = _cost_of(item, count) + heading
-                if used + cost <= limit:
-                    kept.setdefault(name, []).append(item)
-                    used += cost
+    for name, item in _in_order_of_need(queues):
+        heading = 0 if name in kept else _cost_of_heading(name, count)
+        cost = _cost_of(item, count) + heading
+        if used + cost <= limit:
+            kept.setdefault(name, []).append(item)
+            used += cost
     order = {id(item): n for _, items in sections for n, item in enumerate(items)}
     for items in kept.values():
         items.sort(key=lambda item: order[id(item)])
     return as_sections(kept)
+
+
+def _in_order_of_need(
+    queues: dict[SectionName, list[Item]],
+) -> Iterator[tuple[SectionName, Item]]:
+    """Items, those first that stay wherever they can: rules, tasks, facts, states; then a few of
+    each section in turn, so that none crowds out the others."""
+    left: dict[SectionName, list[Item]] = {}
+    for name in (*MUST_STAY, "FACTS", *_TURNS):
+        if name not in left:
+            left[name] = [item for item in queues[name] if not must_stay(name, item)]
+            for item in queues[name]:
+                if must_stay(name, item):
+                    yield name, item
+    while any(left.values()):
+        for name, turn in _TURNS.items():
+            for item in left[name][:turn]:
+                yield name, item
+            del left[name][:turn]
 
 
 def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
