@@ -114,7 +114,7 @@ def _weight_of_speaker(question: Question, hit: Hit) -> float:
     return _USER if hit.role == "user" else 1.0
 
 
-def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
+def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[tuple[float, Hit, list[str]]]:
     """Each text once, with its score and the refs of the others that say the same."""
     kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
     for score, hit in judged:
@@ -122,23 +122,20 @@ def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
         _, first, also = kept.setdefault(key, (score, hit, []))
         if hit.ref != first.ref and hit.ref not in also:
             also.append(hit.ref)
-    return [
-        hit.model_copy(update={"score": score, "also": tuple(also)})
-        for score, hit, also in kept.values()
-    ]
+    return list(kept.values())
 
 
-def _let_compete(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+def _let_compete(judged: Iterable[tuple[float, Hit, Sequence[str]]]) -> tuple[Hit, ...]:
     """The hits in order anew: the second passage of a message counts half, the third a third.
 
     What a tool was given or gave back is one thing, though it was cut into passages.
     """
     found: Counter[tuple[str, str, str]] = Counter()
     weighed: list[Hit] = []
-    for hit in hits:
+    for score, hit, also in judged:
         message = (hit.project, hit.session, hit.ref)
         found[message] += not hit.has_tool
-        score = hit.score / max(1, found[message])
-        weighed.append(hit.model_copy(update={"score": score}))
+        change = {"score": score / max(1, found[message]), "also": tuple(also)}
+        weighed.append(hit.model_copy(update=change))
     # Stable: equals as they came. What digests say, messages say better, if they say it.
     return tuple(sorted(weighed, key=lambda hit: (hit.role == "digest", -hit.score)))
