@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from benchmarks import recall, texts
+from benchmarks import recall_at_scale, texts
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.evals.baselines import BASELINES
@@ -45,7 +45,8 @@ def choose_by_baselines() -> str:
 def make_texts_to_search() -> str:
     """Messages of the benchmark of recall, and what it asks: a store that was kept is asked the
     same by another process."""
-    return repr([[texts.message(number) for number in range(40)], recall.probes_for(400, 200)])
+    probes = recall_at_scale.probes_for(400, 200)
+    return repr([[texts.message(number) for number in range(40)], probes])
 
 
 @pytest.mark.parametrize(
