@@ -20,15 +20,16 @@ def bring_together(
     words brings the calls as wholes, each where its best passage stands: who describes a call
     wants what it was given, and a part of a script is of little use.
     """
-    is_whole = len(question.terms) >= IN_WORDS
+    calls: dict[tuple[str, str, str], list[Hit]] = {}
+    for hit in hits if len(question.terms) >= IN_WORDS else ():
+        if hit.has_tool and hit.role != "tool":
+            calls.setdefault(_key_of(hit)[:3], []).append(hit)
     brought: dict[tuple[str, str, str, int], Hit] = {}
     for position, hit in enumerate(hits):
         if _key_of(hit) in brought:
             continue
-        near = [hit]
-        if is_whole and hit.has_tool and hit.role != "tool":
-            call = [one for one in hits if _key_of(one)[:3] == _key_of(hit)[:3]]
-            near += sorted(call, key=lambda one: one.ordinal)
+        call = calls.get(_key_of(hit)[:3], ())
+        near = [hit, *sorted(call, key=lambda one: one.ordinal)]
         if position < _MOST_PAIRED and hit.has_tool:
             near += [one for one in (*hits, *others) if _are_pair(hit, one)][:1]
         for one in near:
