@@ -90,7 +90,7 @@ class _Terms(NamedTuple):
 
     def worth_of(self, scores: _Scores) -> float:
         """The sum of the scores, more the more of the question they cover."""
-        covered = sum(self.weights[term] for term in scores) / self.total
+        covered = sum(map(self.weights.__getitem__, scores)) / self.total
         return sum(scores.values()) * (1 + _COVER * covered)
 
 
@@ -122,7 +122,9 @@ def _score_passages(found: Matches, terms: _Terms) -> dict[_Place, _Scored]:
             # BM25 with k1 = 1.2 for a word that stands once: in a short passage it seldom repeats.
             length = 1 - _LENGTH + _LENGTH * match.chars / mean
             place = (match.session, match.kind, match.number, match.ordinal)
-            passage = passages.setdefault(place, _Scored(match, {}))
+            passage = passages.get(place)
+            if passage is None:
+                passage = passages[place] = _Scored(match, {})
             passage.scores[term] = weight * 2.2 / (1 + 1.2 * length)
     return passages
 
