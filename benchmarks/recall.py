@@ -36,6 +36,7 @@ examples:
   python benchmarks/recall.py --long chats.json.gz              the same of long messages
   python benchmarks/recall.py --scale 10000 100000              how fast, with so many messages?
   python benchmarks/recall.py --scale 1000000 --keep ~/stores   build once, measure often
+  python benchmarks/recall.py --scale 100000 --rounds 5         on a machine that others use too
   python benchmarks/recall.py --words                           Chinese, and identifiers with twins
 
 measures:
@@ -83,6 +84,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--keep", type=Path, metavar="DIR", help="keep the stores of --scale there, and use them"
     )
     parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ask each query of --scale N times; the fastest counts, which others delayed least",
+    )
+    parser.add_argument(
         "--words",
         type=int,
         nargs="?",
@@ -115,7 +123,7 @@ async def run(asked: argparse.Namespace) -> list[Table]:
         if path is not None:
             tables += await measure_chats(what, read(path, asked.chats))
     for size in asked.scale or ():
-        tables += await measure_scale(size, asked.keep)
+        tables += await measure_scale(size, asked.keep, asked.rounds)
     if asked.words is not None:
         tables += await measure_words(asked.words)
     return tables

@@ -26,9 +26,9 @@ def milliseconds(began: float) -> float:
     return (time.perf_counter() - began) * 1_000
 
 
-def times(ms: Sequence[float]) -> dict[str, float]:
+def times(ms: Sequence[float], unit: str = "ms") -> dict[str, float]:
     """The middle and the slow end."""
-    return {"p50 ms": percentile(ms, 50), "p95 ms": percentile(ms, 95)}
+    return {f"p50 {unit}": percentile(ms, 50), f"p95 {unit}": percentile(ms, 95)}
 
 
 def progress(text: str) -> None:
