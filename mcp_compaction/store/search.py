@@ -63,9 +63,9 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
     # Beside rarer words a common one is looked for only where one of them stands.
     known = {match.row: match for term in telling for match in found[term]}
     anywhere = " OR ".join(f"({asked[term]})" for term in telling)
-    for term in rarest[len(telling) :][:_MOST_COMMON] if telling else ():
-        both = _find_ids(connection, f"({anywhere}) AND ({asked[term]})", reach)
-        found[term] = tuple(known[row] for row in both if row in known)
+    for term in rarest[len(telling) :][:_MOST_COMMON] if known else ():
+        rows = _find_ids(connection, f"({anywhere}) AND ({asked[term]})", reach, min(known))
+        found[term] = tuple(known[row] for row in rows if row in known)
     return Matches(
         terms=tuple(
             TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
@@ -265,11 +265,11 @@ def _count_passages(connection: sqlite3.Connection, expression: str, reach: _Rea
     return count
 
 
-_IDS = (
-    "SELECT rowid AS id FROM passage_index WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT ?"
-)
 # The newest places first; who they belong to, and when they were said, is looked up row by row.
-_FOUND = f"FROM ({_IDS}) AS found CROSS JOIN passage ON passage.id = found.id"
+_FOUND = (
+    "FROM (SELECT rowid AS id FROM passage_index WHERE passage_index MATCH ?"
+    " ORDER BY rowid DESC LIMIT ?) AS found CROSS JOIN passage ON passage.id = found.id"
+)
 # The passages of a message have ids in a row, and most messages have one passage.
 _SIZE = (
     "passage.ordinal + 1 + CASE WHEN EXISTS (SELECT 1 FROM passage AS next WHERE"
@@ -280,9 +280,16 @@ _SIZE = (
 )
 
 
-def _find_ids(connection: sqlite3.Connection, expression: str, reach: _Reach) -> list[int]:
-    asked = (_expression_with_marks(expression, reach.marks), _SCANNED)
-    return [row for (row,) in connection.execute(_IDS, asked)]
+def _find_ids(
+    connection: sqlite3.Connection, expression: str, reach: _Reach, oldest: int
+) -> list[int]:
+    """The rows that may hold an expression, the newest first, down to the oldest of interest."""
+    rows = connection.execute(
+        "SELECT rowid FROM passage_index WHERE passage_index MATCH ? AND rowid >= ?"
+        " ORDER BY rowid DESC LIMIT ?",
+        (_expression_with_marks(expression, reach.marks), oldest, _SCANNED),
+    )
+    return [row for (row,) in rows]
 
 
 def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:

@@ -51,13 +51,15 @@ def _stretches_of(role: Role, part: Part) -> Iterator[Spoken]:
 
 
 def _cut_pieces(text: str) -> Iterator[str]:
-    """The pieces of a text, without blank lines at their ends; the first line of each keeps its
-    indent, without which code reads wrong."""
+    """The pieces of a text, without blank lines at their ends; one that begins with a line keeps
+    its indent, without which code reads wrong."""
     start = 0
     while start < len(text):
         is_last = len(text) - start <= MOST_CHARS
         end = len(text) if is_last else _find_joint(text, start, start + MOST_CHARS)
-        piece = _BLANK_LINES.sub("", text[start:end].rstrip())
+        piece = text[start:end].rstrip()
+        begins_line = start == 0 or text[start - 1] == "\n"
+        piece = _BLANK_LINES.sub("", piece) if begins_line else piece.lstrip()
         if piece:
             yield piece
         start = end

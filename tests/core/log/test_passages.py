@@ -41,6 +41,7 @@ def test_a_passage_keeps_the_indent_of_its_first_line_but_no_blank_lines() -> No
     other = method.replace("first", "second")
     found = said([Text(text=f"class Steps:\n{method}\n \n{other}\n\n")])
     assert found == (f"class Steps:\n{method.rstrip()}", other.rstrip())
+    assert said([Text(text="a" * 400 + ", " + "b" * 300)]) == ("a" * 400 + ",", "b" * 300)
 
 
 def test_a_trace_is_cut_between_its_frames() -> None:
