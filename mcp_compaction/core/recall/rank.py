@@ -54,20 +54,20 @@ def rank(found: Matches) -> tuple[Worth, ...]:
     messages = {place[:3]: scored.match for place, scored in passages.items()}
     ranked: list[tuple[float, int, int, Worth]] = []
     for place in _places_to_judge(passages, messages, terms):
-        scores = dict(passages[place].scores) if place in passages else {}
+        session, kind, number, ordinal = place
+        own = passages.get(place)
+        scores = dict(own.scores) if own else {}
         for near, share in _places_beside(place, messages):
             lender = passages.get(near)
             for term, score in lender.scores.items() if lender else ():
                 if terms.spread[term]:
                     scores[term] = scores.get(term, 0.0) + share * score
-        session, kind, number, ordinal = place
         score = terms.worth_of(scores) * _share_of_long_talk(messages.get((session, kind, number)))
-        if place in passages:
-            row = passages[place].match.row
-            ranked.append((score, row, number, Worth(score, session, row=row)))
+        if own:
+            worth = Worth(score, session, row=own.match.row)
         else:
-            beside = Worth(score, session, number=number, ordinal=ordinal)
-            ranked.append((score, 0, number, beside))
+            worth = Worth(score, session, number=number, ordinal=ordinal)
+        ranked.append((score, worth.row or 0, number, worth))
     ranked.sort(key=lambda entry: entry[:3], reverse=True)  # among equals the newest first
     return tuple(worth for *_, worth in ranked[:MOST_READ])
 
