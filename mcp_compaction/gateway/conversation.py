@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import takewhile
+from operator import eq, truth
 from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
@@ -58,13 +59,12 @@ class Given(NamedTuple):
 
 def read_history(call: Call, last: Given | None = None) -> Given:
     """The history of a call; `last`: the one before it, whose messages need no hashing again."""
-    before = count_compacted(call.messages)
+    before = count_compacted(call.messages) if call.may_be_compacted else 0
     messages = call.messages[before:]
     prints: list[bytes] = []
     if last is not None:
-        known = zip(messages, last.messages, last.prints, strict=False)
-        same = takewhile(lambda one: one[0] == one[1], known)  # several times as fast as hashing
-        prints = [one for _, _, one in same]
+        same = takewhile(truth, map(eq, messages, last.messages))  # much faster than hashing
+        prints = last.prints[: len(list(same))]
     return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
@@ -93,12 +93,13 @@ class Conversation:
         self._since_compaction = _COOL_DOWN
         policy = session.store.settings.policy
         self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
-        self._percent = 0.0  # of the window, as it was last found
+        self._percent: float | None = 0.0  # of the window; None: it has to be read
         self._threads = Threads()
         self._idle: asyncio.Task[None] | None = None
         self._known: Known | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
+        self._fitted_view: object = _NO_VIEW  # that the compactor has laid out last
         self._paid_view: object = _NO_VIEW  # that the last request showed
 
     def when_idle(self, task: asyncio.Task[None] | None) -> None:
@@ -186,6 +187,8 @@ class Conversation:
             if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
                 self._candidate = given.prints
                 return sent
+            if sent.view is not _NO_VIEW and await self._append(given, sent):
+                return sent
             substitute = await self._record(given, len(given.messages))
             is_same = substitute.apply(given.messages) == sent.messages
             return sent._replace(view=substitute.view if is_same else _NO_VIEW)
@@ -195,13 +198,14 @@ class Conversation:
         async with self._lock:
             if self._known is None or self._known.prints != given.prints:
                 return
-            if sent.view is _NO_VIEW or sent.view != await self._view():
-                # It was counted for another window than the one that is stored now.
+            if sent.view is _NO_VIEW or sent.view != self._fitted_view:
+                # It was counted for another window than the one that was fitted last.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
             policy = self.session.store.settings.policy
             window = self.session.info.traits.window_tokens or policy.window_tokens
-            self._percent = 100 * (reported_tokens_of(answer) or 0) / window or self._percent
+            reported = reported_tokens_of(answer)
+            self._percent = 100 * reported / window if reported else self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
 
@@ -220,7 +224,7 @@ class Conversation:
         """
         async with self._lock:
             self._since_compaction += 1
-            if self._percent < self._least_percent:
+            if self._percent is not None and self._percent < self._least_percent:
                 return None
             compactor, info = self.session.store.compactor, self.session.info
             fill, pressure = await compactor.pressure(info)
@@ -269,6 +273,18 @@ class Conversation:
             substitute = await self._fit(given, len(given.messages))
             return Sent(substitute.apply(given.messages), substitute.view)
 
+    async def _append(self, given: Given, sent: Sent) -> bool:
+        """Record a request that shows the view that was laid out last; False: lay out another."""
+        if sent.view != self._fitted_view:
+            return False
+        compactor, body = self.session.store.compactor, given.call.recordable(given.messages)
+        options = FitOptions(prints=tuple(given.prints))
+        if await compactor.record_history(self.session.info, body, options) is None:
+            return False
+        self._known = Known(given.messages, given.prints)
+        self._percent = None
+        return True
+
     async def _record(self, given: Given, count: int) -> Substitute:
         substitute = await self._fit(given, count)
         self._known = Known(given.messages[:count], given.prints[:count])
@@ -294,9 +310,11 @@ class Conversation:
         options = FitOptions(relieve=False, prints=tuple(given.prints[:count]))
         fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
+        self._fitted_view = fitted.view
         found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
         self._substitutes.add(found)
-        await self._threads.run(self._substitutes.write, found)
+        if not self._substitutes.has_written(found):
+            await self._threads.run(self._substitutes.write, found)
         return found
 
     async def _view(self) -> object:
