@@ -91,7 +91,9 @@ class Conversation:
         self._substitutes = substitutes
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
-        policy = session.store.settings.policy
+        settings = session.store.settings
+        policy = settings.policy
+        self._offload_over = policy.offload_over_tokens if settings.offload_on_arrival else None
         self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
         self._percent: float | None = 0.0  # of the window; None: it has to be read
         self._threads = Threads()
@@ -120,7 +122,11 @@ class Conversation:
             if candidate is not None and is_confirmed and not self._goes_on(given):
                 await self._record(given, len(candidate))
             if self._goes_on(given):
-                substitute = await self._current_substitute(given)
+                substitute = (
+                    await self._record(given, len(given.messages), self._offload_over)
+                    if self._has_large_news(given)
+                    else await self._current_substitute(given)
+                )
                 return Sent(substitute.apply(given.messages), substitute.view)
             found = self._substitutes.find(given.prints)
             if found is not None and found.layout:
@@ -143,6 +149,18 @@ class Conversation:
             else:
                 self._known = Known([], [b"another history"])
         self._is_compared = True
+
+    def _has_large_news(self, given: Given) -> bool:
+        """Whether a result has come that may be so large that a preview is to be sent for it.
+
+        Its preview names it by its number, so that it is recorded before it is accepted.
+        """
+        over, known = self._offload_over, self._known
+        if over is None or known is None or given.call.kind == "summary":
+            return False
+        news = _messages_of(given.messages[len(known.prints) :], given.call.api.shape)
+        # A token has a character at least.
+        return any(len(result.text) > over for message in news for result in message.results)
 
     async def _current_substitute(self, given: Given) -> Substitute:
         """The substitute of the view that is stored now."""
@@ -281,15 +299,20 @@ class Conversation:
         options = FitOptions(prints=tuple(given.prints))
         if await compactor.record_history(self.session.info, body, options) is None:
             return False
-        self._known = Known(given.messages, given.prints)
+        self._take_as_known(given, len(given.messages))
         self._percent = None
         return True
 
-    async def _record(self, given: Given, count: int) -> Substitute:
-        substitute = await self._fit(given, count)
+    async def _record(
+        self, given: Given, count: int, offload_over: int | None = None
+    ) -> Substitute:
+        substitute = await self._fit(given, count, offload_over)
+        self._take_as_known(given, count)
+        return substitute
+
+    def _take_as_known(self, given: Given, count: int) -> None:
         self._known = Known(given.messages[:count], given.prints[:count])
         self._candidate = None
-        return substitute
 
     async def _refit(self, call: Call) -> None:
         """Make the substitute of a new view at once, so that the next request need not wait."""
@@ -300,14 +323,18 @@ class Conversation:
         prints = [*known.prints, *fingerprints_of(known.answers)]
         await self._fit(Given(call, messages, prints, 0), len(messages))
 
-    async def _fit(self, given: Given, count: int) -> Substitute:
-        """Record the beginning of a history, and keep what stands for it."""
+    async def _fit(self, given: Given, count: int, offload_over: int | None = None) -> Substitute:
+        """Record the beginning of a history, and keep what stands for it.
+
+        `offload_over`: the tokens over which a result that is new becomes a preview.
+        """
         messages = given.messages[:count]
         body = given.call.recordable(messages)
         store = self.session.store
         if not store.settings.records(store.project):
             raise InputError(f"recording is off for {store.project}.")
-        options = FitOptions(relieve=False, prints=tuple(given.prints[:count]))
+        prints = tuple(given.prints[:count])
+        options = FitOptions(relieve=False, offload_over_tokens=offload_over, prints=prints)
         fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
         self._fitted_view = fitted.view
