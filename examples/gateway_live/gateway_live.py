@@ -225,7 +225,7 @@ async def open_talk(api: Api, model: str, upstream: str, key: str) -> AsyncGener
     """A conversation through a gateway with a store of its own."""
     with tempfile.TemporaryDirectory() as home:
         place = Place(load_settings({"MCP_COMPACTION_HOME": home}), home)
-        async with serve_gateway(place, {"api": upstream}, 0) as (gateway, turns):
+        async with serve_gateway(place, {"api": upstream}, 0, {"HOME": home}) as (gateway, turns):
             url = gateway.door.url_of("api")
             headers = api.headers(key)
             client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=300, trust_env=False)

@@ -49,7 +49,8 @@ async def run(call: Invocation) -> int:
         raise InputError("name the provider: --upstream https://api.anthropic.com")
     settings = settings_of(call)
     place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
-    async with serve_gateway(place, {"api": upstream}, call.args.port) as (gateway, turns):
+    serving = serve_gateway(place, {"api": upstream}, call.args.port, call.environ)
+    async with serving as (gateway, turns):
         url = gateway.door.url_of("api")
         said = {"base_url": url, "upstream": upstream}
         if turns.trouble:
