@@ -22,7 +22,7 @@ from mcp_compaction.compactor.framing import (
     state_of,
 )
 from mcp_compaction.compactor.histories import Answer, Counted, KnownHistory, Seen
-from mcp_compaction.compactor.late_pins import show_late_pins
+from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
 from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.recording import (
     append,
@@ -65,6 +65,7 @@ class Fitted(NamedTuple):
     outcome: Outcome | None  # of compressing, where the window was too full
     fill: Fill
     view: ViewState  # that it shows
+    has_waiting_pins: bool  # which it does not show before the user speaks
 
 
 class _Given(NamedTuple):
@@ -120,7 +121,8 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
     if given.key is not None:
         request = {**given.rest, given.key: laid.messages}
     view = state_of(reading.session)
-    return Fitted(request, laid.messages, recorded, outcome, reading.fill, view)
+    is_waiting = bool(waiting_pins(work, window))
+    return Fitted(request, laid.messages, recorded, outcome, reading.fill, view, is_waiting)
 
 
 async def record_history(

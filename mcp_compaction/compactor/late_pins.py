@@ -19,25 +19,34 @@ _QUOTES = ('"', "'", "`")  # around a text in a program
 async def show_late_pins(work: Workspace, window: Session) -> bool:
     """Show the pins that nothing in the window tells of, if the user spoke last; says whether."""
     view = window.view
-    known = {*view.pinned, *(number for one in view.late_pins for number in one.pins)}
-    known |= work.said_pins.of(window)
-    new = [pin for pin in window.pins if pin.number not in known]
-    if not view.is_begun or not new:
+    new = waiting_pins(work, window)
+    if not new:
         return False
     newest = await _messages_after(work, window, window.info.messages - _MOST_LOOKED_AT)
-    if not newest or not newest[-1].is_request:
+    has_user_spoken = bool(newest) and newest[-1].is_request
+    if not has_user_spoken and not any(pin.channel in _BY_CALL for pin in new):
         return False
     since = await _messages_after(work, window, view.upto)
     said = await work.threads.run(_find_said, new, since)
     work.said_pins.add(window, said)
     new = [pin for pin in new if pin.number not in said]
-    if not new:
+    if not new or not has_user_spoken:
         return False
     stored = await work.store.view(window.info.id, view.version)
     one = LatePins(after=newest[-1].seq, pins=tuple(pin.number for pin in new))
     changed = stored.model_copy(update={"late_pins": (*stored.late_pins, one)})
     # Overtaken: shown the next time.
     return await work.store.save_view(window.info.id, changed, stored.version)
+
+
+def waiting_pins(work: Workspace, window: Session) -> list[Pin]:
+    """The pins in force that nothing in a window is known to tell of, once it has begun."""
+    view = window.view
+    if not view.is_begun:
+        return []
+    known = {*view.pinned, *(number for one in view.late_pins for number in one.pins)}
+    known |= work.said_pins.of(window)
+    return [pin for pin in window.pins if pin.number not in known]
 
 
 async def _messages_after(work: Workspace, window: Session, number: int) -> list[Message]:

@@ -101,6 +101,7 @@ class Conversation:
         self._known: Known | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
+        self._has_waiting_pins = False  # that the user's next turn is to bring
         self._fitted_view: object = _NO_VIEW  # that the compactor has laid out last
         self._paid_view: object = _NO_VIEW  # that the last request showed
 
@@ -122,11 +123,7 @@ class Conversation:
             if candidate is not None and is_confirmed and not self._goes_on(given):
                 await self._record(given, len(candidate))
             if self._goes_on(given):
-                substitute = (
-                    await self._record(given, len(given.messages), self._offload_over)
-                    if self._has_large_news(given)
-                    else await self._current_substitute(given)
-                )
+                substitute = await self._current_substitute(given)
                 return Sent(substitute.apply(given.messages), substitute.view)
             found = self._substitutes.find(given.prints)
             if found is not None and found.layout:
@@ -151,12 +148,9 @@ class Conversation:
         self._is_compared = True
 
     def _has_large_news(self, given: Given) -> bool:
-        """Whether a result has come that may be so large that a preview is to be sent for it.
-
-        Its preview names it by its number, so that it is recorded before it is accepted.
-        """
+        """Whether a result has come that may be so large that a preview is to be sent for it."""
         over, known = self._offload_over, self._known
-        if over is None or known is None or given.call.kind == "summary":
+        if over is None or known is None:
             return False
         news = _messages_of(given.messages[len(known.prints) :], given.call.api.shape)
         # A token has a character at least.
@@ -165,10 +159,15 @@ class Conversation:
     async def _current_substitute(self, given: Given) -> Substitute:
         """The substitute of the view that is stored now."""
         found = self._substitutes.find(given.prints, await self._view())
-        if found is not None:
+        if found is None:
+            assert self._known is not None
+            found = await self._fit(given, self._count_known(given, self._known))
+        has_to_change = self._has_waiting_pins or self._has_large_news(given)
+        if not has_to_change or given.call.kind == "summary":
             return found
-        assert self._known is not None
-        return await self._fit(given, self._count_known(given, self._known))
+        # A pin stands behind the message that it comes with, and a preview names the whole by its
+        # number: such a request is recorded before it is accepted.
+        return await self._record(given, len(given.messages), self._offload_over)
 
     def _count_known(self, given: Given, known: Known) -> int:
         """How many messages of a history are recorded, with the answers that came back."""
@@ -338,6 +337,7 @@ class Conversation:
         fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
         self._fitted_view = fitted.view
+        self._has_waiting_pins = fitted.has_waiting_pins
         found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
         self._substitutes.add(found)
         if not self._substitutes.has_written(found):

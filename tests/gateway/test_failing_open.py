@@ -39,7 +39,7 @@ async def _broken(*_: Any, **__: Any) -> Any:
     raise Broken("with what was said in it")
 
 
-STEPS = ["lay_out", "accept", "record_answer", "relieve", "_fit", "_view", "_begin"]
+STEPS = ["lay_out", "accept", "record_answer", "relieve", "_fit", "_append", "_view", "_begin"]
 
 
 async def test_a_fault_at_any_step_sends_the_last_substitute(
