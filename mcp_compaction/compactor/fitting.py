@@ -132,7 +132,7 @@ async def record_history(
 
     Gives our count of the window; None where it has to be read, since not only messages are new.
     """
-    given = await work.threads.run(_read, sent, options.prints)
+    given = _read(sent, options.prints)  # which are known: it takes less than a thread's start
     _, history = await _record(work, info, given, options)
     work.histories.keep(info.id, history)
     return history.counted

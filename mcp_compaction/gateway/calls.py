@@ -29,9 +29,6 @@ _APIS = (
 )
 
 
-_COMPACTION = b'"compaction'  # how the types of a provider's own compactions begin
-
-
 class Call(NamedTuple):
     """A call of a model, as a host sent it."""
 
@@ -41,7 +38,6 @@ class Call(NamedTuple):
     session: str  # the host's own id for the conversation
     agent: str  # of a sub-agent; empty: the main one
     body: JsonObject
-    may_be_compacted: bool = False  # by its provider: the word for that is in it
 
     @property
     def messages(self) -> list[JsonObject]:
@@ -90,8 +86,7 @@ def read_call(path: str, headers: Mapping[str, str], raw: bytes) -> Call | None:
         return None
     if not isinstance(body, dict) or not _has_messages(cast("JsonObject", body), api.key):
         return None
-    agent, may_be_compacted = host.agent_of(headers), _COMPACTION in raw
-    call = Call(api, "turn", host, session, agent, cast("JsonObject", body), may_be_compacted)
+    call = Call(api, "turn", host, session, host.agent_of(headers), cast("JsonObject", body))
     return call._replace(kind=_kind_of(call))
 
 

@@ -33,6 +33,7 @@ from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.model import (
     Compaction,
     JsonObject,
+    JsonValue,
     Message,
     Outcome,
     Projection,
@@ -59,12 +60,12 @@ class Given(NamedTuple):
 
 def read_history(call: Call, last: Given | None = None) -> Given:
     """The history of a call; `last`: the one before it, whose messages need no hashing again."""
-    before = count_compacted(call.messages) if call.may_be_compacted else 0
+    known = last.call.messages if last is not None else []
+    same = len(list(takewhile(truth, map(eq, call.messages, known))))  # much faster than hashing
+    news = call.messages[same if last is not None and last.before == 0 and same > 1 else 0 :]
+    before = count_compacted(call.messages) if any(map(_is_compaction, news)) else 0
     messages = call.messages[before:]
-    prints: list[bytes] = []
-    if last is not None:
-        same = takewhile(truth, map(eq, messages, last.messages))  # much faster than hashing
-        prints = last.prints[: len(list(same))]
+    prints = last.prints[: same - before] if last is not None and last.before == before else []
     return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
@@ -361,17 +362,22 @@ def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message,
 def count_compacted(messages: Sequence[JsonObject]) -> int:
     """How many messages a provider's own compaction stands for, up to and with its block."""
     for place in reversed(range(len(messages))):
-        message = messages[place]
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        kinds = [message.get("type"), *(b.get("type") for b in blocks if isinstance(b, dict))]
-        if any(kind in ("compaction", "compaction_summary") for kind in kinds):
-            is_answered = place + 1 < len(messages) and _has_results(messages[place + 1])
+        if _is_compaction(messages[place]):
+            is_answered = place + 1 < len(messages) and "tool_result" in _kinds_in(
+                messages[place + 1]
+            )
             return min(len(messages) - 1, place + (2 if is_answered else 1))
     return 0
 
 
-def _has_results(message: JsonObject) -> bool:
+def _is_compaction(message: JsonObject) -> bool:
+    """Whether a message is, or holds, what a provider has compacted a history to."""
+    kinds = (message.get("type"), *_kinds_in(message))
+    return "compaction" in kinds or "compaction_summary" in kinds
+
+
+def _kinds_in(message: JsonObject) -> list[JsonValue]:
+    """The types of the blocks of a message."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    return any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
+    return [block.get("type") for block in blocks if isinstance(block, dict)]

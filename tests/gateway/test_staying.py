@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.gateway.calls import Call, read_call
+from mcp_compaction.gateway.conversation import Given, read_history
 from mcp_compaction.gateway.usage import Usage, read_usage
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
@@ -43,6 +45,30 @@ async def test_nothing_up_to_a_providers_own_compaction_is_changed(
             assert messages[: len(stays)] == stays
             assert json.dumps(messages[len(stays) :], ensure_ascii=False).count(WRITTEN) == 1
         assert size_of(host.last_sent[len(stays) :]) < size_of(host.history[len(stays) :]) * 0.7
+
+
+@pytest.mark.parametrize("shape", COMPACTED)
+def test_a_providers_compaction_is_found_whether_it_came_alone_or_before(shape: str) -> None:
+    words: list[Json] = [{"role": "user", "content": str(number)} for number in range(4)]
+    histories = [
+        [*words[:2], COMPACTED[shape]],
+        [*words[:2], COMPACTED[shape], words[2]],
+        [*words[:2], COMPACTED[shape], *words[2:]],
+    ]
+    last: Given | None = read_history(_call(shape, words[:2]))
+    for history, before in zip(histories, (2, 3, 3), strict=True):
+        last = read_history(_call(shape, history), last)
+        assert last == read_history(_call(shape, history))
+        assert last.before == before
+
+
+def _call(shape: str, messages: list[Json]) -> Call:
+    key = "input" if shape == "responses" else "messages"
+    path = "/v1/responses" if shape == "responses" else "/v1/messages"
+    body = json.dumps({"tools": [{}], key: messages}).encode()
+    call = read_call(path, {"x-claude-code-session-id": "chat-1"}, body)
+    assert call is not None
+    return call
 
 
 def _odd_step(number: int) -> list[Json]:
