@@ -172,8 +172,11 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
     else:
         prints = fingerprints_of(messages)
         answers: tuple[Answer, ...] = tuple(FORMATS[shape].read(m, "it") for m in messages)
-        longer = [history.with_answer(prints, done.seqs, answers) for history in histories]
-        work.histories.keep(info.id, *(one._replace(counted=counted) for one in longer))
+        longer = [
+            history.with_answer(prints, done.seqs, answers, done.new)._replace(counted=counted)
+            for history in histories
+        ]
+        work.histories.keep(info.id, *longer)
     if counted is not None:
         await note_model(work, info, came)
     else:

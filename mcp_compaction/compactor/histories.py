@@ -110,13 +110,13 @@ class KnownHistory(NamedTuple):
         return FORMATS[self.shape].read(message, "the answer") == self.answers[place - first]
 
     def with_answer(
-        self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...]
+        self, prints: Sequence[bytes], seqs: Sequence[int], answers: tuple[Answer, ...], new: int
     ) -> KnownHistory:
         """The history with what a model answered."""
         return self._replace(
             prints=[*self.prints, *prints],
             seen=[*self.seen, *map(Seen, seqs)],
-            newest=self.newest + len(seqs),
+            newest=self.newest + new,
             answers=(*self.answers, *answers),
         )
 
