@@ -93,6 +93,8 @@ def _show_status(call: Invocation) -> int:
         call.screen.say(f"  project {one.project}; chats: {', '.join(one.chats) or 'none yet'}")
         counts = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(one.counts.items()))
         call.screen.say(f"  {counts or 'no request yet'}")
+        if not one.acts:
+            call.screen.say("  it changes and records nothing")
     if not found:
         call.screen.say("no gateway runs here; start one: mcp-compaction run -- claude")
     return 0
