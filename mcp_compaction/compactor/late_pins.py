@@ -23,14 +23,13 @@ async def show_late_pins(work: Workspace, window: Session) -> bool:
     if not new:
         return False
     newest = await _messages_after(work, window, window.info.messages - _MOST_LOOKED_AT)
-    has_user_spoken = bool(newest) and newest[-1].is_request
-    if not has_user_spoken and not any(pin.channel in _BY_CALL for pin in new):
+    if not newest or not newest[-1].is_request:
         return False
     since = await _messages_after(work, window, view.upto)
     said = await work.threads.run(_find_said, new, since)
     work.said_pins.add(window, said)
     new = [pin for pin in new if pin.number not in said]
-    if not new or not has_user_spoken:
+    if not new:
         return False
     stored = await work.store.view(window.info.id, view.version)
     one = LatePins(after=newest[-1].seq, pins=tuple(pin.number for pin in new))

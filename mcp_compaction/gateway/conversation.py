@@ -89,6 +89,7 @@ class Conversation:
 
     def __init__(self, session: OpenSession, substitutes: KeptSubstitutes) -> None:
         self.session = session
+        self.has_gap = False  # the last request that was accepted could not be recorded
         self._substitutes = substitutes
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
@@ -148,14 +149,18 @@ class Conversation:
                 self._known = Known([], [b"another history"])
         self._is_compared = True
 
-    def _has_large_news(self, given: Given) -> bool:
-        """Whether a result has come that may be so large that a preview is to be sent for it."""
+    def _has_to_change(self, given: Given) -> bool:
+        """Whether a pin waits for the turn of the user that has come, or a new result is so large
+        that a preview may be sent for it."""
         over, known = self._offload_over, self._known
-        if over is None or known is None:
+        if known is None or (over is None and not self._has_waiting_pins):
             return False
         news = _messages_of(given.messages[len(known.prints) :], given.call.api.shape)
+        if self._has_waiting_pins and news and news[-1].is_request:
+            return True
         # A token has a character at least.
-        return any(len(result.text) > over for message in news for result in message.results)
+        results = (result for message in news for result in message.results)
+        return over is not None and any(len(result.text) > over for result in results)
 
     async def _current_substitute(self, given: Given) -> Substitute:
         """The substitute of the view that is stored now."""
@@ -163,8 +168,7 @@ class Conversation:
         if found is None:
             assert self._known is not None
             found = await self._fit(given, self._count_known(given, self._known))
-        has_to_change = self._has_waiting_pins or self._has_large_news(given)
-        if not has_to_change or given.call.kind == "summary":
+        if given.call.kind == "summary" or not self._has_to_change(given):
             return found
         # A pin stands behind the message that it comes with, and a preview names the whole by its
         # number: such a request is recorded before it is accepted.
@@ -201,15 +205,21 @@ class Conversation:
         Gives what was sent with the view that it shows, where that is known now.
         """
         async with self._lock:
-            goes_on = self._known is None or self._goes_on(given)
-            if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
-                self._candidate = given.prints
-                return sent
-            if sent.view is not _NO_VIEW and await self._append(given, sent):
-                return sent
-            substitute = await self._record(given, len(given.messages))
-            is_same = substitute.apply(given.messages) == sent.messages
-            return sent._replace(view=substitute.view if is_same else _NO_VIEW)
+            self.has_gap = True
+            accepted = await self._accept(given, sent)
+            self.has_gap = False
+            return accepted
+
+    async def _accept(self, given: Given, sent: Sent) -> Sent:
+        goes_on = self._known is None or self._goes_on(given)
+        if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
+            self._candidate = given.prints
+            return sent
+        if sent.view is not _NO_VIEW and await self._append(given, sent):
+            return sent
+        substitute = await self._record(given, len(given.messages))
+        is_same = substitute.apply(given.messages) == sent.messages
+        return sent._replace(view=substitute.view if is_same else _NO_VIEW)
 
     async def record_answer(self, given: Given, sent: Sent, answer: JsonObject) -> None:
         """Record what the model answered to a request that is recorded."""

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from mcp_compaction import open_store
+from mcp_compaction.gateway.conversation import Conversation
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.gateways import (
     PROCESS,
@@ -72,6 +73,28 @@ async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transc
         sessions = await store.compactor.sessions(store.project)
         told = {info.agent: info.messages for info in sessions}
         assert told == {"": len(host.history) + 1, "a7": len(helper.history)}
+
+
+async def test_what_a_gateway_could_not_record_is_recorded_from_the_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError
+
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    transcript = tmp_path / "claude/projects/-shop/chat-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    async with open_talk(tmp_path, environ=environ) as (host, store):
+        await host.say("Hello.")
+        monkeypatch.setattr(Conversation, "_accept", fail)
+        await host.say("Not recorded.")
+        _write_transcript(transcript, host.history)
+        await host.turns.close()
+        for one in transcripts_at(transcript, environ):
+            await record_new(store.compactor, one, lambda _: store.project)
+        (info,) = await store.compactor.sessions(store.project)
+        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+        assert "Not recorded." in [one.message.text for one in log]
 
 
 def _write_transcript(path: Path, messages: list[Json], **more: object) -> None:
