@@ -161,7 +161,11 @@ class Subject:
 
     async def _find_first(self, words: str) -> Context:
         if words not in self._hits:
-            found = await self.compactor.recall(self.info, words)
+            # A recall within the session would count as the agent's own, and what is recalled
+            # again and again is shown at the next compaction: measuring would change the view.
+            found = await self.compactor.recall(
+                None, words, scope="project", project=self.info.project
+            )
             texts = [hit.text for hit in found.hits[:_FIRST_HITS]]
             self._hits[words] = Context(tuple(line for t in texts for line in t.splitlines()))
         return self._hits[words]
