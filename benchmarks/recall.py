@@ -103,6 +103,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     chats = (asked.locomo, asked.long, asked.longmemeval)
     if not any(chats) and asked.scale is None and asked.words is None:
         parser.error("say what to measure: --locomo FILE, --scale N or --words")
+    if asked.rounds < 1:
+        parser.error("--rounds is 1 or more")
     return asked
 
 

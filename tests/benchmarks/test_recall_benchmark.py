@@ -186,3 +186,9 @@ def test_without_a_word_what_to_measure_it_says_what_there_is(
     with pytest.raises(SystemExit):
         recall.main([])
     assert "--locomo FILE, --scale N or --words" in capsys.readouterr().err
+
+
+def test_no_query_is_asked_less_than_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        recall.main(["--scale", "200", "--rounds", "0"])
+    assert "--rounds is 1 or more" in capsys.readouterr().err
