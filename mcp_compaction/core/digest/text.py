@@ -101,24 +101,20 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
         shown = tuple(section for section in kept if section[1]) or _first_item(shown)
     lines = [label_of(digest)]
     for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
-        lines += [name, *map(render_item, _join_tasks(name, items))] if items else []
+        joined = _join_tasks(items) if name == "OPEN" else items
+        lines += [name, *map(render_item, joined)] if items else []
     return "\n".join(lines)
 
 
-def _join_tasks(section: SectionName, items: Sequence[Item]) -> Iterable[Item]:
-    """The items of a section; open tasks of one plan are one line, which names the plan once."""
-    if section != "OPEN":
-        return items
-    return [
-        joined
-        for is_planned, run in groupby(items, key=lambda item: _is_planned(item) and item.refs)
-        for joined in (_as_one(tuple(run)) if is_planned else run)
-    ]
-
-
-def _as_one(tasks: tuple[Item, ...]) -> tuple[Item, ...]:
-    text = "; ".join(task.text.rstrip(".;") for task in tasks)
-    return (tasks[0].model_copy(update={"text": text}),) if len(tasks) > 1 else tasks
+def _join_tasks(tasks: Iterable[Item]) -> Iterator[Item]:
+    """The open tasks, those of one plan as one line: it names the plan once."""
+    for refs, run in groupby(tasks, key=lambda task: task.refs if _is_planned(task) else ()):
+        planned = tuple(run)
+        if refs and len(planned) > 1:
+            text = "; ".join(task.text.rstrip(".;") for task in planned)
+            yield planned[0].model_copy(update={"text": text})
+        else:
+            yield from planned
 
 
 def render_item(item: Item) -> str:
