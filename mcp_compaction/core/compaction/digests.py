@@ -56,21 +56,24 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     written = _Written(memory_in=session.view.memory_in)
     newest = _newest_span(blocks)
     ledger = ledger_of(conversation_of(inputs.messages)) if _has_digest(blocks) else None
+    # What is written now tells how things stand at the end of the window, whatever its own span.
+    of_now = {digest.number for digest in progress.digests}
     for position, block in enumerate(blocks):
         number = session.next_digest + len(written.digests)
+        is_followed = newest is not None and position < newest
         if isinstance(block, DigestBlock):
-            is_followed = newest is not None and position < newest
-            digest = _bring_up_to_date(block.digest, inputs, ledger, is_followed)
+            has_passed = is_followed and block.digest.number not in of_now
+            digest = _bring_up_to_date(block.digest, inputs, ledger, has_passed)
             if digest != block.digest:
                 merged = dict.fromkeys((*digest.merged, block.digest.number))
                 numbered = digest.model_copy(update={"number": number, "merged": tuple(merged)})
                 written.digests[position] = measure_digest(numbered, inputs.count)
         elif isinstance(block, MergeBlock):
-            is_followed = newest is not None and position < newest
-            current = [
-                _bring_up_to_date(one, inputs, ledger, is_followed or one is not block.digests[-1])
-                for one in block.digests
-            ]
+            current: list[Digest] = []
+            for one in block.digests:
+                is_old = one.number not in of_now
+                has_passed = is_old and (is_followed or one is not block.digests[-1])
+                current.append(_bring_up_to_date(one, inputs, ledger, has_passed))
             written.digests[position] = merge(current, number, block.limit, inputs.count)
         elif isinstance(block, SpanBlock):
             written.digests[position] = yield from _write_span(
@@ -192,10 +195,10 @@ def _has_digest(blocks: Sequence[Block]) -> bool:
 
 
 def _bring_up_to_date(
-    digest: Digest, inputs: Inputs, ledger: Ledger | None, is_followed: bool
+    digest: Digest, inputs: Inputs, ledger: Ledger | None, has_passed: bool
 ) -> Digest:
     """A digest without the open tasks that were settled since, and without what was overtaken."""
     later = [message for message in inputs.messages if message.seq > digest.last]
     left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
     current = without_statements(keep_open_tasks(digest, left) or digest, inputs.overtaken)
-    return current if ledger is None else without_overtaken(current, ledger, is_followed)
+    return current if ledger is None else without_overtaken(current, ledger, has_passed)

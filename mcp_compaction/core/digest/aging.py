@@ -11,7 +11,7 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 
-# What holds at the end of a span only.
+# What holds at the end of a span only; what a user told holds until something is done.
 _PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
 _FILE_LINE = pattern_of(r"(\S+) (?:created|written|edited|deleted|moved|reverted)\b")
 
@@ -32,8 +32,10 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
         for path, state in ledger.files.items()
         if int(state.ref[1:]) > digest.last and state.word != "read"
     }
+    has_work_since = any(int(entry.ref[1:]) > digest.last for entry in ledger.entries)
     sections: DigestSections = tuple(
-        (name, _aged(name, items, since, is_followed)) for name, items in digest.sections
+        (name, _aged(name, items, since, is_followed, has_work_since))
+        for name, items in digest.sections
     )
     return digest.model_copy(
         update={
@@ -70,10 +72,14 @@ def _without_empty(sections: DigestSections, digest: Digest) -> DigestSections:
 
 
 def _aged(
-    name: SectionName, items: Iterable[Item], since: dict[str, str], is_followed: bool
+    name: SectionName,
+    items: Iterable[Item],
+    since: dict[str, str],
+    is_followed: bool,
+    has_work_since: bool,
 ) -> tuple[Item, ...]:
     if is_followed and name in _PASSING:
-        return ()
+        return () if has_work_since else tuple(item for item in items if item.must_stay)
     if is_followed and name == "GOAL":
         return tuple(map(_as_before, items))
     if name == "DONE":

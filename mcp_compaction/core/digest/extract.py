@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
@@ -17,7 +17,7 @@ from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
 from mcp_compaction.core.log.tool_calls import Task
-from mcp_compaction.core.log.updates import told_facts
+from mcp_compaction.core.log.updates import told_facts, told_states
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences
@@ -60,21 +60,28 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
 def must_keep(
     messages: Sequence[Message], plan: str, overtaken: Collection[str] = ()
 ) -> DigestSections:
-    """What every digest of these messages has to hold: the user's rules and what users call a
-    fact, if it was not overtaken, what they said is still to be done, and the open tasks if the
-    plan that stands is among them."""
+    """What every digest of these messages has to hold: the user's rules, what users call a fact
+    and, where no call was made since, a state, if it was not overtaken; what they said is still to
+    be done, and the open tasks if the plan that stands is among them."""
     rules = [rule for rule in stated_rules(messages) if fold(rule.text) not in overtaken]
-    facts = [fact for fact in _facts_of_users(messages) if fold(fact.text) not in overtaken]
+    facts = _told_by_users(messages, told_facts, overtaken)
+    last_call = max((place for place, m in enumerate(messages) if m.calls), default=-1)
+    states = _told_by_users(messages[last_call + 1 :], told_states, overtaken)
     planned = _still_open(read_tasks(messages), plan)
     tasks = [*planned, *spoken_tasks(messages)]
-    return as_sections({"CONSTRAINTS": rules, "FACTS": facts, "OPEN": tasks})
+    return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})
 
 
-def _facts_of_users(messages: Sequence[Message]) -> Iterable[Item]:
-    for message in conversation_of(messages):
-        if message.is_request and message.via == "host":
-            for fact in told_facts(message.text):
-                yield Item(text=fact, refs=(message.ref,), provenance="verbatim", must_stay=True)
+def _told_by_users(
+    messages: Sequence[Message], told_in: Callable[[str], Iterable[str]], overtaken: Collection[str]
+) -> list[Item]:
+    return [
+        Item(text=told, refs=(message.ref,), provenance="verbatim", must_stay=True)
+        for message in conversation_of(messages)
+        if message.is_request and message.via == "host"
+        for told in told_in(message.text)
+        if fold(told) not in overtaken
+    ]
 
 
 def _still_open(tasks: TaskList, plan: str) -> Iterable[Item]:

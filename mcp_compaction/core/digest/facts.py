@@ -70,7 +70,9 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
             found.extend(
                 Item(text=short(sentence.text), refs=(one.message.ref,))
                 for sentence in one.sentences
-                if fold(sentence.text) not in known and _is_fact(sentence, is_work)
+                if fold(sentence.text) not in known
+                and _is_fact(sentence, is_work)
+                and not reading.tells_of_gone_file(sentence.text, one.message)
             )
     yield from ranked[0]
     yield from ranked[1]

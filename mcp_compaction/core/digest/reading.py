@@ -98,6 +98,21 @@ class Reading:
         text = "\n".join(words_of(part) for message in named for part in message.parts)
         return all(word in text or word.rpartition("/")[2] in text for word in words)
 
+    def tells_of_gone_file(self, text: str, message: Message) -> bool:
+        """Whether words of a message name a file that was deleted or moved after it."""
+        return any(
+            f"/{path}".endswith(f"/{word}")
+            for word in (exact_words(text) if self._gone else ())
+            for path, seq in self._gone.items()
+            if seq > message.seq
+        )
+
+    @cached_property
+    def _gone(self) -> dict[str, int]:
+        """The files that are no longer where they were, each with the message since which."""
+        states = self.ledger.files.items()
+        return {path: int(s.ref[1:]) for path, s in states if s.word in ("deleted", "moved")}
+
     @cached_property
     def _by_ref(self) -> dict[str, Message]:
         return {message.ref: message for message in self._all}

@@ -157,7 +157,9 @@ def done_items(reading: Reading) -> list[Item]:
         if entry.task.state == "done"
     ]
     first, more = commits[:_FIRST_COMMITS], commits[_FIRST_COMMITS:]
-    rest = [*closed, *more, *_claims(reading), *_commands(reading)]
+    # In plain talk all tell what they did; passages tell it better.
+    claims = () if reading.is_talk else _claims(reading)
+    rest = [*closed, *more, *claims, *_commands(reading)]
     return [*first, *_file_items(reading), *rest]
 
 
@@ -206,7 +208,7 @@ def _claims(reading: Reading) -> Iterator[Item]:
         if _is_rejected_by(following.get(one.message.seq)):
             continue
         claim = next(filter(_tells_a_deed, one.sentences), None)
-        if claim is not None:
+        if claim is not None and not reading.tells_of_gone_file(claim.text, one.message):
             words = frozenset(telling_words(claim.text))
             later = (told for seq, told in taken_back if seq > one.message.seq)
             if not any(len(words & told) > 1 for told in later):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.core.text.injection import defuse
@@ -100,8 +101,24 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
         shown = tuple(section for section in kept if section[1]) or _first_item(shown)
     lines = [label_of(digest)]
     for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
-        lines += [name, *(render_item(item) for item in items)] if items else []
+        lines += [name, *map(render_item, _join_tasks(name, items))] if items else []
     return "\n".join(lines)
+
+
+def _join_tasks(section: SectionName, items: Sequence[Item]) -> Iterable[Item]:
+    """The items of a section; open tasks of one plan are one line, which names the plan once."""
+    if section != "OPEN":
+        return items
+    return [
+        joined
+        for is_planned, run in groupby(items, key=lambda item: _is_planned(item) and item.refs)
+        for joined in (_as_one(tuple(run)) if is_planned else run)
+    ]
+
+
+def _as_one(tasks: tuple[Item, ...]) -> tuple[Item, ...]:
+    text = "; ".join(task.text.rstrip(".;") for task in tasks)
+    return (tasks[0].model_copy(update={"text": text}),) if len(tasks) > 1 else tasks
 
 
 def render_item(item: Item) -> str:
@@ -153,20 +170,35 @@ def fit(
         if must:
             kept[name] = must
             used += _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in must)
-    # A few of each section in turn, so that no section crowds out the others.
-    while any(queues.values()):
-        for name, queue in queues.items():
-            for _ in range(min(len(queue), _TURNS.get(name, 1))):
-                item = queue.pop(0)
-                heading = 0 if name in kept else _cost_of_heading(name, count)
-                cost = _cost_of(item, count) + heading
-                if used + cost <= limit:
-                    kept.setdefault(name, []).append(item)
-                    used += cost
+    for name, item in _in_order_of_need(queues):
+        heading = 0 if name in kept else _cost_of_heading(name, count)
+        cost = _cost_of(item, count) + heading
+        if used + cost <= limit:
+            kept.setdefault(name, []).append(item)
+            used += cost
     order = {id(item): n for _, items in sections for n, item in enumerate(items)}
     for items in kept.values():
         items.sort(key=lambda item: order[id(item)])
     return as_sections(kept)
+
+
+def _in_order_of_need(
+    queues: dict[SectionName, list[Item]],
+) -> Iterator[tuple[SectionName, Item]]:
+    """Items, those first that stay wherever they can: rules, tasks, facts, states; then a few of
+    each section in turn, so that none crowds out the others."""
+    left: dict[SectionName, list[Item]] = {}
+    for name in (*MUST_STAY, "FACTS", *_TURNS):
+        if name not in left:
+            left[name] = [item for item in queues[name] if not must_stay(name, item)]
+            for item in queues[name]:
+                if must_stay(name, item):
+                    yield name, item
+    while any(left.values()):
+        for name, turn in _TURNS.items():
+            for item in left[name][:turn]:
+                yield name, item
+            del left[name][:turn]
 
 
 def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:

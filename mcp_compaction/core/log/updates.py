@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
@@ -20,7 +21,7 @@ from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import captures_of, find_sign
 from mcp_compaction.core.text.values import BRANCH, NamedValue, values_of, without_values
 from mcp_compaction.core.text.words import fold, telling_words
-from mcp_compaction.lexicon.languages import read_lexicon
+from mcp_compaction.lexicon.languages import Kind, read_lexicon
 from mcp_compaction.model import Digest, Message
 
 _LABEL = pattern_of(r"^[A-Z][A-Z'/& -]{2,30}: ")  # it names the kind of what is said
@@ -61,11 +62,30 @@ def is_told(text: str) -> bool:
 
 def told_facts(text: str) -> tuple[str, ...]:
     """The sentences of a text that are called facts by a label before them, word for word."""
-    return tuple(
-        text[one.start : one.end]
-        for one in spoken_sentences(text)
-        if (shown := find_sign("told-fact", one)) is not None and shown.sign.strength == "firm"
-    )
+    return _told_under("told-fact", text)
+
+
+def told_states(text: str) -> tuple[str, ...]:
+    """The sentences of a text that are called a state by a label before them, word for word."""
+    return _told_under("told-state", text)
+
+
+def _told_under(label: Kind, text: str) -> tuple[str, ...]:
+    """The sentences on each line of a text that begins with such a label."""
+    sentences = spoken_sentences(text)
+    if not any(_has_firm_label(label, one) for one in sentences):
+        return ()
+    found: list[str] = []
+    for _, on_line in groupby(sentences, key=lambda one: text.count("\n", 0, one.start)):
+        line = tuple(on_line)
+        if _has_firm_label(label, line[0]):
+            found += (text[one.start : one.end] for one in line)
+    return tuple(found)
+
+
+def _has_firm_label(label: Kind, sentence: Sentence) -> bool:
+    shown = find_sign(label, sentence)
+    return shown is not None and shown.sign.strength == "firm"
 
 
 def _is_labeled(sentence: Sentence) -> bool:
@@ -83,7 +103,7 @@ def overtaken_statements(
         item.text
         for digest in digests
         for name, items in digest.sections
-        if name in ("CONSTRAINTS", "FACTS")
+        if name in ("CONSTRAINTS", "STATE", "FACTS")
         for item in items
         if item.provenance == "verbatim"
     ]
@@ -237,12 +257,16 @@ def _says_the_same_of_another_value(newer: Statement, older: Statement) -> bool:
 
 def _changes_a_setting(newer: Statement, older: Statement) -> bool:
     """Whether two statements choose different settings for one thing."""
-    differ = any(older.settings.get(of, set_to) != set_to for of, set_to in newer.settings.items())
+    both = newer.settings.keys() & older.settings.keys()
+    changed = {of for of in both if newer.settings[of] != older.settings[of]}
+    if not changed or newer.is_update:
+        return bool(changed)
     shared = _shared(newer, older)
     # With a word more it may be said for a part only: spaces in YAML files leave tabs elsewhere.
     chosen = set(telling_words(" ".join(newer.settings.values())))
-    is_as_wide = bool(shared) and shared >= newer.subject - chosen
-    return differ and (newer.is_update or is_as_wide)
+    is_as_wide = shared >= newer.subject - chosen
+    changes_all = len(changed) > 1 and changed == older.settings.keys()
+    return bool(shared) and (is_as_wide or changes_all)
 
 
 def _names_a_new_value(newer: Statement, older: Statement) -> bool:

@@ -26,7 +26,7 @@ Size = Callable[[str], int]
 Stays = Callable[[SectionName, Item], bool]
 
 _SHORT_LAST_LINE = "[records: more by recall_archived]"
-_LAST_LINE_SHARE = 5  # a last line that takes more than a fifth of the limit is the short one
+_LAST_LINE_SHARE = 10  # a last line that takes more than a tenth of the limit is the short one
 _MOST_RUNS = 6  # of messages in no digest, the newest; a view has kept more only by its guards
 # Which pins are shown where not all of them fit.
 _KINDS: tuple[PinKind, ...] = ("constraint", "open_task", "fact", "note")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcp_compaction.core.digest.aging import without_overtaken, without_statements
 from mcp_compaction.core.digest.text import DigestSections
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
@@ -9,7 +11,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import Digest, IndexItem, Item, ShownRecord
-from tests.core.saying import Json, chatter, ran, used
+from tests.core.saying import Json, chatter, ran, used, user
 from tests.sessions import after, compress, messages_of, said, session_of
 
 SECTIONS: DigestSections = (
@@ -46,6 +48,14 @@ def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
     assert without_overtaken(aged, ledger(), is_followed=True) == aged
 
 
+def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
+    told = Item(text="STATUS: two are left.", refs=("m2",), provenance="verbatim", must_stay=True)
+    digest = DIGEST.model_copy(update={"sections": (("STATE", (told, *SECTIONS[1][1])),)})
+    assert without_overtaken(digest, ledger(), is_followed=True).items("STATE") == (told,)
+    worked = ledger(ran("1", "make", ""))
+    assert without_overtaken(digest, worked, is_followed=True).items("STATE") == ()
+
+
 def test_no_digest_ages_to_nothing() -> None:
     only_state = DIGEST.model_copy(update={"sections": SECTIONS[1:2]})
     aged = without_overtaken(only_state, ledger(), is_followed=True)
@@ -74,6 +84,21 @@ def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
     assert "src/a.py written" not in text
     assert "5 passed" not in text
     assert "1 failed" in text
+
+
+@pytest.mark.parametrize("target", [15, 25, 35])
+def test_a_compaction_of_several_passes_keeps_the_state_that_the_first_one_told(
+    target: int,
+) -> None:
+    request = user("Please mend the import. " + "It must be done with care. " * 80)
+    early = (ran(f"e{n}", f"cat part_{n}.py", f"value_{n} = {n}000\n" * 12) for n in range(12))
+    red = ran("red", "pytest -q", "FAILED tests/test_a.py::test_b\n1 failed, 40 passed in 3.2s")
+    late = (ran(f"l{n}", f"date +%s  # {n}", f"17632{n}4{n}1{n}") for n in range(16))
+    steps = [message for step in (*early, red, *late) for message in step]
+    session = session_of([request, *steps])
+    policy = Policy(window_tokens=sum(message.tokens for message in session.messages))
+    session = after(session, compress(session, policy, target_percent=target))
+    assert "1 failed" in str([digest.items("STATE") for digest in session.digests])
 
 
 def test_a_rule_that_was_overtaken_goes_with_what_only_it_named_but_leaves_no_empty_digest() -> (

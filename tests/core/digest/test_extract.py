@@ -71,6 +71,16 @@ def test_a_rule_said_along_with_tool_results_is_the_users_too() -> None:
     assert must_keep(messages, "") == (("CONSTRAINTS", (rule,)),)
 
 
+def test_a_state_that_a_user_told_is_kept_word_for_word_until_a_call_is_made() -> None:
+    told = user("STATUS: The import is half done. Next is the login.")
+    state = tuple(
+        Item(text=text, refs=("m1",), provenance="verbatim", must_stay=True)
+        for text in ("STATUS: The import is half done.", "Next is the login.")
+    )
+    assert must_keep(messages_of([told, assistant("Noted.")]), "") == (("STATE", state),)
+    assert must_keep(messages_of([told, *used("1", "Bash", "ok", command="make")]), "") == ()
+
+
 def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
     session = [
         *planned("1", ("old task", "pending")),

@@ -171,6 +171,23 @@ def test_a_claim_that_is_taken_back_is_not_done() -> None:
         assert "I created" not in str(drafted([claim, since]).items("DONE"))
 
 
+def test_in_plain_talk_nobody_tells_what_was_done() -> None:
+    told = "I created the environment with fasttext installed."
+    question = "How was your weekend by the sea, and did you get any work done there?"
+    talk = [user(question), assistant(told)]
+    assert drafted(talk).items("DONE") == ()
+    assert texts(drafted([*talk, *ran("1", "ls", "a")]), "DONE") == [told]
+
+
+def test_what_was_said_of_a_file_that_is_gone_since_is_neither_done_nor_a_fact() -> None:
+    said = "I have created out/report.md with 40 lines."
+    work = [user("Write a report."), *used("1", "Write", "ok", file_path="out/report.md")]
+    for after, is_told in ((ran("2", "ls", "a"), True), (ran("2", "rm out/report.md", ""), False)):
+        draft = drafted([*work, assistant(said), *after])
+        told = [item.text for name in ("DONE", "FACTS") for item in draft.items(name)]
+        assert (said in told) == is_told
+
+
 def test_commands_that_say_how_they_ended_are_done() -> None:
     draft = drafted([*ran("1", "ls", "quiet"), *ran("3", "make", "exit code 0")])
     assert texts(draft, "DONE") == ["ran make: exit 0"]

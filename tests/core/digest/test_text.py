@@ -18,8 +18,10 @@ from mcp_compaction.core.digest.text import (
     measure_digest,
     merge,
     merge_index,
+    nothing_stays,
     parse_digest,
     render_digest,
+    render_item,
 )
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
@@ -67,6 +69,19 @@ def test_a_thin_digest_holds_only_what_must_stay() -> None:
     shown = digest(3, first=12, last=40, messages=29, sections=SECTIONS)
     first, *rest = WHOLE.split("\n")
     assert render_digest(shown, thin=True).split("\n") == [first, *rest[:2]]
+
+
+def test_the_open_tasks_of_one_plan_are_one_line() -> None:
+    planned = [Item(text=text, refs=("m7",)) for text in ("write the parser", "test it.", "ship")]
+    said = Item(text="Call Anna back.", refs=("m9",), provenance="verbatim")
+    numbered = Item(text="#4 rename it", refs=("m7",))
+    shown = render_digest(digest(sections=(("OPEN", (*planned, numbered, said)),)))
+    assert shown.split("\n")[1:] == [
+        "OPEN",
+        "- write the parser; test it; ship (m7)",
+        "- #4 rename it (m7)",
+        '- "Call Anna back." (m9)',
+    ]
 
 
 def test_a_label_says_when_it_was() -> None:
@@ -161,6 +176,25 @@ def test_no_section_crowds_out_the_others() -> None:
     assert kept["DECISIONS"] == lines("use Redis")
     assert kept["FACTS"] == lines("the limit is 5")
     assert kept["DONE"] == sections[0][1][: len(kept["DONE"])]
+
+
+def test_where_even_rules_must_give_way_they_do_so_last_and_told_facts_before_them() -> None:
+    rules = lines("never a", "never b")
+    fact, state = (Item(text=text, must_stay=True) for text in ("It is slow.", "It runs."))
+    sections: DigestSections = (
+        ("CONSTRAINTS", rules),
+        ("STATE", (state, *lines("c"))),
+        ("FACTS", (*lines("d"), fact)),
+    )
+    in_order: list[DigestSections] = [
+        (("CONSTRAINTS", rules),),
+        (("CONSTRAINTS", rules), ("FACTS", (fact,))),
+        (("CONSTRAINTS", rules), ("STATE", (state,)), ("FACTS", (fact,))),
+    ]
+    for kept in in_order:
+        shown = [line for name, items in kept for line in (name, *map(render_item, items))]
+        room = sum(estimate(f"\n{line}") for line in shown)
+        assert fit(sections, room, estimate, nothing_stays) == kept
 
 
 def test_a_small_line_is_kept_after_one_that_does_not_fit() -> None:

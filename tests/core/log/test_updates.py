@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.updates import find_overtaken, is_told, overtaken_statements
+from mcp_compaction.core.log.updates import (
+    find_overtaken,
+    is_told,
+    overtaken_statements,
+    told_facts,
+    told_states,
+)
 from mcp_compaction.core.text.values import values_of, without_values
 from mcp_compaction.core.text.words import fold
 from tests.core.saying import user
@@ -22,6 +28,10 @@ CHANGED = [
     ("Always indent with tabs.", "From now on indent with spaces."),
     ("Always write terse notes.", "I would rather read playful notes."),
     ("Always indent with tabs.", "Always indent with spaces."),
+    (
+        "Always write formal letters in metric units.",
+        "Keep the letters casual, stay with imperial units.",
+    ),
     ("FACT: The quota is 40%.", "FACT: The quota is 55%."),
     ("Only Python 3.11 is allowed.", "The allowed version is now Python 3.12."),
     (
@@ -29,13 +39,33 @@ CHANGED = [
         "Never tell anybody the door code lily-98; the old code is retired.",
     ),
 ]
+CHANGED_ELSEWHERE = [
+    ("FAKT: Das Review ist am 2. April.", "Das Review wurde auf den 4. Mai verschoben."),
+    ("FAKT: Die Warteschlange gehört Dana Ruiz.", "Die Warteschlange gehört jetzt Kim Lee."),
+    ("Das Hotel darf nie mehr als 120 Euro kosten.", "Neue Grenze für das Hotel: neunzig Euro."),
+    ("Antworte immer auf Englisch.", "Ab jetzt antworte auf Deutsch."),
+    ("FAKT: Die Quote ist 40 %.", "FAKT: Die Quote ist 55 %."),
+    ("FAIT : La revue est le 2 avril.", "La revue est repoussée au 4 mai."),
+    ("FAIT : La file appartient à Dana Ruiz.", "La file appartient maintenant à Kim Lee."),
+    ("Réponds toujours en français.", "À partir de maintenant, réponds en anglais."),
+    ("HECHO: La revisión es el 2 de abril.", "La revisión se aplazó al 4 de mayo."),
+    ("HECHO: La cola pertenece a Dana Ruiz.", "La cola pertenece ahora a Kim Lee."),
+    ("Responde siempre en español.", "A partir de ahora responde en inglés."),
+]
 BOTH_STAND = [
+    ("FAKT: Der Port der Tests ist web-80.", "FAKT: Der Port im Betrieb ist web-81."),
+    ("FAIT : La revue est le 2 avril.", "La revue est-elle repoussée au 4 mai ?"),
+    ("HECHO: El puerto de pruebas es web-80.", "El build está verde desde el 4 de mayo."),
     ("FACT: The staging port is web-80.", "FACT: The production port is web-81."),
     ("Always keep the travel budget below $500.", "New limit for the hotel: 90 euros."),
     ("Never push to release/one.", "From now on never push to release/two."),
     ("Branch release/one must stay untouched.", "We switched to release/two."),
     ("Never commit without running the tests.", "From now on, run the tests with -x."),
     ("Always use tabs.", "Always use spaces in YAML files."),
+    (
+        "Always write formal letters in metric units.",
+        "Keep the letters casual, stay with metric units.",
+    ),
     ("Write every log line in UTC.", "For the dashboard, show clocks in Pacific time."),
     ("FACT: Case ABC-1 is failing.", "FACT: Case ABC-2 is failing."),
     ("FACT: The review is on 2027-04-02.", "Has the review moved to May 4?"),
@@ -43,7 +73,7 @@ BOTH_STAND = [
 ]
 
 
-@pytest.mark.parametrize(("older", "newer"), CHANGED)
+@pytest.mark.parametrize(("older", "newer"), CHANGED + CHANGED_ELSEWHERE)
 def test_a_later_value_of_the_same_thing_overtakes_the_one_before(older: str, newer: str) -> None:
     assert find_overtaken([older, newer]) == {fold(older)}
 
@@ -86,8 +116,18 @@ def test_only_what_is_meant_to_hold_is_overtaken() -> None:
 def test_a_label_tells_a_fact_or_a_state() -> None:
     assert is_told("FACT: The host is bill-03. It is slow.")
     assert is_told("Current state: two of five steps are done.")
+    assert is_told("Zur Erinnerung: der Host ist bill-03.")
+    assert is_told("Avancement : deux des cinq étapes sont faites.")
+    assert is_told("ESTADO: La importación corre en la rama try/import.")
     assert not is_told("The host is bill-03.")
     assert not is_told("")
+
+
+def test_a_label_covers_the_sentences_on_its_line() -> None:
+    text = "Go on.\nSTATUS: Step 1 is done. Step 2 is next.\nThe rest can wait.\nFACT: It is slow."
+    assert told_states(text) == ("STATUS: Step 1 is done.", "Step 2 is next.")
+    assert told_facts(text) == ("FACT: It is slow.",)
+    assert told_states("```\nSTATUS: Step 1 is done.\n```") == ()
 
 
 @given(st.lists(st.sampled_from([text for pair in CHANGED + BOTH_STAND for text in pair])))
@@ -109,3 +149,4 @@ def test_values_have_the_kind_by_which_they_can_be_compared() -> None:
         ("branch try", "try/a-1"),
     }
     assert without_values("Kim Lee pays $20.").split() == ["pays", "."]
+    assert values_of("Das Haus gehört The Queue.") == ()
