@@ -173,7 +173,7 @@ class CallTurns:
         if account is not None:
             told = "\n".join(account.lines())
             await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
-        if self._environ is not None and not info.agent and not conversation.has_gap:
+        if self._environ is not None and not conversation.has_gap:
             passing = pass_over_chat(compactor, info, self._environ)
             await self.isolate(counting.NOT_RECORDED, passing)
 

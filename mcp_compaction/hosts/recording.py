@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 
 from mcp_compaction.compactor import Compactor
@@ -20,6 +20,8 @@ from mcp_compaction.projects import find_project, git_top_of
 from mcp_compaction.threads import Threads
 
 FindProject = Callable[[Chat], str | None]
+
+_FIRST_REQUEST = timedelta(minutes=1)  # may pass between a first line and its request
 
 
 @dataclass(slots=True)
@@ -44,18 +46,34 @@ async def record_new(
     may_record: Callable[[str], bool] = lambda _: True,
     on_progress: Callable[[int], None] = lambda _: None,
     most_pieces: int | None = None,
-    passes_over: bool = False,
 ) -> Taken:
     """Record what came since the last time; called twice, or after a kill, nothing is doubled.
 
     `project_of` names the project of a chat that is not known yet. What is not the host's word
     goes into a session of its own, where nobody's words are the user's. `most_pieces` is for those
-    who must not wait: a piece is at most 500 messages. `passes_over`: what came is recorded
-    already, by a gateway, so that only its end is noted.
+    who must not wait: a piece is at most 500 messages.
     """
     work = _Recording(compactor, transcript, project_of, name, may_record)
-    work.passes_over = passes_over
     return await work.run(on_progress, most_pieces)
+
+
+async def pass_over(compactor: Compactor, transcript: Transcript, info: SessionInfo) -> None:
+    """Note that a transcript is recorded to its end: what it tells came to its session otherwise.
+
+    One that begins long before its session tells of more, and stays as it is.
+    """
+    known = await compactor.find_transcript(transcript.address)
+    mark = known.mark if known is not None else None
+    threads = Threads()
+    while True:
+        piece = await threads.run(transcript.read, mark)
+        first = _first_moment(piece)
+        if mark is None and first is not None and first < info.created - _FIRST_REQUEST:
+            return
+        mark = Mark(address=transcript.address, position=piece.position, tail=piece.tail)
+        await compactor.record_transcript(info, Incoming(messages=()), via="host", mark=mark)
+        if piece.is_last:
+            return
 
 
 def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
@@ -84,7 +102,6 @@ class _Recording:
         self._name = name
         self._may_record = may_record
         self._chat: Chat | None = None
-        self.passes_over = False
         self._threads = Threads()
         self._taken = Taken()
         self._newest = Told()
@@ -119,9 +136,6 @@ class _Recording:
             return
         own = piece.agents.pop(info.agent, Told())
         self._leave_to_last_piece(own, piece.is_last)
-        if self.passes_over:
-            await self._append(info, Told(), mark)
-            return
         for agent, told in piece.agents.items():
             await self._append(await self._open_subagent(info, agent, told), told, None)
         # Last, since it brings the mark: what was not saved before it is read again.

@@ -75,6 +75,25 @@ async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transc
         assert told == {"": len(host.history) + 1, "a7": len(helper.history)}
 
 
+async def test_a_chat_that_is_older_than_its_gateway_is_recorded_from_the_transcript(
+    tmp_path: Path,
+) -> None:
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    transcript = tmp_path / "claude/projects/-shop/chat-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    before: list[Json] = [{"role": "user", "content": "Said before the host compacted."}]
+    _write_transcript(transcript, before, timestamp="2026-01-01T00:00:00Z")
+    async with open_talk(tmp_path, environ=environ) as (host, store):
+        await host.say("Hello.")
+        _write_transcript(transcript, host.history)
+        await host.turns.close()
+        for one in transcripts_at(transcript, environ):
+            await record_new(store.compactor, one, lambda _: store.project)
+        (info,) = await store.compactor.sessions(store.project)
+        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+        assert before[0]["content"] in [one.message.text for one in log]
+
+
 async def test_what_a_gateway_could_not_record_is_recorded_from_the_transcript(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

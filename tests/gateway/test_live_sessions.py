@@ -198,7 +198,8 @@ def test_a_long_session_with_all_that_a_user_does_in_between(tmp_path: Path) -> 
         assert compactions is not None, told
         assert 1 <= breaks <= int(compactions[1])
         model.add(*work(40, 2))
-        claude.run(["Read run 40.", "Read run 41."], "--continue")
+        chat = claude.results[-1]["session_id"]
+        claude.run(["Read run 40.", "Read run 41."], "--resume", chat)
         assert model.turns[-1][: len(cleared)] == cleared
         assert model.refused == []
         assert max(len(one) for one in model.requests) < 5 * WINDOW

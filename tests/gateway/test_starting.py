@@ -19,7 +19,9 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.door import Door
 from mcp_compaction.gateway.known_hosts import known_hosts
 from mcp_compaction.gateway.money import Price, listed_prices, price_of, turns_to_pay
+from mcp_compaction.gateway.running import with_large_steps
 from mcp_compaction.gateway.starting import Asked, Start, plan_start
+from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path
 from tests.hosts.live import PROGRAM
 
@@ -245,6 +247,14 @@ def test_prices_are_of_the_models_that_they_name() -> None:
         assert price_of(listed.example).is_money
         assert price_of(listed.near_miss) != price_of(listed.example)
     assert not price_of("a-model-of-tomorrow").is_money
+
+
+@pytest.mark.parametrize(("given", "release"), [({}, 40), ({"RELEASE_PERCENT": "55"}, 55)])
+def test_compactions_go_further_down_unless_the_user_says_how_far(
+    given: dict[str, str], release: int
+) -> None:
+    settings = load_settings({f"MCP_COMPACTION_{name}": value for name, value in given.items()})
+    assert with_large_steps(settings).policy.release_percent == release
 
 
 def test_a_large_step_pays_after_two_turns_and_a_small_one_hardly_ever() -> None:
