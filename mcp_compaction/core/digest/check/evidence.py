@@ -127,7 +127,7 @@ class Evidence:
     def _missing_words(self, said: str) -> Iterator[str]:
         """What a line says was run, and its proper names, as far as the source lacks them."""
         for run in _ran_a_command().finditer(said):
-            program, _, sub = subcommand_of(run["command"]).lower().partition(" ")
+            program, _, sub = subcommand_of(run["command"] or run["called"]).lower().partition(" ")
             if program and not self._holds_command(program, sub):
                 yield f"{program} {sub}"
         for name in proper_names(said):
@@ -230,7 +230,11 @@ def _is_joined_in(name: str, letters: str) -> bool:
 
 @cache
 def _ran_a_command() -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{fill_in_all('ran_a_command')}) (?P<command>[a-z][^,;:()]{{2,80}})")
+    before, after = fill_in_all("ran_a_command"), fill_in_all("command_was_run")
+    return re.compile(
+        rf"\b(?:(?i:{before}) (?P<command>[a-z][^,;:()]{{2,80}})"
+        rf"|(?<!\w )(?P<called>[a-z][\w-]* [a-z][\w-]*)(?: -\S+)* (?:{after})\b)"
+    )
 
 
 _NO_NAME = pattern_of(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
