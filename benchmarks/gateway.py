@@ -5,8 +5,8 @@
 CPU seconds of this process on a real store in a temporary folder, without a network. `way` is what
 a request waits for, `behind` what is done while the answer streams: recording it, recording the
 answer and looking at the window. Beside them stands what it costs to parse, hash and dump the same
-body, and the ratio of both together to that, taken within this one run. `wait` is the time by the
-clock before the request goes out.
+body, taken before each request, and the ratio of both together to that. `wait` is the time by the
+clock before the request goes out. All are medians.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this folder
 
-from benchmarks.request import ROUNDS, TOKENS_OF_A_STEP, Body, body_of, plain_cost, step
+from benchmarks.request import TOKENS_OF_A_STEP, Body, body_of, plain_cost, step
 from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
 from mcp_compaction.gateway.turns import CallTurn, CallTurns
 
 SIZES = (50_000, 150_000, 500_000)
+ROUNDS = 25
 ROOMY = 100_000_000  # tokens: nothing is to be compressed
 HEADERS = {"x-claude-code-session-id": "chat-1", "content-type": "application/json"}
 TOOLS = [{"name": "Read", "input_schema": {"type": "object"}}]
 
 
 class Cost(NamedTuple):
-    """Seconds at one size."""
+    """Seconds for one request."""
 
-    tokens: int
     plain: float  # to parse, hash and dump the body
     way: float
     behind: float
     wait: float  # by the clock
 
 
-async def pass_through(turns: CallTurns, body: Body) -> tuple[float, float, float]:
-    """Pass one request and its answer; the CPU on its way and behind it, and the wait."""
+async def pass_through(turns: CallTurns, body: Body) -> Cost:
+    """Pass one request and its answer."""
     raw = json.dumps(body).encode()
+    plain = plain_cost(raw)
     began, since = time.process_time(), time.perf_counter()
     turn = await turns.begin("/v1/messages", HEADERS, raw)
     way, wait = time.process_time() - began, time.perf_counter() - since
@@ -57,20 +58,21 @@ async def pass_through(turns: CallTurns, body: Body) -> tuple[float, float, floa
     turn.hear(json.dumps(answer_of(len(body["messages"]))).encode())
     turn.end(is_whole=True)
     await turns.settle()
-    return way, time.process_time() - began, wait
+    return Cost(plain, way, time.process_time() - began, wait)
 
 
 def answer_of(number: int) -> Body:
-    """The answer to a request: the call of the next step."""
+    """The answer to a request: the call of the next step, and what the provider counted."""
     said = step(number)[0]
-    return {"type": "message", "role": "assistant", "content": said["content"]}
+    usage = {"input_tokens": number * TOKENS_OF_A_STEP // 2, "output_tokens": 40}
+    return {"type": "message", "role": "assistant", "content": said["content"], "usage": usage}
 
 
 async def costs_at(home: str, tokens: int) -> Cost:
     """The costs in a history of that many tokens."""
     steps = max(1, tokens // TOKENS_OF_A_STEP)
     body = {**body_of(steps), "tools": TOOLS}
-    found: list[tuple[float, float, float]] = []
+    found: list[Cost] = []
     async with open_store(home=home, project=f"/of-{tokens}", window_tokens=ROOMY) as store:
 
         async def open_it() -> OpenStore:
@@ -83,20 +85,19 @@ async def costs_at(home: str, tokens: int) -> Cost:
             body = {**body, "messages": [*body["messages"], *step(number)]}
         await turns.close()
     # The first one records the whole history.
-    way, behind, wait = (statistics.median(times) for times in zip(*found[1:], strict=True))
-    return Cost(tokens, plain_cost(json.dumps(body)), way, behind, wait)
+    return Cost(*(statistics.median(times) for times in zip(*found[1:], strict=True)))
 
 
 async def run(sizes: Sequence[int]) -> None:
     """Print the costs at each size."""
     with tempfile.TemporaryDirectory() as home:
         await costs_at(home, 1)  # imports and caches are not what is measured
-        found = [await costs_at(home, size) for size in sizes]
+        found = {size: await costs_at(home, size) for size in sizes}
     print(f"{'tokens':>10}{'plain':>12}{'way':>12}{'behind':>12}{'ratio':>8}{'wait':>12}")
-    for cost in found:
+    for tokens, cost in found.items():
         ratio = (cost.way + cost.behind) / cost.plain
         times = [f"{1_000 * one:>9.2f} ms" for one in (cost.plain, cost.way, cost.behind)]
-        print(f"{cost.tokens:>10,}{''.join(times)}{ratio:>8.2f}{1_000 * cost.wait:>9.2f} ms")
+        print(f"{tokens:>10,}{''.join(times)}{ratio:>8.2f}{1_000 * cost.wait:>9.2f} ms")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,41 +9,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
-import statistics
 import sys
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
-from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this folder
 
 from benchmarks import rankings, texts
 from benchmarks.chats import Chat, read_locomo, read_long, read_longmemeval
-from benchmarks.rankings import MEASURES, Count, Found, Search, percentile
-from mcp_compaction.compactor import Collaborators, Compactor
-from mcp_compaction.core.policy import Policy
-from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.formats import Incoming, read_incoming
-from mcp_compaction.model import SessionInfo
-from mcp_compaction.ports import SessionKey, TokenCounter
-from mcp_compaction.store.connect import store_path
-from mcp_compaction.store.sqlite import open_store
-from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from mcp_compaction.wiring import SystemClock
+from benchmarks.rankings import MEASURES, Count, Found, Search
+from benchmarks.recall_at_scale import measure_scale
+from benchmarks.stores import counter, record, temporary_store
+from benchmarks.tables import Table, milliseconds, table_json, table_text, times
+from mcp_compaction.formats import read_incoming
 
 OURS = "mcp-compaction"
-QUERIES = 20  # of each kind, at each scale
 _NO_LIMIT = 1_000_000  # tokens of an answer that is to hold the whole ranking
-_BATCH = 1_000
-_SEED = 7
 
 _EXAMPLES = """\
 examples:
@@ -52,6 +36,7 @@ examples:
   python benchmarks/recall.py --long chats.json.gz              the same of long messages
   python benchmarks/recall.py --scale 10000 100000              how fast, with so many messages?
   python benchmarks/recall.py --scale 1000000 --keep ~/stores   build once, measure often
+  python benchmarks/recall.py --scale 100000 --rounds 5         on a machine that others use too
   python benchmarks/recall.py --words                           Chinese, and identifiers with twins
 
 measures:
@@ -62,16 +47,6 @@ measures:
   R@1kT    share of evidence turns in the first 1,000 tokens of the hits' texts
   answer   share of evidence turns in the answer that an agent gets, of 1,000 tokens with labels
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """What was measured, to be printed or given as JSON."""
-
-    title: str
-    columns: dict[str, str]  # each name and how its values are written
-    rows: list[dict[str, Any]]
-    notes: list[str] = field(default_factory=list[str])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -109,6 +84,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--keep", type=Path, metavar="DIR", help="keep the stores of --scale there, and use them"
     )
     parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ask each query of --scale N times; the fastest counts, which others delayed least",
+    )
+    parser.add_argument(
         "--words",
         type=int,
         nargs="?",
@@ -141,7 +123,7 @@ async def run(asked: argparse.Namespace) -> list[Table]:
         if path is not None:
             tables += await measure_chats(what, read(path, asked.chats))
     for size in asked.scale or ():
-        tables += await measure_scale(size, asked.keep)
+        tables += await measure_scale(size, asked.keep, asked.rounds)
     if asked.words is not None:
         tables += await measure_words(asked.words)
     return tables
@@ -266,203 +248,6 @@ def ask_plain(
     return asked
 
 
-# Scale
-
-_START = datetime(2026, 1, 1, tzinfo=UTC)
-_DAYS = 300
-_LATE = _START + timedelta(days=270)  # the last tenth
-_BUILT = "built.json"
-_PROJECT, _SESSION = "/project", "long"
-
-
-class Probe(NamedTuple):
-    """One question at scale."""
-
-    text: str
-    scope: Literal["session", "project"] = "session"
-    is_ref: bool = False
-
-
-async def measure_scale(size: int, keep: Path | None) -> list[Table]:
-    """Build a store of so many messages, or take the one that is there, and ask it."""
-    with folder_for(size, keep) as folder:
-        built = await build(folder, size)
-        compactor = await open_at(folder)
-        try:
-            rows = await ask_at_scale(compactor, size)
-        finally:
-            await compactor.close()
-    peak = peak_mib()
-    return [
-        Table(
-            title=f"A store of {size:,} messages of about 200 characters: half in the session that "
-            "is asked,\na quarter in others of its project, a quarter in other projects, in turns",
-            columns={"messages": ",d", "messages/s": ",.0f", "MiB on disk": ",.1f"}
-            | {"bytes/message": ",.0f", "peak MiB, built": ",.0f", "peak MiB, at the end": ",.0f"},
-            rows=[built | {"peak MiB, at the end": peak}],
-        ),
-        Table(
-            title=f"Recall in it, {QUERIES} queries of each kind",
-            columns={"query": "", "p50 ms": ",.2f", "p95 ms": ",.2f", "hits": ".0f"},
-            rows=rows,
-            notes=["hits: the median number in an answer of the default size"],
-        ),
-    ]
-
-
-async def build(folder: Path, size: int) -> dict[str, Any]:
-    """Record the messages in batches, and say what that took; once a folder."""
-    told = folder / _BUILT
-    if told.exists():
-        return json.loads(told.read_text(encoding="utf-8"))
-    if any(folder.iterdir()):
-        raise SystemExit(f"{folder} holds a store that was not finished; remove it and run again.")
-    compactor = await open_at(folder)
-    seconds = 0.0
-    try:
-        for batch, numbers in batches(size):
-            info, _ = await compactor.open(home_of(batch))
-            came = messages(numbers, size)
-            began = time.perf_counter()
-            await compactor.record(info, came)
-            seconds += time.perf_counter() - began
-            progress(f"recording: {numbers[-1] + 1:,} of {size:,}")
-    finally:
-        await compactor.close()
-    disk = sum(file.stat().st_size for file in folder.iterdir())
-    built: dict[str, Any] = {
-        "messages": size,
-        "messages/s": size / seconds,
-        "MiB on disk": disk / 2**20,
-        "bytes/message": disk / size,
-        "peak MiB, built": peak_mib(),
-    }
-    told.write_text(json.dumps(built), encoding="utf-8")
-    return built
-
-
-def batches(size: int) -> Iterator[tuple[int, range]]:
-    """The numbers of the messages, a thousand at a time, with the number of the batch."""
-    step = batch_size(size)
-    for number, start in enumerate(range(0, size, step)):
-        yield number, range(start, min(start + step, size))
-
-
-def batch_size(size: int) -> int:
-    """A thousand, or so few that a small store, too, has something of everything."""
-    return max(1, min(_BATCH, size // 16))
-
-
-def home_of(batch: int) -> SessionKey:
-    """Where a batch goes: half into the long session, the rest elsewhere."""
-    match batch % 8:
-        case 1 | 5:
-            return SessionKey(project=_PROJECT, name=f"other-{batch // 8 % 10}")
-        case 3 | 7:
-            return SessionKey(project=f"/elsewhere-{batch // 4 % 4}", name="some")
-        case _:
-            return SessionKey(project=_PROJECT, name=_SESSION)
-
-
-def messages(numbers: range, size: int) -> Incoming:
-    """Generated messages by user and assistant in turn, over three hundred days."""
-    came = read_incoming(
-        [
-            {"role": "assistant" if number % 2 else "user", "content": texts.message(number)}
-            for number in numbers
-        ]
-    )
-    dated = tuple(
-        message.model_copy(update={"at": _START + timedelta(days=_DAYS * number / size)})
-        for number, message in zip(numbers, came.messages, strict=True)
-    )
-    return came.model_copy(update={"messages": dated})
-
-
-async def ask_at_scale(compactor: Compactor, size: int) -> list[dict[str, Any]]:
-    """Ask the long session everything, kind by kind."""
-    info = await compactor.find(_PROJECT, _SESSION)
-    await compactor.recall(info, "warm")
-    rows: list[dict[str, Any]] = []
-    for kind, probes in probes_for(size, info.messages).items():
-        progress(f"asking: {kind}")
-        ms: list[float] = []
-        hits: list[int] = []
-        for probe in probes:
-            began = time.perf_counter()
-            if probe.is_ref:
-                hits.append(len(await compactor.recall_refs(info, probe.text)))
-            else:
-                answer = await compactor.recall(info, probe.text, scope=probe.scope)
-                hits.append(len(answer.hits))
-            ms.append(milliseconds(began))
-        rows.append({"query": kind} | times(ms) | {"hits": statistics.median(hits)})
-    progress("")
-    return rows
-
-
-def probes_for(size: int, recorded: int) -> dict[str, list[Probe]]:
-    """Twenty questions of every kind, about messages that are in the long session."""
-    random = Random(_SEED)
-    here = [n for b, numbers in batches(size) if home_of(b).name == _SESSION for n in numbers]
-    common, middle = texts.LATIN.words[:10], texts.LATIN.words[50:5_000]
-
-    def of(rest: int, among: int) -> Iterator[int]:
-        return iter(random.choices([n for n in here if n % among == rest], k=QUERIES))
-
-    def some(words: Sequence[str], count: int) -> list[str]:
-        return [" ".join(random.sample(words, count)) for _ in range(QUERIES)]
-
-    def said(number: int) -> str:
-        return re.findall(r"[\u4e00-\u9fff]{4}", texts.message(number))[0]
-
-    four = some(middle, 4)
-    questions = [" ".join(texts.LATIN.draw(random, 12)) + "?" for _ in range(QUERIES)]
-    plain: dict[str, list[str]] = {
-        "one rare word": [texts.rarest_word(n) for n in of(2, 5)],
-        "one very common word": some(common, 1),
-        "four words": four,
-        "a question of twelve words": questions,
-        "what did we decide about a word": [
-            f"what did we decide about {w}" for w in some(middle, 1)
-        ],
-        "an identifier: a path": [texts.path_of(n) for n in of(0, 5)],
-        "ten characters of a hash": [texts.hash_of(n)[:10] for n in of(1, 5)],
-        "four Chinese characters": [said(n) for n in of(7, 20)],
-        "nothing that matches": [f"xq{n}w yk{n}x" for n in range(QUERIES)],
-        "four words, role:user": [f"{text} role:user" for text in four],
-        f"four words, since:{_LATE:%Y-%m-%d}": [f"{text} since:{_LATE:%Y-%m-%d}" for text in four],
-    }
-    refs = [f"m{random.randint(1, recorded)}" for _ in range(QUERIES)]
-    return {kind: [Probe(text) for text in asked] for kind, asked in plain.items()} | {
-        "a ref": [Probe(ref, is_ref=True) for ref in refs],
-        "four words, the whole project": [Probe(text, "project") for text in four],
-        "twelve words, the whole project": [Probe(text, "project") for text in questions],
-    }
-
-
-@contextmanager
-def folder_for(size: int, keep: Path | None) -> Generator[Path]:
-    """A folder for a store of that size: one to keep, or a temporary one."""
-    if keep is not None:
-        folder = keep.expanduser() / f"{size}"
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
-        return
-    with tempfile.TemporaryDirectory() as temporary:
-        yield Path(temporary)
-
-
-def peak_mib() -> float:
-    """The most memory this process has used so far."""
-    if sys.platform == "win32":
-        return float("nan")
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1_024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
 # Words
 
 
@@ -535,86 +320,6 @@ async def first_places(said: Sequence[str], queries: Sequence[str]) -> dict[str,
         "FTS5 words": [words(query) for query in queries],
         "FTS5 trigrams": [trigrams(query) for query in queries],
     }
-
-
-# What they share
-
-
-@asynccontextmanager
-async def temporary_store() -> AsyncGenerator[Compactor]:
-    """A compactor on a store that is gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        compactor = await open_at(Path(folder))
-        try:
-            yield compactor
-        finally:
-            await compactor.close()
-
-
-async def open_at(folder: Path) -> Compactor:
-    """A compactor on the store in that folder."""
-    return Compactor(
-        Collaborators(
-            store=await open_store(store_path(folder)),
-            summarizer=ExtractiveSummarizer(),
-            counter=counter(),
-            clock=SystemClock(),
-            policy=Policy(),
-        )
-    )
-
-
-@cache
-def counter() -> TokenCounter:
-    """One for all: loading its ranks takes longer than a hundred recalls."""
-    ready = best_counter()
-    ready.count("they are loaded now, before anything is timed")
-    return ready
-
-
-async def record(
-    compactor: Compactor, name: str, came: Incoming
-) -> tuple[SessionInfo, dict[str, int]]:
-    """Record a session; with the place of each ref in it."""
-    info, _ = await compactor.open(SessionKey(project=_PROJECT, name=name))
-    recorded = await compactor.record(info, came)
-    return info, {f"m{seq}": place for place, seq in enumerate(recorded.seqs)}
-
-
-def milliseconds(began: float) -> float:
-    """How long it is since then."""
-    return (time.perf_counter() - began) * 1_000
-
-
-def times(ms: Sequence[float]) -> dict[str, float]:
-    """The middle and the slow end."""
-    return {"p50 ms": percentile(ms, 50), "p95 ms": percentile(ms, 95)}
-
-
-def progress(text: str) -> None:
-    """What is being done, on a line of its own that the next one replaces."""
-    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def table_json(table: Table) -> dict[str, Any]:
-    """A table as JSON, its values unrounded."""
-    return {"title": table.title.replace("\n", " "), "rows": table.rows, "notes": table.notes}
-
-
-def table_text(table: Table) -> str:
-    """A table as text: names to the left, numbers to the right."""
-    lines = [list(table.columns)]
-    for row in table.rows:
-        lines.append([format(row[name], how) for name, how in table.columns.items()])
-    widths = [max(len(line[n]) for line in lines) for n in range(len(table.columns))]
-    shown = [
-        "  ".join(
-            cell.rjust(width) if how else cell.ljust(width)
-            for cell, width, how in zip(line, widths, table.columns.values(), strict=True)
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join([table.title, *(f"  {line}" for line in [*shown, *table.notes])])
 
 
 if __name__ == "__main__":

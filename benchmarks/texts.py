@@ -36,8 +36,9 @@ def _vocabulary() -> list[str]:
     syllables = [c + v for c in "bdfghjklmnprstvz" for v in "aeiou"]
     short = ["".join(pair) for pair in itertools.product(syllables, repeat=2)]
     random.shuffle(short)
-    long = {"".join(random.choices(syllables, k=3)) for _ in range(_VOCABULARY)}
-    return [*short[:2_000], *sorted(long, key=lambda _: random.random())][:_VOCABULARY]
+    long = ("".join(random.choices(syllables, k=3)) for _ in range(_VOCABULARY))
+    # A set would have another order in every process.
+    return [*short[:2_000], *dict.fromkeys(long)][:_VOCABULARY]
 
 
 LATIN = Zipf(_vocabulary())
@@ -95,8 +96,8 @@ _COMMON = re.findall(
 
 def _chinese_words() -> list[str]:
     random = Random(_SEED)
-    pairs = {"".join(random.choices(_CHARACTERS, k=2)) for _ in range(3_000)}
-    return [*_CHARACTERS[:12], *_COMMON, *sorted(pairs, key=lambda _: random.random())]
+    pairs = ("".join(random.choices(_CHARACTERS, k=2)) for _ in range(3_000))
+    return [*_CHARACTERS[:12], *_COMMON, *dict.fromkeys(pairs)]
 
 
 CHINESE = Zipf(_chinese_words())

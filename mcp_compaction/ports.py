@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.model import (
     Author,
+    Calibration,
     Channel,
     Compaction,
     Digest,
@@ -104,6 +105,8 @@ class Batch(Value):
     mark: Mark | None = None  # saved with the messages, or neither is
     events: tuple[Event, ...] = ()
     placed: Placed | None = None  # None: the store finds out where it goes
+    # Of the window with these messages, by the view of `placed.base_version`: no other takes it.
+    calibration: Calibration | None = None
 
 
 class Recorded(Value):

@@ -97,7 +97,7 @@ class Settings(Value):
     )
     offload_on_arrival: bool = Field(
         default=False,
-        description="Whether a plugin or hook shows large results as previews when they come.",
+        description="Whether large results are previews when they come (hook, plugin, gateway).",
     )
     view_timeout_seconds: Seconds = Field(
         default=0.3, description="The longest a plugin waits for a view before it sends its own."

@@ -1,4 +1,4 @@
-"""What is shown of a session depends on its words alone, not on the seed of Python's hashes."""
+"""What is shown and measured depends on words alone, not on the seed of Python's hashes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from benchmarks import recall_at_scale, texts
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.evals.baselines import BASELINES
@@ -41,7 +42,17 @@ def choose_by_baselines() -> str:
     return repr({name: keep(CASE.lines, budget, estimate) for name, keep in BASELINES.items()})
 
 
-@pytest.mark.parametrize("name", [compress_twice.__name__, choose_by_baselines.__name__])
+def make_texts_to_search() -> str:
+    """Messages of the benchmark of recall, and what it asks: a store that was kept is asked the
+    same by another process."""
+    probes = recall_at_scale.probes_for(400, 200)
+    return repr([[texts.message(number) for number in range(40)], probes])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [compress_twice.__name__, choose_by_baselines.__name__, make_texts_to_search.__name__],
+)
 def test_two_seeds_of_hashes_give_the_same_bytes(name: str) -> None:
     code = f"from tests.test_hash_seeds import {name}\nprint(ascii({name}()))"
     found = {

@@ -5,7 +5,8 @@
     OPENAI_API_KEY=… python examples/gateway_live/gateway_live.py chat
 
 Each turn asks the model to read two files at once; the fifth one is followed by a compaction. It
-costs a few cents. The store is in a temporary folder.
+costs a few cents. The gateway is the command `mcp-compaction gateway`, its store in a temporary
+folder.
 """
 
 from __future__ import annotations
@@ -14,19 +15,16 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
-
-from mcp_compaction import open_store
-from mcp_compaction.gateway.running import Place, serve_gateway
-from mcp_compaction.gateway.turns import CallTurns
-from mcp_compaction.settings import load_settings
 
 Json = dict[str, Any]
 
@@ -179,15 +177,14 @@ class Talk(NamedTuple):
     api: Api
     model: str
     client: httpx2.AsyncClient
-    turns: CallTurns
-    home: str
+    gateway: Process
+    place: tuple[str, ...]  # the flags that name the store
     history: list[Json]
 
     async def ask(self) -> Json | None:
         """Send the history; the answer, or None where it was refused."""
         body = self.api.body(self.model, self.history)
         response = await self.client.post(self.api.path, json=body)
-        await self.turns.settle()
         if response.status_code != 200:
             print(f"  refused: {response.status_code} {response.text[:300]}")
             return None
@@ -213,25 +210,36 @@ class Talk(NamedTuple):
 
     async def compact(self) -> None:
         """Compress what was said, as an agent does by our server, which is another process."""
-        (name,) = self.turns.ledger.accounts
-        async with open_store(home=self.home, project=self.home) as store:
-            session = await store.session(name)
-            outcome = await session.compress("half is done", force=True, target_percent=3)
-        print(f"  {type(outcome).__name__.lower()} asked for")
+        words = ("compress", "--reason", "half is done", "--force", "--target-percent", "3")
+        compressing = await start(*words, *self.place)
+        told, _ = await compressing.communicate()
+        print(f"  {told.decode().partition(chr(10))[0]}")
+
+    async def end(self) -> list[str]:
+        """End the gateway; the lines in which it says what was paid."""
+        self.gateway.send_signal(signal.SIGINT)
+        told, _ = await self.gateway.communicate()
+        return [line for line in told.decode().splitlines() if "token" in line]
+
+
+async def start(*words: str) -> Process:
+    """Start a command of mcp-compaction, whose output can be read."""
+    command = Path(sys.executable).with_name("mcp-compaction")
+    return await asyncio.create_subprocess_exec(command, *words, stdout=PIPE)
 
 
 @asynccontextmanager
 async def open_talk(api: Api, model: str, upstream: str, key: str) -> AsyncGenerator[Talk]:
     """A conversation through a gateway with a store of its own."""
     with tempfile.TemporaryDirectory() as home:
-        place = Place(load_settings({"MCP_COMPACTION_HOME": home}), home)
-        async with serve_gateway(place, {"api": upstream}, 0) as (gateway, turns):
-            url = gateway.door.url_of("api")
-            headers = api.headers(key)
-            client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=300, trust_env=False)
-            async with client:
-                yield Talk(api, model, client, turns, home, [])
-                await turns.settle()
+        place = ("--home", home, "--project", home)
+        gateway = await start("gateway", "--upstream", upstream, *place)
+        assert gateway.stdout is not None
+        url = (await gateway.stdout.readline()).decode().split()[-1]
+        headers = api.headers(key)
+        client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=300, trust_env=False)
+        async with client:
+            yield Talk(api, model, client, gateway, place, [])
 
 
 async def run(given: argparse.Namespace) -> int:
@@ -252,7 +260,7 @@ async def run(given: argparse.Namespace) -> int:
             if number == COMPACTS_AFTER:
                 await talk.compact()
         print(f"{given.api}: {accepted} of {TURNS} turns accepted")
-        for line in talk.turns.ledger.lines():
+        for line in await talk.end():
             print(line)
     return 0 if accepted == TURNS else 1
 

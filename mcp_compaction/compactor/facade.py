@@ -67,6 +67,7 @@ from mcp_compaction.ports import (
 if TYPE_CHECKING:
     from mcp_compaction.compactor.fitting import Fitted
     from mcp_compaction.compactor.following import Compared
+    from mcp_compaction.compactor.histories import Counted
     from mcp_compaction.compactor.offering import ProjectFacts
 
 
@@ -161,6 +162,15 @@ class Compactor:
         from mcp_compaction.compactor import fitting
 
         return await fitting.fit(self._work, info, sent, options or FitOptions())
+
+    async def record_history(
+        self, info: SessionInfo, sent: Any, options: FitOptions
+    ) -> Counted | None:
+        """Record what is new of a history that was fitted before; gives the count of its window,
+        None where that has to be read."""
+        from mcp_compaction.compactor import fitting
+
+        return await fitting.record_history(self._work, info, sent, options)
 
     async def compare(self, info: SessionInfo, sent: Any) -> Compared:
         """Hold a caller's history against what is recorded; nothing is written."""

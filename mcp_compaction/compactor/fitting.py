@@ -21,11 +21,12 @@ from mcp_compaction.compactor.framing import (
     pins_in_force,
     state_of,
 )
-from mcp_compaction.compactor.histories import Answer, KnownHistory, Seen
-from mcp_compaction.compactor.late_pins import show_late_pins
+from mcp_compaction.compactor.histories import Answer, Counted, KnownHistory, Seen
+from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
 from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.recording import (
     append,
+    note_model,
     note_report,
     prepare_batch,
     prepare_messages,
@@ -44,6 +45,7 @@ from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint
 from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.model import (
+    Calibration,
     JsonObject,
     NewMessage,
     Outcome,
@@ -63,6 +65,7 @@ class Fitted(NamedTuple):
     outcome: Outcome | None  # of compressing, where the window was too full
     fill: Fill
     view: ViewState  # that it shows
+    has_waiting_pins: bool  # which it does not show before the user speaks
 
 
 class _Given(NamedTuple):
@@ -111,12 +114,28 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         layout = layout._replace(since=since)
         frame = await work.threads.run(make_frame, layout, given.shape, own)
     laid = lay_out_around(frame, history, given.messages, own.whole)
-    work.histories.keep(info.id, history._replace(frame=frame), laid.history)
+    per_message = reading.policy.overhead_per_message
+    counted = Counted(window.view.version, reading.fill.counted_by_us, per_message)
+    work.histories.keep(info.id, history._replace(frame=frame, counted=counted), laid.history)
     request: object = laid.messages
     if given.key is not None:
         request = {**given.rest, given.key: laid.messages}
     view = state_of(reading.session)
-    return Fitted(request, laid.messages, recorded, outcome, reading.fill, view)
+    is_waiting = bool(waiting_pins(work, window))
+    return Fitted(request, laid.messages, recorded, outcome, reading.fill, view, is_waiting)
+
+
+async def record_history(
+    work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
+) -> Counted | None:
+    """Record what is new of a history that was fitted before, when nothing is to be laid out.
+
+    Gives our count of the window; None where it has to be read, since not only messages are new.
+    """
+    given = _read(sent, options.prints)  # which are known: it takes less than a thread's start
+    _, history = await _record(work, info, given, options)
+    work.histories.keep(info.id, history)
+    return history.counted
 
 
 async def compare(work: Workspace, info: SessionInfo, sent: Any) -> Compared:
@@ -135,37 +154,54 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
     """Record what a model answered, and what it reported, before the caller sends it back."""
     histories = work.histories.of(info.id)
     shape, messages = messages_of_answer(answer, histories[0].shape if histories else None)
-    came = await work.threads.run(read_answer, answer, shape)
-    ready = await work.threads.run(_prepare_answer, work, came)
+    came, ready = await work.threads.run(_prepare_answer, work, answer, shape)
     batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
     histories = tuple(
         history._replace(shape=shape) for history in histories if _may_be_of(history, shape)
     )
+    before = histories[0].counted if histories else None
+    counted = before.plus(ready) if before is not None else None
     try:
         if not histories or not ready:
             raise LogMoved("nothing is known of the history that this answers.")
-        done = await _append(work, info, histories[0], batch)
+        done = await _append(work, info, histories[0], _with_report(batch, counted, came))
     except LogMoved:
         work.histories.drop(info.id)
         done = await append(work, info, ready, batch)
+        counted = None
     else:
         prints = fingerprints_of(messages)
         answers: tuple[Answer, ...] = tuple(FORMATS[shape].read(m, "it") for m in messages)
         longer = [
-            history.with_answer(prints, done.seqs, answers, done.new) for history in histories
+            history.with_answer(prints, done.seqs, answers, done.new)._replace(counted=counted)
+            for history in histories
         ]
         work.histories.keep(info.id, *longer)
-    await note_report(work, info, came, done)
+    if counted is not None:
+        await note_model(work, info, came)
+    else:
+        await note_report(work, info, came, done, before.version if before is not None else None)
     return done
+
+
+def _with_report(batch: Batch, counted: Counted | None, came: Incoming) -> Batch:
+    """A batch with what its provider reported of the window, where that was counted here too."""
+    if counted is None or came.reported is None:
+        return batch
+    calibration = Calibration(counted=counted.tokens, reported=came.reported)
+    return batch.model_copy(update={"calibration": calibration})
 
 
 def _may_be_of(history: KnownHistory, shape: Shape) -> bool:
     return history.shape == shape or not history.is_sure
 
 
-def _prepare_answer(work: Workspace, came: Incoming) -> list[NewMessage]:
+def _prepare_answer(
+    work: Workspace, answer: JsonObject, shape: Shape
+) -> tuple[Incoming, list[NewMessage]]:
     """The messages of an answer, to be known by what they say: callers change other keys."""
-    return [
+    came = read_answer(answer, shape)
+    return came, [
         message.model_copy(update={"normal": normal_of_essence(message.raw, message.shape)})
         for message in prepare_messages(work, came.messages)
     ]
@@ -177,7 +213,9 @@ async def _append(
     """Append messages to a history that is known."""
     last = next((one.seq for one in reversed(known.seen) if one.seq is not None), 0)
     follows = (last, *range(known.newest + 1, known.newest + len(batch.messages)))
-    placed = Placed(newest=known.newest, follows=follows[: len(batch.messages)], base_version=0)
+    version = known.counted.version if known.counted else 0
+    follows = follows[: len(batch.messages)]
+    placed = Placed(newest=known.newest, follows=follows, base_version=version)
     done = await work.store.append(info.id, batch.model_copy(update={"placed": placed}), work.now())
     return done.model_copy(update={"masked": count_masked_in_new(batch.messages, done)})
 
@@ -278,6 +316,7 @@ async def _record_news(
         seen=[*known.seen, *map(Seen, done.seqs)],
         newest=known.newest + done.new,
         rest=given.rest_print,
+        counted=known.counted.plus(ready) if known.counted and is_rest_same else None,
         bare=known.bare | bare_fingerprints_of(new, given.prints[len(known.prints) :]),
     )
     return recorded, history

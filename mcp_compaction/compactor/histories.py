@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.fingerprint import bare_fingerprint_of
-from mcp_compaction.model import JsonObject, Part, Reworded, Role, Run, Session, Shape
+from mcp_compaction.model import (
+    JsonObject,
+    NewMessage,
+    Part,
+    Reworded,
+    Role,
+    Run,
+    Session,
+    Shape,
+)
 
 _MOST_KNOWN = 64  # sessions
 
@@ -42,6 +51,19 @@ Answer = tuple[Role, tuple[Part, ...]]
 """What a model answered, whichever keys an SDK puts beside it."""
 
 
+class Counted(NamedTuple):
+    """Our count of a window as it was shown."""
+
+    version: int  # of its view
+    tokens: int
+    per_message: int  # that each one takes beside its own
+
+    def plus(self, messages: Sequence[NewMessage]) -> Counted:
+        """The count with more messages behind it."""
+        more = sum(message.tokens + self.per_message for message in messages)
+        return self._replace(tokens=self.tokens + more)
+
+
 class KnownHistory(NamedTuple):
     """A history as it was last sent."""
 
@@ -55,6 +77,7 @@ class KnownHistory(NamedTuple):
     bare: dict[bytes, bytes]  # the prints of messages with furniture, without it
     frame: Frame | None = None
     answers: tuple[Answer, ...] = ()  # the last of them, recorded before the caller sent them
+    counted: Counted | None = None  # of what is shown for it; None: it has to be read
 
     def start_of(
         self, prints: Sequence[bytes], messages: Sequence[JsonObject]

@@ -19,10 +19,8 @@ _QUOTES = ('"', "'", "`")  # around a text in a program
 async def show_late_pins(work: Workspace, window: Session) -> bool:
     """Show the pins that nothing in the window tells of, if the user spoke last; says whether."""
     view = window.view
-    known = {*view.pinned, *(number for one in view.late_pins for number in one.pins)}
-    known |= work.said_pins.of(window)
-    new = [pin for pin in window.pins if pin.number not in known]
-    if not view.is_begun or not new:
+    new = waiting_pins(work, window)
+    if not new:
         return False
     newest = await _messages_after(work, window, window.info.messages - _MOST_LOOKED_AT)
     if not newest or not newest[-1].is_request:
@@ -38,6 +36,16 @@ async def show_late_pins(work: Workspace, window: Session) -> bool:
     changed = stored.model_copy(update={"late_pins": (*stored.late_pins, one)})
     # Overtaken: shown the next time.
     return await work.store.save_view(window.info.id, changed, stored.version)
+
+
+def waiting_pins(work: Workspace, window: Session) -> list[Pin]:
+    """The pins in force that nothing in a window is known to tell of, once it has begun."""
+    view = window.view
+    if not view.is_begun:
+        return []
+    known = {*view.pinned, *(number for one in view.late_pins for number in one.pins)}
+    known |= work.said_pins.of(window)
+    return [pin for pin in window.pins if pin.number not in known]
 
 
 async def _messages_after(work: Workspace, window: Session, number: int) -> list[Message]:

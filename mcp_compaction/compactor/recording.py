@@ -70,13 +70,25 @@ async def prepare_batch(work: Workspace, came: Incoming, via: Via = "host") -> B
 
 
 async def note_report(
-    work: Workspace, info: SessionInfo, came: Incoming, recorded: Recorded
+    work: Workspace,
+    info: SessionInfo,
+    came: Incoming,
+    recorded: Recorded,
+    version: int | None = None,
 ) -> None:
-    """Keep what was said about the model: which it is, and how full it found its window."""
+    """Keep what was said about the model: which it is, and how full it found its window.
+
+    `version`: of the view that the report is about; None: the newest.
+    """
+    await note_model(work, info, came)
+    if came.reported is not None and recorded.seqs:
+        await _calibrate(work, info, came.reported, version)
+
+
+async def note_model(work: Workspace, info: SessionInfo, came: Incoming) -> None:
+    """Keep which model it is."""
     if came.traits_over(info.traits) != info.traits:
         await work.store.set_traits(info.id, came.traits_over(Traits()))
-    if came.reported is not None and recorded.seqs:
-        await _calibrate(work, info, came.reported)
 
 
 async def append(
@@ -120,9 +132,13 @@ async def record_transcript(
     return done.model_copy(update={"masked": count_masked_in_new(ready, done)})
 
 
-async def _calibrate(work: Workspace, info: SessionInfo, reported: int) -> None:
+async def _calibrate(
+    work: Workspace, info: SessionInfo, reported: int, version: int | None = None
+) -> None:
     """Set what the provider counted beside our count of the same window."""
     window = await work.read_window(info)
+    if version not in (None, window.session.view.version):
+        return
     newest = window.session.info.messages
     since = None
     for most in _AFTER_ANSWER:

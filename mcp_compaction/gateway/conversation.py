@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import takewhile
+from operator import eq, truth
 from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
@@ -32,6 +33,7 @@ from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.model import (
     Compaction,
     JsonObject,
+    JsonValue,
     Message,
     Outcome,
     Projection,
@@ -58,13 +60,12 @@ class Given(NamedTuple):
 
 def read_history(call: Call, last: Given | None = None) -> Given:
     """The history of a call; `last`: the one before it, whose messages need no hashing again."""
-    before = count_compacted(call.messages)
+    known = last.call.messages if last is not None else []
+    same = len(list(takewhile(truth, map(eq, call.messages, known))))  # much faster than hashing
+    news = call.messages[same if last is not None and last.before == 0 and same > 1 else 0 :]
+    before = count_compacted(call.messages) if any(map(_is_compaction, news)) else 0
     messages = call.messages[before:]
-    prints: list[bytes] = []
-    if last is not None:
-        known = zip(messages, last.messages, last.prints, strict=False)
-        same = takewhile(lambda one: one[0] == one[1], known)  # several times as fast as hashing
-        prints = [one for _, _, one in same]
+    prints = last.prints[: same - before] if last is not None and last.before == before else []
     return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
@@ -88,17 +89,22 @@ class Conversation:
 
     def __init__(self, session: OpenSession, substitutes: KeptSubstitutes) -> None:
         self.session = session
+        self.has_gap = False  # the last request that was accepted could not be recorded
         self._substitutes = substitutes
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
-        policy = session.store.settings.policy
+        settings = session.store.settings
+        policy = settings.policy
+        self._offload_over = policy.offload_over_tokens if settings.offload_on_arrival else None
         self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
-        self._percent = 0.0  # of the window, as it was last found
+        self._percent: float | None = 0.0  # of the window; None: it has to be read
         self._threads = Threads()
         self._idle: asyncio.Task[None] | None = None
         self._known: Known | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
+        self._has_waiting_pins = False  # that the user's next turn is to bring
+        self._fitted_view: object = _NO_VIEW  # that the compactor has laid out last
         self._paid_view: object = _NO_VIEW  # that the last request showed
 
     def when_idle(self, task: asyncio.Task[None] | None) -> None:
@@ -143,13 +149,30 @@ class Conversation:
                 self._known = Known([], [b"another history"])
         self._is_compared = True
 
+    def _has_to_change(self, given: Given) -> bool:
+        """Whether a pin waits for the turn of the user that has come, or a new result is so large
+        that a preview may be sent for it."""
+        over, known = self._offload_over, self._known
+        if known is None or (over is None and not self._has_waiting_pins):
+            return False
+        news = _messages_of(given.messages[len(known.prints) :], given.call.api.shape)
+        if self._has_waiting_pins and news and news[-1].is_request:
+            return True
+        # A token has a character at least.
+        results = (result for message in news for result in message.results)
+        return over is not None and any(len(result.text) > over for result in results)
+
     async def _current_substitute(self, given: Given) -> Substitute:
         """The substitute of the view that is stored now."""
         found = self._substitutes.find(given.prints, await self._view())
-        if found is not None:
+        if found is None:
+            assert self._known is not None
+            found = await self._fit(given, self._count_known(given, self._known))
+        if given.call.kind == "summary" or not self._has_to_change(given):
             return found
-        assert self._known is not None
-        return await self._fit(given, self._count_known(given, self._known))
+        # A pin stands behind the message that it comes with, and a preview names the whole by its
+        # number: such a request is recorded before it is accepted.
+        return await self._record(given, len(given.messages), self._offload_over)
 
     def _count_known(self, given: Given, known: Known) -> int:
         """How many messages of a history are recorded, with the answers that came back."""
@@ -182,26 +205,35 @@ class Conversation:
         Gives what was sent with the view that it shows, where that is known now.
         """
         async with self._lock:
-            goes_on = self._known is None or self._goes_on(given)
-            if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
-                self._candidate = given.prints
-                return sent
-            substitute = await self._record(given, len(given.messages))
-            is_same = substitute.apply(given.messages) == sent.messages
-            return sent._replace(view=substitute.view if is_same else _NO_VIEW)
+            self.has_gap = True
+            accepted = await self._accept(given, sent)
+            self.has_gap = False
+            return accepted
+
+    async def _accept(self, given: Given, sent: Sent) -> Sent:
+        goes_on = self._known is None or self._goes_on(given)
+        if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
+            self._candidate = given.prints
+            return sent
+        if sent.view is not _NO_VIEW and await self._append(given, sent):
+            return sent
+        substitute = await self._record(given, len(given.messages))
+        is_same = substitute.apply(given.messages) == sent.messages
+        return sent._replace(view=substitute.view if is_same else _NO_VIEW)
 
     async def record_answer(self, given: Given, sent: Sent, answer: JsonObject) -> None:
         """Record what the model answered to a request that is recorded."""
         async with self._lock:
             if self._known is None or self._known.prints != given.prints:
                 return
-            if sent.view is _NO_VIEW or sent.view != await self._view():
-                # It was counted for another window than the one that is stored now.
+            if sent.view is _NO_VIEW or sent.view != self._fitted_view:
+                # It was counted for another window than the one that was fitted last.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
             policy = self.session.store.settings.policy
             window = self.session.info.traits.window_tokens or policy.window_tokens
-            self._percent = 100 * (reported_tokens_of(answer) or 0) / window or self._percent
+            reported = reported_tokens_of(answer)
+            self._percent = 100 * reported / window if reported else self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
 
@@ -220,7 +252,7 @@ class Conversation:
         """
         async with self._lock:
             self._since_compaction += 1
-            if self._percent < self._least_percent:
+            if self._percent is not None and self._percent < self._least_percent:
                 return None
             compactor, info = self.session.store.compactor, self.session.info
             fill, pressure = await compactor.pressure(info)
@@ -269,11 +301,28 @@ class Conversation:
             substitute = await self._fit(given, len(given.messages))
             return Sent(substitute.apply(given.messages), substitute.view)
 
-    async def _record(self, given: Given, count: int) -> Substitute:
-        substitute = await self._fit(given, count)
+    async def _append(self, given: Given, sent: Sent) -> bool:
+        """Record a request that shows the view that was laid out last; False: lay out another."""
+        if sent.view != self._fitted_view:
+            return False
+        compactor, body = self.session.store.compactor, given.call.recordable(given.messages)
+        options = FitOptions(prints=tuple(given.prints))
+        if await compactor.record_history(self.session.info, body, options) is None:
+            return False
+        self._take_as_known(given, len(given.messages))
+        self._percent = None
+        return True
+
+    async def _record(
+        self, given: Given, count: int, offload_over: int | None = None
+    ) -> Substitute:
+        substitute = await self._fit(given, count, offload_over)
+        self._take_as_known(given, count)
+        return substitute
+
+    def _take_as_known(self, given: Given, count: int) -> None:
         self._known = Known(given.messages[:count], given.prints[:count])
         self._candidate = None
-        return substitute
 
     async def _refit(self, call: Call) -> None:
         """Make the substitute of a new view at once, so that the next request need not wait."""
@@ -284,19 +333,26 @@ class Conversation:
         prints = [*known.prints, *fingerprints_of(known.answers)]
         await self._fit(Given(call, messages, prints, 0), len(messages))
 
-    async def _fit(self, given: Given, count: int) -> Substitute:
-        """Record the beginning of a history, and keep what stands for it."""
+    async def _fit(self, given: Given, count: int, offload_over: int | None = None) -> Substitute:
+        """Record the beginning of a history, and keep what stands for it.
+
+        `offload_over`: the tokens over which a result that is new becomes a preview.
+        """
         messages = given.messages[:count]
         body = given.call.recordable(messages)
         store = self.session.store
         if not store.settings.records(store.project):
             raise InputError(f"recording is off for {store.project}.")
-        options = FitOptions(relieve=False, prints=tuple(given.prints[:count]))
+        prints = tuple(given.prints[:count])
+        options = FitOptions(relieve=False, offload_over_tokens=offload_over, prints=prints)
         fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
+        self._fitted_view = fitted.view
+        self._has_waiting_pins = fitted.has_waiting_pins
         found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
         self._substitutes.add(found)
-        await self._threads.run(self._substitutes.write, found)
+        if not self._substitutes.has_written(found):
+            await self._threads.run(self._substitutes.write, found)
         return found
 
     async def _view(self) -> object:
@@ -316,17 +372,22 @@ def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message,
 def count_compacted(messages: Sequence[JsonObject]) -> int:
     """How many messages a provider's own compaction stands for, up to and with its block."""
     for place in reversed(range(len(messages))):
-        message = messages[place]
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        kinds = [message.get("type"), *(b.get("type") for b in blocks if isinstance(b, dict))]
-        if any(kind in ("compaction", "compaction_summary") for kind in kinds):
-            is_answered = place + 1 < len(messages) and _has_results(messages[place + 1])
+        if _is_compaction(messages[place]):
+            is_answered = place + 1 < len(messages) and "tool_result" in _kinds_in(
+                messages[place + 1]
+            )
             return min(len(messages) - 1, place + (2 if is_answered else 1))
     return 0
 
 
-def _has_results(message: JsonObject) -> bool:
+def _is_compaction(message: JsonObject) -> bool:
+    """Whether a message is, or holds, what a provider has compacted a history to."""
+    kinds = (message.get("type"), *_kinds_in(message))
+    return "compaction" in kinds or "compaction_summary" in kinds
+
+
+def _kinds_in(message: JsonObject) -> list[JsonValue]:
+    """The types of the blocks of a message."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    return any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
+    return [block.get("type") for block in blocks if isinstance(block, dict)]

@@ -57,13 +57,19 @@ class KeptSubstitutes:
             self._newest.remove(same)
         self._newest.append(one)
 
+    def has_written(self, one: Substitute) -> bool:
+        """Whether the file holds what it should for a substitute."""
+        if self._written is None or not self._written.layout:
+            return self._written is not None and not one.layout
+        return one.is_like(self._written)
+
     def write(self, one: Substitute) -> None:
         """Keep a substitute in the file; where nothing is replaced there is none."""
         with suppress(OSError):  # it is only the second net
-            if not one.layout:
-                self._path.unlink(missing_ok=True)
-            elif self._written is None or not one.is_like(self._written):
+            if one.layout:
                 _write(self._path, one, masks_secrets=self._masks_secrets)
+            else:
+                self._path.unlink(missing_ok=True)
             self._written = one
 
 

@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.model import Value
 
@@ -39,7 +40,7 @@ class Price(NamedTuple):
         """A cost in words."""
         if self.is_money:
             return f"${cost:,.2f}" if abs(cost) >= 1 else f"${cost:,.3f}"
-        return f"{cost * 1000:,.0f}k input tokens' worth"
+        return f"{kilo(round(cost * 1_000_000))} input tokens' worth"
 
 
 class _Listed(Value):

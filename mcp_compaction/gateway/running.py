@@ -67,7 +67,7 @@ def with_large_steps(settings: Settings) -> Settings:
 
 
 @asynccontextmanager
-async def open_turns(place: Place) -> AsyncGenerator[CallTurns]:
+async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator[CallTurns]:
     """The conversations of a gateway on its store; a shadow has a store of its own, for now."""
     with TemporaryDirectory(prefix="mcp-compaction-") as folder:
         settings = with_large_steps(place.settings)
@@ -76,7 +76,13 @@ async def open_turns(place: Place) -> AsyncGenerator[CallTurns]:
         opening = StoreOpening(settings, place.project)
         try:
             trouble = await opening.first_trouble()
-            turns = CallTurns(opening.store, settings, is_shadow=place.is_shadow, trouble=trouble)
+            turns = CallTurns(
+                opening.store,
+                settings,
+                is_shadow=place.is_shadow,
+                trouble=trouble,
+                environ=None if place.is_shadow else environ,
+            )
             yield turns
             await turns.close()
         finally:
@@ -147,7 +153,7 @@ async def run_host(
         around = {**environ, **wanted}
         asked = Asked(words, around, Path.cwd(), door, server, {**own, **wanted})
         start = plan_start(asked)
-        async with open_turns(place) as turns:
+        async with open_turns(place, environ) as turns:
             if turns.trouble:
                 tell(turns.trouble)
             gateway = Gateway(door, start.upstreams, turns)
@@ -159,12 +165,12 @@ async def run_host(
 
 @asynccontextmanager
 async def serve_gateway(
-    place: Place, upstreams: Mapping[str, str], port: int
+    place: Place, upstreams: Mapping[str, str], port: int, environ: Mapping[str, str]
 ) -> AsyncGenerator[tuple[Gateway, CallTurns]]:
     """Serve a gateway until the end of the block, for whichever host."""
     with open_listener(port) as listener:
         door = Door(listener.getsockname()[1], make_secret())
-        async with open_turns(place) as turns:
+        async with open_turns(place, environ) as turns:
             gateway = Gateway(door, upstreams, turns)
             async with serve(gateway, listener), _noted(place, door, turns, ""):
                 yield gateway, turns
@@ -177,9 +183,15 @@ async def _noted(place: Place, door: Door, turns: CallTurns, host: str) -> Async
     started = SystemClock().now().isoformat(timespec="seconds")
 
     def note() -> None:
-        chats = {} if place.is_shadow else dict(turns.chats)
         running = RunningGateway(
-            process, door.port, place.project, host, started, chats, dict(turns.tally)
+            process=process,
+            port=door.port,
+            project=place.project,
+            host=host,
+            started=started,
+            chats=dict(turns.chats),
+            counts=dict(turns.tally),
+            acts=not (turns.is_shadow or turns.is_aside),
         )
         with suppress(OSError):  # a disk that is full stops no host
             note_gateway(home, running)

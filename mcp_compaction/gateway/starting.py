@@ -147,7 +147,10 @@ def _start_codex(asked: Asked) -> Start:
     url = asked.door.url_of("api")
     if name in known:
         upstream = str(cast("Json", known[name]).get("base_url") or _OPENAI)
-        settings: dict[str, object] = {f"model_providers.{name}.base_url": url}
+        settings: dict[str, object] = {
+            f"model_providers.{name}.base_url": url,
+            f"model_providers.{name}.supports_websockets": False,
+        }
     else:
         logged_in = _read_json(home / "auth.json")
         is_chatgpt = bool(logged_in.get("tokens")) and not logged_in.get("OPENAI_API_KEY")

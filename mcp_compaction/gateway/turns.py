@@ -21,6 +21,7 @@ from mcp_compaction.gateway.conversation import Conversation, Given, Sent, read_
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptSubstitutes, path_of_substitute
 from mcp_compaction.gateway.ledger import Ledger
+from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.model import Compaction, Outcome, SessionInfo, Traits
@@ -55,11 +56,13 @@ class CallTurns:
         patience: float = PATIENCE,
         is_shadow: bool = False,
         trouble: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         """`open_store`: gives the store, or fails; it is asked again for every conversation.
 
         `is_shadow`: every call goes out as it came, and what would have been sent is counted.
-        `trouble`: why the store could not be opened at first.
+        `trouble`: why the store could not be opened at first. `environ`: tells where hosts keep
+        their transcripts; None: nobody reads them.
         """
         self.trouble = trouble
         self.tally = Counter[str]()
@@ -70,6 +73,7 @@ class CallTurns:
         self.has_tried_original = False
         self.cache_seconds = CACHE_SECONDS
         self.ledger = Ledger()
+        self._environ = environ
         self._open_store = open_store
         self._settings = settings
         self.patience = patience
@@ -89,6 +93,9 @@ class CallTurns:
         return await self.isolate(counting.FAILED, self._begin(path, headers, body))
 
     async def _begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
+        if self.is_aside:
+            self.tally[counting.AS_IT_CAME] += 1
+            return None
         call = read_call(path, headers, body)
         if call is None:
             self.tally[counting.UNKNOWN] += 1
@@ -142,7 +149,12 @@ class CallTurns:
         for one in self._conversations.values():
             one.when_idle(None)
         await self.settle()
-        for one in self._conversations.values():
+        await self.leave_all()
+
+    async def leave_all(self) -> None:
+        """Give the windows back to their hosts, and have their hooks know."""
+        self.on_change()
+        for one in tuple(self._conversations.values()):
             await self.leave(one)
 
     async def _dismiss(self, conversation: Conversation) -> None:
@@ -161,6 +173,9 @@ class CallTurns:
         if account is not None:
             told = "\n".join(account.lines())
             await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
+        if self._environ is not None and not info.agent and not conversation.has_gap:
+            passing = pass_over_chat(compactor, info, self._environ)
+            await self.isolate(counting.NOT_RECORDED, passing)
 
     async def _open(self, store: OpenStore, call: Call) -> SessionInfo:
         compactor = store.compactor
@@ -294,7 +309,6 @@ class CallTurn:
         if self._is_original_tried and 200 <= status < 300:
             self._turns.is_aside = True
             self._turns.tally[counting.NOT_ALLOWED] += 1
-            self._turns.start(self._turns.isolate(counting.NOT_RECORDED, self._give_back()))
         if self._call.kind != "turn" or not 200 <= status < 300 or self._sent is None:
             return
         self._reader = AnswerReader(self._call.api.shape, headers)
@@ -336,9 +350,6 @@ class CallTurn:
         self._sent = Sent(self._given.messages)
         return True
 
-    async def _give_back(self) -> None:
-        await self._turns.leave(await self._turns.conversation_of(self._call))
-
     async def _compress(self) -> Sent | None:
         conversation = await self._turns.conversation_of(self._call)
         return await conversation.make_room(self._given, _OVERFLOW_REASON)
@@ -364,6 +375,7 @@ class CallTurn:
         if answer.message is not None:
             await conversation.record_answer(self._given, sent, answer.message)
         if self._turns.is_aside:
+            await self._turns.leave_all()
             return
         self._turns.note_outcome(await conversation.relieve(self._given))
         self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)

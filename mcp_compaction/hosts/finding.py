@@ -66,6 +66,20 @@ def find_chat(name: str, session: str, environ: Mapping[str, str]) -> Transcript
     return None
 
 
+def transcripts_of_chat(name: str, session: str, environ: Mapping[str, str]) -> list[Transcript]:
+    """The transcripts that a host keeps of a chat and of the subagents that it started."""
+    if name == opencode.NAME:
+        found = find_chat(name, session, environ)
+        return [found] if found is not None else []
+    host = next((host for host in known_hosts() if host.name == name), None)
+    if host is None:
+        return []
+    # Their hosts name files or folders by the chat.
+    named = (path for path in host.find_transcripts(environ) if session in str(path))
+    both = (FileTranscript(_BY_HOST[name], path, is_hosts_word=True) for path in named)
+    return [one for one in both if one.chat().session == session]
+
+
 def _depth_and_name(path: Path) -> tuple[int, str]:
     return len(path.parts), str(path)
 

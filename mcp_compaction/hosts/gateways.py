@@ -27,6 +27,7 @@ class RunningGateway(NamedTuple):
     started: str
     chats: Mapping[str, str]  # the hosts of chats, by the hosts' own ids; the newest is the last
     counts: Mapping[str, int]  # what happened so far
+    acts: bool = True  # False: it passes requests as they come, and leaves all else to others
 
     @property
     def newest_chat(self) -> tuple[str, str] | None:
@@ -61,16 +62,20 @@ def running_gateways(home: Path) -> tuple[RunningGateway, ...]:
 
 
 def gateway_of_chat(home: Path, chat: str | None) -> RunningGateway | None:
-    """The running gateway that a chat goes through."""
-    return next((one for one in running_gateways(home) if chat in one.chats), None)
+    """The gateway that acts for a chat."""
+    return next((one for one in _acting_gateways(home) if chat in one.chats), None)
 
 
 def gateway_around(home: Path, environ: Mapping[str, str]) -> RunningGateway | None:
-    """The running gateway whose host has started this process."""
+    """The gateway that acts for the host that has started this process."""
     process = environ.get(PROCESS)
     if not process:
         return None
-    return next((one for one in running_gateways(home) if str(one.process) == process), None)
+    return next((one for one in _acting_gateways(home) if str(one.process) == process), None)
+
+
+def _acting_gateways(home: Path) -> tuple[RunningGateway, ...]:
+    return tuple(one for one in running_gateways(home) if one.acts)
 
 
 def is_through_gateway(home: Path, environ: Mapping[str, str], chat: str) -> bool:

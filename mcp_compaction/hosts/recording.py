@@ -44,14 +44,17 @@ async def record_new(
     may_record: Callable[[str], bool] = lambda _: True,
     on_progress: Callable[[int], None] = lambda _: None,
     most_pieces: int | None = None,
+    passes_over: bool = False,
 ) -> Taken:
     """Record what came since the last time; called twice, or after a kill, nothing is doubled.
 
     `project_of` names the project of a chat that is not known yet. What is not the host's word
     goes into a session of its own, where nobody's words are the user's. `most_pieces` is for those
-    who must not wait: a piece is at most 500 messages.
+    who must not wait: a piece is at most 500 messages. `passes_over`: what came is recorded
+    already, by a gateway, so that only its end is noted.
     """
     work = _Recording(compactor, transcript, project_of, name, may_record)
+    work.passes_over = passes_over
     return await work.run(on_progress, most_pieces)
 
 
@@ -81,6 +84,7 @@ class _Recording:
         self._name = name
         self._may_record = may_record
         self._chat: Chat | None = None
+        self.passes_over = False
         self._threads = Threads()
         self._taken = Taken()
         self._newest = Told()
@@ -115,6 +119,9 @@ class _Recording:
             return
         own = piece.agents.pop(info.agent, Told())
         self._leave_to_last_piece(own, piece.is_last)
+        if self.passes_over:
+            await self._append(info, Told(), mark)
+            return
         for agent, told in piece.agents.items():
             await self._append(await self._open_subagent(info, agent, told), told, None)
         # Last, since it brings the mark: what was not saved before it is read again.

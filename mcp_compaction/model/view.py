@@ -61,7 +61,8 @@ By = Literal[
     "field",
     "line",
     "talk",
-    "wanted",
+    "wanted",  # whole, since the agent asked for it again and wants it kept
+    "recalled",  # whole, since it was recalled again and again
 ]
 
 

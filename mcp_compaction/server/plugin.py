@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.transcripts import opencode
 from mcp_compaction.server.state import State
 from mcp_compaction.view_service.listening import VARIABLE, serve_views
@@ -31,6 +32,8 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
         window = body.get("window_tokens")
         size = window if isinstance(window, int) and window > 0 else None
         chat = Chat(state.project, opencode.NAME, str(body.get("session") or ""), size)
+        if is_through_gateway(state.settings.home, state.environ, chat.session):
+            return None  # which records the chat, and shows its view
         match path:
             case "/opencode/view" if chat.session:
                 return await state.views.view_for_opencode(chat, body.get("messages"))

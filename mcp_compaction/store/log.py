@@ -18,7 +18,7 @@ from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_ha
 from mcp_compaction.store.columns import encodable, encodable_json, moment, stamp, to_json
 from mcp_compaction.store.passages import Passage
 from mcp_compaction.store.scope import one_session
-from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.sessions import calibrate, session_row
 from mcp_compaction.store.transcripts import add_new_events, save_mark
 
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
@@ -75,6 +75,9 @@ def _append_placed(
     seqs = log.append_all(known, contents, placed)
     if batch.via == "host":
         _vouch(connection, session, placed.same)
+    if batch.calibration is not None and row["view_version"] == placed.base_version:
+        counted, reported = batch.calibration.counted, batch.calibration.reported
+        calibrate(connection, session, counted, reported)
     _save_beside(connection, batch, log, now)
     return Recorded(seqs=tuple(seqs), new=log.new)
 
@@ -110,6 +113,8 @@ def _compare(
 
 def _vouch(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> None:
     """Note that the host itself said these too, not only an agent."""
+    if not seqs:
+        return
     connection.execute(
         "UPDATE message SET via = 'host' WHERE session = ? AND via = 'tool'"
         " AND seq IN (SELECT value FROM json_each(?))",

@@ -61,9 +61,11 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
         for term in pair:
             found[term] = tuple(dict.fromkeys((*found[term], *both)))
     # Beside rarer words a common one is looked for only where one of them stands.
+    known = {match.row: match for term in telling for match in found[term]}
     anywhere = " OR ".join(f"({asked[term]})" for term in telling)
-    for term in rarest[len(telling) :][:_MOST_COMMON] if telling else ():
-        found[term] = _find_rows(connection, f"({anywhere}) AND ({asked[term]})", reach)
+    for term in rarest[len(telling) :][:_MOST_COMMON] if known else ():
+        rows = _find_ids(connection, f"({anywhere}) AND ({asked[term]})", reach, min(known))
+        found[term] = tuple(known[row] for row in rows if row in known)
     return Matches(
         terms=tuple(
             TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
@@ -268,14 +270,32 @@ _FOUND = (
     "FROM (SELECT rowid AS id FROM passage_index WHERE passage_index MATCH ?"
     " ORDER BY rowid DESC LIMIT ?) AS found CROSS JOIN passage ON passage.id = found.id"
 )
+# The passages of a message have ids in a row, and most messages have one passage.
+_SIZE = (
+    "passage.ordinal + 1 + CASE WHEN EXISTS (SELECT 1 FROM passage AS next WHERE"
+    " next.id = passage.id + 1 AND next.session IS passage.session AND next.kind = passage.kind"
+    " AND next.number = passage.number) THEN (SELECT max(id) FROM passage AS other WHERE"
+    " other.session IS passage.session AND other.kind = passage.kind AND other.number ="
+    " passage.number) - passage.id ELSE 0 END"
+)
+
+
+def _find_ids(
+    connection: sqlite3.Connection, expression: str, reach: _Reach, oldest: int
+) -> list[int]:
+    """The rows that may hold an expression, the newest first, down to the oldest of interest."""
+    rows = connection.execute(
+        "SELECT rowid FROM passage_index WHERE passage_index MATCH ? AND rowid >= ?"
+        " ORDER BY rowid DESC LIMIT ?",
+        (_expression_with_marks(expression, reach.marks), oldest, _SCANNED),
+    )
+    return [row for (row,) in rows]
 
 
 def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -> tuple[Match, ...]:
     rows = connection.execute(
         "SELECT passage.id, passage.session, passage.kind, passage.number,"
-        " length(passage.text), passage.ordinal, (SELECT max(id) FROM passage AS other WHERE"
-        " other.session IS passage.session AND other.kind = passage.kind AND other.number ="
-        " passage.number) - passage.id + passage.ordinal + 1, passage.tools <> ''"
+        f" length(passage.text), passage.ordinal, {_SIZE}, passage.tools <> ''"
         f" {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
         (
             _expression_with_marks(expression, reach.marks),

@@ -96,7 +96,7 @@ async def test_what_is_recalled_again_and_again_is_kept_at_the_next_compaction(
         await compactor.record(info, read_incoming(list(coding_session(30, 300, seed=5))))
         done = await compactor.compress(info, Ask(reason="x", target_percent=60, force=True))
         assert isinstance(done, Compaction)
-        again = [one for one in done.view.promoted if one.by == "wanted"]
+        again = [one for one in done.view.promoted if one.by == "recalled"]
         assert [(one.seq, one.pieces) for one in again] == ([(4, (detail,))] if is_kept else [])
 
 
@@ -133,6 +133,16 @@ async def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: P
         assert (await compactor.stats(info)).regret == regret
         await compactor.restore(info, "c1", force=True)
         assert (await compactor.stats(info)).regret == Regret(recalls=2)
+
+
+async def test_a_message_of_many_passages_is_regretted_once(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        log = "\n".join(f"line {n}: the zebra of pen {n} was fed at noon" for n in range(60))
+        await record_long_with(compactor, info, log)
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        found = await compactor.recall(info, "zebra")
+        assert [hit.ref for hit in found.hits].count("m4") > 2
+        assert (await compactor.stats(info)).regret.recalled == len({hit.ref for hit in found.hits})
 
 
 async def test_regret_is_each_sessions_own(tmp_path: Path) -> None:

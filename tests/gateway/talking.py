@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,6 +269,7 @@ async def open_talk(
     *,
     patience: float = 30.0,
     is_shadow: bool = False,
+    environ: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncGenerator[tuple[Host, OpenStore]]:
     """A host, a gateway with a store, and a strict provider."""
@@ -282,7 +283,9 @@ async def open_talk(
         async def open_it() -> OpenStore:
             return store
 
-        turns = CallTurns(open_it, store.settings, patience=patience, is_shadow=is_shadow)
+        turns = CallTurns(
+            open_it, store.settings, patience=patience, is_shadow=is_shadow, environ=environ
+        )
         async with open_gateway(upstream.url, turns) as (client, _):
             client.timeout = 60.0
             yield Host(client, turns, strict), store

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from mcp_compaction import open_store
+from mcp_compaction.gateway.conversation import Conversation
+from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.gateways import (
     PROCESS,
     RunningGateway,
@@ -19,6 +23,9 @@ from mcp_compaction.hosts.gateways import (
     running_gateways,
 )
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
+from mcp_compaction.hosts.recording import record_new
+from tests.checkers import Json
+from tests.gateway.talking import Host, open_talk
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +48,69 @@ async def test_hooks_stand_down_while_a_gateway_shows_the_pins(
         )
         answer = await handler.handle(store.compactor, event)
         assert (RULE in answer.text) is not has_gateway
+
+
+async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transcript(
+    tmp_path: Path,
+) -> None:
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    folder = tmp_path / "claude/projects/-shop"
+    transcript = folder / "chat-1.jsonl"
+    helpers = folder / "chat-1/subagents/agent-a7.jsonl"
+    helpers.parent.mkdir(parents=True)
+    async with open_talk(tmp_path, environ=environ) as (host, store):
+        await host.say("Hello.")
+        await host.work(1)
+        helper = Host(host.client, host.turns, host.provider, agent="a7")
+        await helper.say("Look at the parser.")
+        _write_transcript(transcript, host.history)
+        _write_transcript(helpers, helper.history, agentId="a7", isSidechain=True)
+        await host.turns.close()
+        outside = [{"role": "user", "content": "Said outside."}]
+        _write_transcript(transcript, outside)
+        for one in transcripts_at(folder, environ):
+            await record_new(store.compactor, one, lambda _: store.project)
+        sessions = await store.compactor.sessions(store.project)
+        told = {info.agent: info.messages for info in sessions}
+        assert told == {"": len(host.history) + 1, "a7": len(helper.history)}
+
+
+async def test_what_a_gateway_could_not_record_is_recorded_from_the_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError
+
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    transcript = tmp_path / "claude/projects/-shop/chat-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    async with open_talk(tmp_path, environ=environ) as (host, store):
+        await host.say("Hello.")
+        monkeypatch.setattr(Conversation, "_accept", fail)
+        await host.say("Not recorded.")
+        _write_transcript(transcript, host.history)
+        await host.turns.close()
+        for one in transcripts_at(transcript, environ):
+            await record_new(store.compactor, one, lambda _: store.project)
+        (info,) = await store.compactor.sessions(store.project)
+        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+        assert "Not recorded." in [one.message.text for one in log]
+
+
+def _write_transcript(path: Path, messages: list[Json], **more: object) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        for message in messages:
+            line = {"type": message["role"], "uuid": str(uuid4()), "sessionId": "chat-1", **more}
+            file.write(json.dumps({**line, "message": message}) + "\n")
+
+
+@pytest.mark.parametrize("acts", [True, False])
+def test_a_gateway_that_only_passes_requests_leaves_the_rest_to_hooks(
+    tmp_path: Path, acts: bool
+) -> None:
+    note_gateway(tmp_path, _gateway(os.getpid(), one="codex")._replace(acts=acts))
+    assert is_through_gateway(tmp_path, {PROCESS: str(os.getpid())}, "one") is acts
+    assert len(running_gateways(tmp_path)) == 1
 
 
 def test_a_gateway_is_known_by_its_chats_and_by_its_process(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ async def _broken(*_: Any, **__: Any) -> Any:
     raise Broken("with what was said in it")
 
 
-STEPS = ["lay_out", "accept", "record_answer", "relieve", "_fit", "_view", "_begin"]
+STEPS = ["lay_out", "accept", "record_answer", "relieve", "_fit", "_append", "_view", "_begin"]
 
 
 async def test_a_fault_at_any_step_sends_the_last_substitute(
@@ -186,13 +186,18 @@ async def test_a_login_that_is_refused_for_changed_requests_has_them_sent_as_the
             await strict.answer(asked, writer)
 
     asks: list[str] = []
-    async with open_talk(tmp_path, strict, agent_controlled=False) as (host, _):
+    recorded: list[int] = []
+    async with open_talk(tmp_path, strict, agent_controlled=False) as (host, store):
         await host.work_until_compacted()
         strict.hears = refuse
         for text in ("One.", "Two."):
             host.history.append(_user(text))
             response = await host.post(host.body())
             assert response.status_code == (403 if refuses_all else 200)
+            (info,) = await store.compactor.sessions(store.project)
+            recorded.append(info.messages)
+        assert recorded[0] == recorded[1]  # the second went by: hooks may record it
+        assert info.traits.owns_window is refuses_all
         if refuses_all:
             assert asks == ["changed"] * 3  # once more, and never again
             assert response.content == b"not with this login"

@@ -202,6 +202,7 @@ async def test_no_byte_of_a_credential_is_kept_logged_or_told(
     for words in (["sessions"], ["export", "--session", name, "--output", str(exported)]):
         ran = await anyio.run_process([PROGRAM, *words, *place])
         told.append(ran.stdout.decode() + ran.stderr.decode())
+    assert "  through the gateway: " in told[-2]  # what it has cost stands in the list of sessions
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert exported in kept
     assert not [path for path in kept if secret.encode() in path.read_bytes()]

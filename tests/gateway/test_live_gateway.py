@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,7 +31,12 @@ def _shell(number: int) -> Step:
 
 COMPRESS = Step(tool="compress_context", arguments={"reason": "all read", "force": True})
 PIN = Step(tool="pin_constraint", arguments={"text": RULE})
-STEPS = (PIN, *map(_shell, range(8)), COMPRESS, *map(_shell, range(8, 11)), Step("done"))
+
+
+def _steps(first: int = 0) -> tuple[Step, ...]:
+    """A session whose agent pins, works, compresses and goes on."""
+    work = [_shell(number) for number in range(first, first + 11)]
+    return PIN, *work[:8], COMPRESS, *work[8:], Step("done")
 
 
 def _run(folder: Path, words: Sequence[str], environ: dict[str, str]) -> str:
@@ -78,33 +86,21 @@ def _spoken(messages: list[Json]) -> list[Json]:
     return [one for one in messages if one.get("role") != "system"]
 
 
-def test_claude_code_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
-    binary = binary_of("claude-code")
-    with serve_model(ScriptedModel(*STEPS)) as model:
-        environ = {
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": "no key",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "ENABLE_TOOL_SEARCH": "false",
-        }
-        told = _run(tmp_path, [binary, "--allowedTools=Bash", "-p", RULE + " Go."], environ)
-        _check(model, "anthropic")
-        assert "# Environment" in model.requests[-1]
-        assert "tokens a request" in told
-        model.add(Step("well"))
-        before = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
-        _run(tmp_path, [binary, "--continue", "-p", "And now?"], environ)
-        after = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
-        assert after[: len(before)] == before  # by another process of ours, too
+def _run_claude(folder: Path, model: ScriptedModel, *words: str) -> str:
+    environ = {
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "no key",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "ENABLE_TOOL_SEARCH": "false",
+    }
+    return _run(folder, [binary_of("claude-code"), *words], environ)
 
 
-def test_codex_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
-    binary = binary_of("codex")
-    with serve_model(ScriptedModel(*STEPS)) as model:
-        home = tmp_path / "codex"
-        home.mkdir()
-        (home / "config.toml").write_text(
-            f"""\
+def _run_codex(folder: Path, model: ScriptedModel) -> str:
+    home = folder / "codex"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f"""\
 model = "gpt-5.1-codex"
 model_provider = "scripted"
 approval_policy = "never"
@@ -118,33 +114,77 @@ base_url = "{model.url}/v1"
 wire_api = "responses"
 env_key = "KEY"
 """,
-            encoding="utf-8",
-        )
-        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json"]
-        environ = {"CODEX_HOME": str(home), "KEY": "no key"}
-        _run(tmp_path, [binary, "exec", *flags, RULE + " Go."], environ)
+        encoding="utf-8",
+    )
+    flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json"]
+    environ = {"CODEX_HOME": str(home), "KEY": "no key"}
+    return _run(folder, [binary_of("codex"), "exec", *flags, RULE + " Go."], environ)
+
+
+def _run_opencode(folder: Path, model: ScriptedModel) -> str:
+    (folder / "project").mkdir(exist_ok=True)
+    options = {"baseURL": f"{model.url}/v1", "apiKey": "no key"}
+    limit = {"context": 200_000, "output": 8_000}
+    provider = {
+        "npm": "@ai-sdk/anthropic",
+        "options": options,
+        "models": {"scripted": {"tool_call": True, "limit": limit}},
+    }
+    config = {"provider": {"scripted": provider}, "autoupdate": False, "share": "disabled"}
+    config |= {"model": "scripted/scripted", "small_model": "scripted/scripted"}
+    text = json.dumps(config)
+    (folder / "project/opencode.json").write_text(text, encoding="utf-8")
+    names = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
+    environ = {f"OPENCODE_DISABLE_{name}": "1" for name in names}
+    words = [binary_of("opencode"), "run", "--format", "json", RULE + " Go."]
+    return _run(folder, words, environ)
+
+
+def test_claude_code_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(*_steps())) as model:
+        told = _run_claude(tmp_path, model, "--allowedTools=Bash", "-p", RULE + " Go.")
+        _check(model, "anthropic")
+        assert "# Environment" in model.requests[-1]
+        assert "tokens a request" in told
+        model.add(Step("well"))
+        before = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
+        _run_claude(tmp_path, model, "--continue", "-p", "And now?")
+        after = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
+        assert after[: len(before)] == before  # by another process of ours, too
+
+
+def test_codex_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(*_steps())) as model:
+        _run_codex(tmp_path, model)
         _check(model, "responses")
 
 
 def test_opencode_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:
-    binary = binary_of("opencode")
-    with serve_model(ScriptedModel(*STEPS)) as model:
-        (tmp_path / "project").mkdir()
-        options = {"baseURL": f"{model.url}/v1", "apiKey": "no key"}
-        limit = {"context": 200_000, "output": 8_000}
-        provider = {
-            "npm": "@ai-sdk/anthropic",
-            "options": options,
-            "models": {"scripted": {"tool_call": True, "limit": limit}},
-        }
-        config = {"provider": {"scripted": provider}, "autoupdate": False, "share": "disabled"}
-        config |= {"model": "scripted/scripted", "small_model": "scripted/scripted"}
-        text = json.dumps(config)
-        (tmp_path / "project/opencode.json").write_text(text, encoding="utf-8")
-        names = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
-        environ = {f"OPENCODE_DISABLE_{name}": "1" for name in names}
-        _run(tmp_path, [binary, "run", "--format", "json", RULE + " Go."], environ)
+    with serve_model(ScriptedModel(*_steps())) as model:
+        _run_opencode(tmp_path, model)
         _check(model, "anthropic")
+
+
+@pytest.mark.slow
+def test_three_hosts_at_once_in_one_project_never_mix(tmp_path: Path) -> None:
+    claude, codex, opencode = (ScriptedModel(*_steps(first)) for first in (100, 200, 300))
+    models = (claude, codex, opencode)
+    with ExitStack() as stack, ThreadPoolExecutor() as threads:
+        for model in models:
+            stack.enter_context(serve_model(model))
+        words = ("--allowedTools=Bash", "-p", RULE + " Go.")
+        running = [
+            threads.submit(_run_claude, tmp_path, claude, *words),
+            threads.submit(_run_codex, tmp_path, codex),
+            threads.submit(_run_opencode, tmp_path, opencode),
+        ]
+        for one in running:
+            assert one.result()
+    for model, shape in zip(models, ("anthropic", "responses", "anthropic"), strict=True):
+        _check(model, shape)
+    for first, model in zip((1, 2, 3), models, strict=True):
+        told = "".join(model.requests)
+        assert set(re.findall(r"step (\d)\d\d, line", told)) == {str(first)}
 
 
 @pytest.fixture(autouse=True)

@@ -91,10 +91,12 @@ def test_codex_gets_a_provider_of_its_own(tmp_path: Path) -> None:
 def test_codex_keeps_the_provider_that_is_configured(tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     text = 'model_provider = "x"\n[model_providers.x]\nbase_url = "http://x.lan/v1"\n'
+    text += "supports_websockets = true\n"
     (tmp_path / ".codex/config.toml").write_text(text, encoding="utf-8")
     start = _plan(tmp_path, "codex")
     assert start.upstreams == {"api": "http://x.lan/v1"}
-    assert _settings_of(start)["model_providers"]["x"]["base_url"] == URL
+    given = {"base_url": URL, "supports_websockets": False}  # which the gateway does not speak
+    assert _settings_of(start)["model_providers"]["x"] == given
 
 
 def test_every_known_provider_of_opencode_goes_through_the_gateway(tmp_path: Path) -> None:

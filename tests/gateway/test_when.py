@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from mcp_compaction.api import OpenSession
 from mcp_compaction.gateway import conversation
 from mcp_compaction.gateway.money import Price
-from tests.gateway.talking import WINDOW, Host, open_talk, size_of
+from tests.gateway.talking import PATHS, WINDOW, Host, StrictProvider, open_talk, size_of
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +96,29 @@ async def test_after_a_compaction_the_next_one_waits_unless_the_window_is_full(
             host.provider.said.append({"text": "so", "usage": {"input_tokens": read}})
             await host.say("And?")
             assert (len(host.provider.requests) in asked) is is_asked, (percent, asked)
+
+
+@pytest.mark.parametrize("shape", PATHS)
+async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_is_asked_for(
+    tmp_path: Path, shape: str
+) -> None:
+    wish: dict[str, Any] = {"offload_on_arrival": True, "offload_over_tokens": 500}
+    provider = StrictProvider(shape)
+    async with open_talk(tmp_path, provider, window_tokens=100_000, **wish) as (host, store):
+        await host.work(1, size=900)
+        before = host.last_sent
+        assert before == host.history[:-1]
+        await host.work(2, size=9_000)
+        shown = host.last_sent
+        assert size_of(shown) < size_of(before) + 3_000
+        await host.say("What was in it?")
+        assert host.last_sent[: len(shown)] == shown
+        assert shown[: len(before)] == before
+        assert host.provider.faults == []
+        (info,) = await store.compactor.sessions(store.project)
+        (whole,) = await store.compactor.originals(info, f"m{len(shown)}")
+        assert whole.message.results[0].text == "line of file-2 " * 500
+        assert f"m{len(shown)} " in json.dumps(shown[-1])
 
 
 async def test_a_shadow_changes_nothing_and_counts_what_it_would_do(tmp_path: Path) -> None:

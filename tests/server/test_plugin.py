@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.types import Implementation
 
+from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, note_gateway
 from tests.server.talking import talk
 from tests.view_service.test_listening import ask
 from tests.view_service.test_views import history
@@ -36,6 +38,19 @@ async def test_a_plugin_gets_views_and_the_name_that_makes_calls_mean_its_chat(
         assert _size(told) < before
         assert (await ask(place, "/opencode/record", session="ses_1"))[0] == 200
         assert (await ask(place, "/opencode/view", messages=[]))[0] == 404
+
+
+async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    place = folder / "views.json"
+    environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
+    gateway = RunningGateway(os.getpid(), 8765, "/shop", "opencode", "2026-11-16", {}, {})
+    note_gateway(tmp_path / "store", gateway)
+    environ[PROCESS] = str(os.getpid())
+    async with talk(tmp_path, environ=environ, policy={"view_timeout_seconds": "60"}):
+        asked = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
+        assert asked == (200, None)
 
 
 async def test_without_a_plugin_nothing_listens(tmp_path: Path) -> None:

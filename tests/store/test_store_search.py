@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.errors import UnknownSession
-from mcp_compaction.model import Hit, SearchQuery
+from mcp_compaction.model import Hit, SearchQuery, Spoken
 from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
@@ -229,3 +229,18 @@ async def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_place
         assert 4 in [worth.row for worth in rank(both)]
         turned = await store.find(here(session), SearchQuery(terms=("build", "error")))
         assert set(turned.terms) == set(both.terms)  # no word counts more for coming first
+
+
+async def test_a_match_says_which_passage_it_is_and_how_many_its_message_has(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.db"
+    pieces = tuple(Spoken("user", text) for text in ("word0", "between", "word2"))
+    long = said("word0 between word2").model_copy(update={"passages": pieces})
+    async with opened(path) as store:
+        session = await new_session(store)
+        await store.append(session, batch(said("word0"), long, said("word2")), NOW)
+    with closing(connect(path, deadline=5)) as connection:
+        found = search.find(connection, here(session), SearchQuery(terms=("word0", "word2")))
+    places = [[(m.number, m.ordinal, m.size) for m in one.matches] for one in found.terms]
+    assert places == [[(2, 0, 3), (1, 0, 1)], [(3, 0, 1), (2, 2, 3)]]

@@ -49,7 +49,8 @@ async def run(call: Invocation) -> int:
         raise InputError("name the provider: --upstream https://api.anthropic.com")
     settings = settings_of(call)
     place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
-    async with serve_gateway(place, {"api": upstream}, call.args.port) as (gateway, turns):
+    serving = serve_gateway(place, {"api": upstream}, call.args.port, call.environ)
+    async with serving as (gateway, turns):
         url = gateway.door.url_of("api")
         said = {"base_url": url, "upstream": upstream}
         if turns.trouble:
@@ -92,6 +93,8 @@ def _show_status(call: Invocation) -> int:
         call.screen.say(f"  project {one.project}; chats: {', '.join(one.chats) or 'none yet'}")
         counts = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(one.counts.items()))
         call.screen.say(f"  {counts or 'no request yet'}")
+        if not one.acts:
+            call.screen.say("  it changes and records nothing")
     if not found:
         call.screen.say("no gateway runs here; start one: mcp-compaction run -- claude")
     return 0

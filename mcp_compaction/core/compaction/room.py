@@ -17,7 +17,7 @@ from mcp_compaction.core.digest.names import (
 )
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
-from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
+from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts, whole_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.typed_names import typed_names
@@ -48,7 +48,7 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
     progress = _fit_index(progress.change_view(promoted=()), inputs)
     session = progress.session
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
-        return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
+        return progress.change_view(promoted=whole_excerpts(before.view.promoted))
     room = _room_for_excerpts(progress, progress.plan.goal, inputs)
     if room <= 0:
         return progress
@@ -57,7 +57,7 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
     shown = _text_of_view(session, inputs)
     earlier = (
         *excerpts_of_digests(before.digests),
-        *before.view.promoted,
+        *(one for one in before.view.promoted if one.by != "recalled"),
         *_recalled_excerpts(before, kept),
     )
     markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
@@ -68,7 +68,8 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
 def _recalled_excerpts(before: Session, kept: Collection[int]) -> Iterator[Excerpt]:
     """The messages that were recalled again and again, and that the view does not show."""
     there = {*kept, *(one.seq for one in wanted_excerpts(before.view.promoted))}
-    return (quote_message(message) for message in before.recalled if message.seq not in there)
+    recalled = (message for message in before.recalled if message.seq not in there)
+    return (quote_message(message, "recalled") for message in recalled)
 
 
 def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
@@ -99,7 +100,7 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     bare = without_names(written[-1], count)
     # Where even the lines that must stay do not fit, the next compaction would take names out.
     least = inputs.measure(without_index).counted - bare.tokens + count(render_digest(bare, True))
-    room = room_for_names(goal, inputs.policy.index_max_tokens) if least <= goal else 0
+    room = min(room_for_names(goal, inputs.policy.index_max_tokens), goal - least)
     names = choose_names(typed, shown_now, room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)

@@ -8,7 +8,8 @@ from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Session, Value
 
 # Percent of the goal.
-_MOST_TAIL, _LEAST_TAIL = 60, 12
+_MOST_TAIL, _LEAST_TAIL = 60, 15
+_TAIL_OF_TALK = 12
 _MOST_INDEX, _LEAST_INDEX = 40, 20
 _NAMES = 15
 _DIGEST = 10  # what is left to it in any case
@@ -27,13 +28,15 @@ class RoomForTarget(Value):
 def share_out(session: Session, fill: Fill, target: int) -> RoomForTarget:
     """The room of each part; what users said, and what was kept of earlier messages, comes before
     the newest steps."""
-    most, least = target * _MOST_TAIL // 100, target * _LEAST_TAIL // 100
+    most, least, of_talk = (
+        target * share // 100 for share in (_MOST_TAIL, _LEAST_TAIL, _TAIL_OF_TALK)
+    )
     said = conversation_of(session.messages)
     requests = [message.tokens for message in said if message.is_request]
     kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
     # Who says much also sets rules and tasks, which make digests larger. Where people only talk,
     # what was said long ago is worth as much as what was said last.
-    tail = least if is_talk(said) else max(least, most - 3 * kept)
+    tail = of_talk if is_talk(said) else max(least, most - 3 * kept)
     index = target * _MOST_INDEX // 100
     shortest = index if 2 * tail < most else target * _LEAST_INDEX // 100
     return RoomForTarget(tail=tail, index=index, least_index=shortest)

@@ -79,8 +79,16 @@ def find_lost(
     return tuple(
         finding
         for finding, seqs in zip(unseen, hits, strict=True)
-        if not any(finding in found.get(seq, ()) for seq in seqs)
+        if not any(_holds(found.get(seq, ()), finding) for seq in seqs)
     )
+
+
+def _holds(found: Sequence[Finding], wanted: Finding) -> bool:
+    """Whether what was found has the thing itself; a path also as part of a longer one: who looks
+    for `spec.py` and gets `tests/spec.py` has it."""
+    if wanted.kind != "file":
+        return wanted in found
+    return any(one.kind == "file" and wanted.text in one.text for one in found)
 
 
 def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:

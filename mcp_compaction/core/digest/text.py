@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.core.text.injection import defuse
@@ -100,8 +101,24 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
         shown = tuple(section for section in kept if section[1]) or _first_item(shown)
     lines = [label_of(digest)]
     for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
-        lines += [name, *(render_item(item) for item in items)] if items else []
+        lines += [name, *map(render_item, _join_tasks(name, items))] if items else []
     return "\n".join(lines)
+
+
+def _join_tasks(section: SectionName, items: Sequence[Item]) -> Iterable[Item]:
+    """The items of a section; open tasks of one plan are one line, which names the plan once."""
+    if section != "OPEN":
+        return items
+    return [
+        joined
+        for is_planned, run in groupby(items, key=lambda item: _is_planned(item) and item.refs)
+        for joined in (_as_one(tuple(run)) if is_planned else run)
+    ]
+
+
+def _as_one(tasks: tuple[Item, ...]) -> tuple[Item, ...]:
+    text = "; ".join(task.text.rstrip(".;") for task in tasks)
+    return (tasks[0].model_copy(update={"text": text}),) if len(tasks) > 1 else tasks
 
 
 def render_item(item: Item) -> str:

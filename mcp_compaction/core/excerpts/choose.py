@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
 from mcp_compaction.core.excerpts.paging import keep_wanted
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
-from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
+from mcp_compaction.core.excerpts.render import LABEL, WHOLE, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.haystack import Haystack
@@ -29,7 +29,8 @@ from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 _NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
 _NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-_USER_SHARE = 60  # percent of the room for what the user said, where that is little
+_USER_SHARE = 50  # percent of the room for what the user said, where that is little
+_FEW_WORDS = 3  # a user who says less than these mostly answers what is settled by now
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
@@ -57,6 +58,7 @@ _WORTH: dict[By, float] = {
     "line": 0.3,
     "talk": 1.0,
 }
+_RUN_AGAIN = 2.0  # a command that was run more than once, against another
 _ONCE = 0.8  # a word of only one message is more often a slip than a subject
 
 
@@ -101,7 +103,7 @@ def choose_excerpts(
     if room <= 0:
         return wanted
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
-    earlier = [one for one in earlier if one.by != "wanted"]
+    earlier = [one for one in earlier if one.by not in WHOLE]
     found = cut_pieces(gone, earlier, markers)
     said = Haystack(fold(shown))
     superseded = _superseded_decisions(found)
@@ -112,7 +114,7 @@ def choose_excerpts(
         and not said.holds(fold(_telling_part(p)))
         and not _is_overtaken(p, overtaken)
     ]
-    chosen, used = _choose_newest(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
+    chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
     decided, cost = _choose_newest(
@@ -183,6 +185,22 @@ def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
 
 def _pieces_by(found: Iterable[Piece], *by: By) -> list[Piece]:
     return sorted((p for p in found if p.by in by), key=lambda p: (p.seq, p.place))
+
+
+def _choose_of_users(
+    found: Sequence[Piece], room: int, count: CountTokens
+) -> tuple[list[Piece], int]:
+    """The newest of what users said; words such as "go on" only where the others leave room."""
+    telling = [piece for piece in found if _says_something(piece)]
+    few = [piece for piece in found if not _says_something(piece)]
+    chosen, used = _choose_newest(telling, room, count)
+    more, cost = _choose_newest(few, room - used, count)
+    return [*chosen, *more], used + cost
+
+
+def _says_something(piece: Piece) -> bool:
+    text = piece.text
+    return len(piece.words) >= _FEW_WORDS or bool(_NUMBER.search(text) or _NAME.search(text))
 
 
 def _choose_doubts(
@@ -267,7 +285,8 @@ def _choose_by_cover(
     turns = _Turns(
         languages, frozenset(w for one in languages for w in signs_of(one, "turn").needed)
     )
-    choices = [_weigh(piece, turns) for piece in found]
+    newness = _newness_of_messages(found)
+    choices = [_weigh(piece, turns, newness[piece.seq]) for piece in found]
     rarity = _rarity_of_words(choices)
     gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
 
@@ -320,7 +339,16 @@ def _worth_of(said_in: int, messages: int) -> float:
     return worth * _ONCE if said_in == 1 else worth
 
 
-def _weigh(piece: Piece, turns: _Turns) -> _Candidate:
+def _newness_of_messages(found: Sequence[Piece]) -> dict[int, float]:
+    """How much each message counts by its age: work goes on where it stands, so that the oldest
+    count a quarter of the newest; in talk all count alike."""
+    numbers = sorted({piece.seq for piece in found})
+    if any(piece.by == "talk" for piece in found):
+        return dict.fromkeys(numbers, 1.0)
+    return {seq: (0.5 + 0.5 * n / len(numbers)) ** 2 for n, seq in enumerate(numbers)}
+
+
+def _weigh(piece: Piece, turns: _Turns, newness: float) -> _Candidate:
     text = piece.text
     cost = len(text) / 4 + 1
     names = 0 if text.islower() else len(_NAME.findall(text))  # most lines name nobody
@@ -332,7 +360,8 @@ def _weigh(piece: Piece, turns: _Turns) -> _Candidate:
         + 0.15 * turns.are_in(text)
     )
     small_talk = 0.4 if text.endswith("?") or pattern_of_kind("small-talk").match(text) else 1.0
-    weight = facts * small_talk * _WORTH[piece.by] / cost**_LENGTH
+    again = _RUN_AGAIN if piece.uses > 1 else 1.0
+    weight = facts * small_talk * newness * again * _WORTH[piece.by] / cost**_LENGTH
     return _Candidate(piece, _features_of(piece), weight, cost)
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.excerpts.render import WHOLE, excerpts_block
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import Excerpt, Kept, Message, Session, Trimmed, View
+from mcp_compaction.model import By, Excerpt, Kept, Message, Session, Trimmed, View
+
+_RECALLED_SHARE = 30  # percent of the room: rules and decisions come before what nobody keeps
+
+
+def whole_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
+    """The excerpts that are whole messages."""
+    return tuple(one for one in excerpts if one.by in WHOLE)
 
 
 def wanted_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
-    """The excerpts that are whole messages somebody asked for."""
+    """The excerpts that are whole messages the agent keeps."""
     return tuple(one for one in excerpts if one.by == "wanted")
 
 
@@ -20,7 +27,7 @@ def messages_shown_whole(session: Session) -> set[int]:
     view = session.view
     entries = (*view.head, *view.body, *view.since)
     cut = {entry.seq for entry in entries if isinstance(entry, Trimmed)}
-    again = {one.seq for one in wanted_excerpts(view.promoted)}
+    again = {one.seq for one in whole_excerpts(view.promoted)}
     return ({message.seq for message in session.messages} - cut) | again
 
 
@@ -51,17 +58,31 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
 def keep_wanted(
     excerpts: Iterable[Excerpt], room: int, count: CountTokens
 ) -> tuple[tuple[Excerpt, ...], int]:
-    """The newest messages asked for that the room holds, and what they cost."""
-    kept: tuple[Excerpt, ...] = ()
-    used = 0
-    for one in sorted(wanted_excerpts(excerpts), key=lambda one: -one.seq):
-        cost = count(excerpts_block((one, *kept)))
-        if cost <= room:
-            kept, used = (one, *kept), cost
+    """The newest messages that the agent keeps and the room holds, then those recalled most in a
+    share of what is left, and what all of them cost."""
+    said = tuple(excerpts)
+    newest = sorted(wanted_excerpts(said), key=lambda one: -one.seq)
+    kept, used = _add_fitting((), newest, room, count)
+    recalled = [one for one in said if one.by == "recalled"]
+    limit = used + max(0, room - used) * _RECALLED_SHARE // 100
+    kept, used = _add_fitting(kept, recalled, limit, count)
     return kept, used
 
 
-def quote_message(message: Message) -> Excerpt:
-    """A whole message as an excerpt that somebody asked for."""
+def _add_fitting(
+    kept: tuple[Excerpt, ...], more: Iterable[Excerpt], limit: int, count: CountTokens
+) -> tuple[tuple[Excerpt, ...], int]:
+    """The excerpts with as many more as the limit holds, and what all of them cost."""
+    used = count(excerpts_block(kept)) if kept else 0
+    for one in more:
+        grown = tuple(sorted((one, *kept), key=lambda excerpt: excerpt.seq))
+        cost = count(excerpts_block(grown))
+        if cost <= limit:
+            kept, used = grown, cost
+    return kept, used
+
+
+def quote_message(message: Message, by: By = "wanted") -> Excerpt:
+    """A whole message as an excerpt."""
     role = "tool" if message.results else message.role
-    return Excerpt(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))
+    return Excerpt(seq=message.seq, by=by, role=role, pieces=(whole_text(message),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import cast
@@ -51,6 +51,7 @@ class Piece:
     by: By
     text: str
     words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
+    uses: int = 1  # of a command: how often it was run
     whole: str = ""  # with the ends that tell nothing, where they were left out
 
 
@@ -98,6 +99,7 @@ def cut_pieces(
     gone = conversation_of(gone)
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
+    uses: Counter[str] = Counter()
     known = _Known()
     for excerpt in sorted(earlier, key=lambda one: one.seq):
         for place, text in enumerate(excerpt.pieces):
@@ -123,7 +125,11 @@ def cut_pieces(
             # Who repeats a user's words does not take them over.
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
-    found = [Piece(*place, text, telling_words(text)) for text, place in places.items()]
+                uses[text] += by == "command"
+    found = [
+        Piece(*place, text, telling_words(text), max(1, uses[text]))
+        for text, place in places.items()
+    ]
     return _trim_ends(found) if talk else found
 
 
@@ -148,7 +154,7 @@ def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
             trimmed.append(piece)
         elif text:
             words = telling_words(text)
-            trimmed.append(Piece(piece.seq, piece.place, piece.by, text, words, piece.text))
+            trimmed.append(replace(piece, text=text, words=words, whole=piece.text))
     return trimmed
 
 

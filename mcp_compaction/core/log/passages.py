@@ -11,6 +11,7 @@ from mcp_compaction.model import Part, Role, Spoken, Text, ToolResult
 
 MOST_CHARS = 600  # about eighty words
 _LINE = pattern_of(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
+_BLANK_LINES = pattern_of(r"\A(?:[ \t\r]*\n)+")
 _JOINTS = (
     pattern_of(r"(?<=[.!?]) +|(?<=[。！？])"),  # sentences
     pattern_of(r"(?<=[}\]],)|(?<=\",)|(?<=[;|]) "),  # fields of JSON and tables
@@ -50,14 +51,18 @@ def _stretches_of(role: Role, part: Part) -> Iterator[Spoken]:
 
 
 def _cut_pieces(text: str) -> Iterator[str]:
+    """The pieces of a text, without blank lines at their ends; one that begins with a line keeps
+    its indent, without which code reads wrong."""
     start = 0
-    while len(text) - start > MOST_CHARS:
-        end = _find_joint(text, start, start + MOST_CHARS)
-        if text[start:end].strip():
-            yield text[start:end].strip()
+    while start < len(text):
+        is_last = len(text) - start <= MOST_CHARS
+        end = len(text) if is_last else _find_joint(text, start, start + MOST_CHARS)
+        piece = text[start:end].rstrip()
+        begins_line = start == 0 or text[start - 1] == "\n"
+        piece = _BLANK_LINES.sub("", piece) if begins_line else piece.lstrip()
+        if piece:
+            yield piece
         start = end
-    if text[start:].strip():
-        yield text[start:].strip()
 
 
 def _find_joint(text: str, start: int, end: int) -> int:

@@ -7,11 +7,13 @@ from itertools import zip_longest
 
 from mcp_compaction.core.recall.decisions import asks_for_decision, chosen_words
 from mcp_compaction.core.recall.judge import (
+    is_unasked,
     note_superseded,
     put_decisions_first,
     refine,
     similar_word,
 )
+from mcp_compaction.core.recall.pairs import bring_together
 from mcp_compaction.core.recall.query import Question, names_of_day, terms_of
 from mcp_compaction.core.recall.rank import MOST_READ, loosen, rank
 from mcp_compaction.core.recall.spread import spread
@@ -72,7 +74,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
         question = wider
         found = yield from _find(query.model_copy(update={"terms": wider.terms}))
     read = yield from _read(query, found)
-    hits = yield from _mark_decisions(question, spread(question, refine(question, read)))
+    hits = yield from _mark_decisions(question, order_hits(question, read))
     return SearchResult(
         hits=hits,
         messages=found.messages,
@@ -80,6 +82,13 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
         nowhere=nowhere,
         is_full=len(read) >= MOST_READ,
     )
+
+
+def order_hits(question: Question, read: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits that answer a question, the best first, each beside what belongs to it."""
+    ranked = spread(question, refine(question, read))
+    unasked = [hit for hit in read if is_unasked(question, hit)]
+    return bring_together(question, ranked, unasked)
 
 
 def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:

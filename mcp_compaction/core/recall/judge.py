@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from mcp_compaction.core.recall.decisions import decisions_first
-from mcp_compaction.core.recall.pairs import bring_partners
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.rank import IN_WORDS
 from mcp_compaction.core.recall.terms import closeness_of, is_name
@@ -38,18 +37,14 @@ _LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """The hits in order, judged by their texts too; what stands twice is one."""
     names = [term for term in question.terms if is_name(term)][:_MOST_NAMES]
-    asked: list[Hit] = []
-    others: list[Hit] = []
-    for hit in hits:
-        (others if _is_unasked(question, hit) else asked).append(hit)
+    asked = (hit for hit in hits if not is_unasked(question, hit))
     judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in asked]
     judged = [one for one in judged if one[0]]
     judged.sort(key=lambda one: -one[0])  # stable: among equals as they came
-    ranked = _let_compete(_merge_repeats(judged))
-    return bring_partners(ranked, others)
+    return _let_compete(_merge_repeats(judged))
 
 
-def _is_unasked(question: Question, hit: Hit) -> bool:
+def is_unasked(question: Question, hit: Hit) -> bool:
     """Whether a hit holds no word of the query and may not stand for itself: what was said beside
     the words of a question may answer it, a result or what stands beside a keyword does not."""
     return hit.is_beside and (hit.role == "tool" or len(question.terms) < IN_WORDS)
@@ -114,7 +109,7 @@ def _weight_of_speaker(question: Question, hit: Hit) -> float:
     return _USER if hit.role == "user" else 1.0
 
 
-def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
+def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[tuple[float, Hit, list[str]]]:
     """Each text once, with its score and the refs of the others that say the same."""
     kept: dict[tuple[str, str, str], tuple[float, Hit, list[str]]] = {}
     for score, hit in judged:
@@ -122,23 +117,20 @@ def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[Hit]:
         _, first, also = kept.setdefault(key, (score, hit, []))
         if hit.ref != first.ref and hit.ref not in also:
             also.append(hit.ref)
-    return [
-        hit.model_copy(update={"score": score, "also": tuple(also)})
-        for score, hit, also in kept.values()
-    ]
+    return list(kept.values())
 
 
-def _let_compete(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+def _let_compete(judged: Iterable[tuple[float, Hit, Sequence[str]]]) -> tuple[Hit, ...]:
     """The hits in order anew: the second passage of a message counts half, the third a third.
 
     What a tool was given or gave back is one thing, though it was cut into passages.
     """
     found: Counter[tuple[str, str, str]] = Counter()
     weighed: list[Hit] = []
-    for hit in hits:
+    for score, hit, also in judged:
         message = (hit.project, hit.session, hit.ref)
         found[message] += not hit.has_tool
-        score = hit.score / max(1, found[message])
-        weighed.append(hit.model_copy(update={"score": score}))
+        change = {"score": score / max(1, found[message]), "also": tuple(also)}
+        weighed.append(hit.model_copy(update=change))
     # Stable: equals as they came. What digests say, messages say better, if they say it.
     return tuple(sorted(weighed, key=lambda hit: (hit.role == "digest", -hit.score)))

@@ -1,28 +1,41 @@
-"""Brings the result of a tool call that was found, and the call of a result."""
+"""Brings together what belongs together: a call with its result, and a call's own passages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_compaction.core.recall.query import Question
+from mcp_compaction.core.recall.rank import IN_WORDS
 from mcp_compaction.model import Hit
 
 _MOST_PAIRED = 3  # of the first hits; more would leave an answer no room for others
 
 
-def bring_partners(hits: Sequence[Hit], others: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The hits, with the message that answers or made the call right behind each of the first.
+def bring_together(
+    question: Question, hits: Sequence[Hit], others: Sequence[Hit]
+) -> tuple[Hit, ...]:
+    """The hits, each of the first with the message that answers or made its call behind it.
 
-    `others`: of use only as such, since they hold no word of the query themselves.
+    `others`: of use only there, since they hold no word of the query themselves. A question in
+    words brings the calls as wholes, each where its best passage stands: who describes a call
+    wants what it was given, and a part of a script is of little use.
     """
-    paired: dict[tuple[str, str, str, int], Hit] = {}
+    calls: dict[tuple[str, str, str], list[Hit]] = {}
+    for hit in hits if len(question.terms) >= IN_WORDS else ():
+        if hit.has_tool and hit.role != "tool":
+            calls.setdefault(_key_of(hit)[:3], []).append(hit)
+    brought: dict[tuple[str, str, str, int], Hit] = {}
     for position, hit in enumerate(hits):
-        paired.setdefault(_key_of(hit), hit)
+        if _key_of(hit) in brought:
+            continue
+        call = calls.get(_key_of(hit)[:3], ())
+        near = [hit, *sorted(call, key=lambda one: one.ordinal)]
         if position < _MOST_PAIRED and hit.has_tool:
-            partner = next((one for one in (*hits, *others) if _are_pair(hit, one)), None)
-            if partner is not None:
-                near = partner.model_copy(update={"score": hit.score})
-                paired.setdefault(_key_of(partner), near)
-    return tuple(paired.values())
+            near += [one for one in (*hits, *others) if _are_pair(hit, one)][:1]
+        for one in near:
+            moved = one if one is hit else one.model_copy(update={"score": hit.score})
+            brought.setdefault(_key_of(one), moved)
+    return tuple(brought.values())
 
 
 def _key_of(hit: Hit) -> tuple[str, str, str, int]:

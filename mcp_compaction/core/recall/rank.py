@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from heapq import nlargest
 from typing import NamedTuple
 
@@ -52,22 +52,24 @@ def rank(found: Matches) -> tuple[Worth, ...]:
     terms = _weigh_terms(found)
     passages = _score_passages(found, terms)
     messages = {place[:3]: scored.match for place, scored in passages.items()}
-    ranked: list[tuple[float, int, Worth]] = []
+    ranked: list[tuple[float, int, int, Worth]] = []
     for place in _places_to_judge(passages, messages, terms):
-        scores = dict(passages[place].scores) if place in passages else {}
+        session, kind, number, ordinal = place
+        own = passages.get(place)
+        scores = dict(own.scores) if own else {}
         for near, share in _places_beside(place, messages):
-            for term, score in passages[near].scores.items() if near in passages else ():
+            lender = passages.get(near)
+            for term, score in lender.scores.items() if lender else ():
                 if terms.spread[term]:
                     scores[term] = scores.get(term, 0.0) + share * score
-        session, kind, number, ordinal = place
         score = terms.worth_of(scores) * _share_of_long_talk(messages.get((session, kind, number)))
-        if place in passages:
-            row = passages[place].match.row
-            ranked.append((score, row, Worth(score, session, row=row)))
+        if own:
+            worth = Worth(score, session, row=own.match.row)
         else:
-            ranked.append((score, 0, Worth(score, session, number=number, ordinal=ordinal)))
-    ranked.sort(key=lambda entry: entry[:2], reverse=True)  # among equals the newest first
-    return tuple(worth for _, _, worth in ranked[:MOST_READ])
+            worth = Worth(score, session, number=number, ordinal=ordinal)
+        ranked.append((score, worth.row or 0, number, worth))
+    ranked.sort(key=lambda entry: entry[:3], reverse=True)  # among equals the newest first
+    return tuple(worth for *_, worth in ranked[:MOST_READ])
 
 
 def _rarest_terms(found: Matches) -> Matches:
@@ -88,7 +90,7 @@ class _Terms(NamedTuple):
 
     def worth_of(self, scores: _Scores) -> float:
         """The sum of the scores, more the more of the question they cover."""
-        covered = sum(self.weights[term] for term in scores) / self.total
+        covered = sum(map(self.weights.__getitem__, scores)) / self.total
         return sum(scores.values()) * (1 + _COVER * covered)
 
 
@@ -120,20 +122,22 @@ def _score_passages(found: Matches, terms: _Terms) -> dict[_Place, _Scored]:
             # BM25 with k1 = 1.2 for a word that stands once: in a short passage it seldom repeats.
             length = 1 - _LENGTH + _LENGTH * match.chars / mean
             place = (match.session, match.kind, match.number, match.ordinal)
-            passage = passages.setdefault(place, _Scored(match, {}))
+            passage = passages.get(place)
+            if passage is None:
+                passage = passages[place] = _Scored(match, {})
             passage.scores[term] = weight * 2.2 / (1 + 1.2 * length)
     return passages
 
 
 def _places_to_judge(
     passages: Mapping[_Place, _Scored], messages: Mapping[_Message, Match], terms: _Terms
-) -> set[_Place]:
+) -> dict[_Place, None]:
     """The passages to judge: the best matches, what matches beside them and, for a question in
     words, whatever stands beside them.
     """
     worth = {place: terms.worth_of(passage.scores) for place, passage in passages.items()}
     promising = nlargest(_MOST_JUDGED, worth, key=worth.__getitem__)
-    places = set(promising)
+    places = dict.fromkeys(promising)  # a set would have another order in every process
     in_words = all(terms.spread) and len(terms.spread) >= IN_WORDS
     for position, place in enumerate(promising):
         is_paired = position < _MOST_PAIRED and passages[place].match.has_tool
@@ -141,50 +145,41 @@ def _places_to_judge(
         for near, _ in _places_beside(place, messages):
             may_answer = is_paired and abs(near[2] - place[2]) == 1
             if anything or may_answer or near in passages:
-                places.add(near)
+                places[near] = None
     return places
 
 
-def _places_beside(
-    place: _Place, messages: Mapping[_Message, Match]
-) -> Iterator[tuple[_Place, float]]:
+def _places_beside(place: _Place, messages: Mapping[_Message, Match]) -> list[tuple[_Place, float]]:
     """The passages before and after one, and the share of its scores that each of them lends.
 
     Passages of one message lend to each other where a tool was called or answered: that is one
-    thing, while each paragraph of talk stands by itself.
+    thing, while each paragraph of talk stands by itself. A message without a match counts as one
+    passage.
     """
-    session, kind, number, _ = place
+    session, kind, number, ordinal = place
     if kind != "m":
-        return
+        return []
     own = messages.get((session, kind, number))
     size = own.size if own else 1
+    beside: list[tuple[_Place, float]] = []
     for step in (-1, 1):
-        for (near, at, near_size), share in zip(_walk(place, step, messages), _NEAR, strict=False):
+        near, at, near_size = number, ordinal, size
+        for share in _NEAR:
+            at += step
+            if not 0 <= at < near_size:
+                near += step
+                if near < 1:
+                    break
+                match = messages.get((session, kind, near))
+                near_size = match.size if match else 1
+                at = 0 if step > 0 else near_size - 1
             if near != number:
                 sizes = size * near_size
-                yield (session, kind, near, at), share if sizes == 1 else share * sizes**-_LENT
+                lent = share if sizes == 1 else share * sizes**-_LENT
+                beside.append(((session, kind, near, at), lent))
             elif own and own.has_tool:
-                yield (session, kind, near, at), share
-
-
-def _walk(
-    place: _Place, step: int, messages: Mapping[_Message, Match]
-) -> Iterator[tuple[int, int, int]]:
-    """The passages before or after one: message, passage and how many that message has; a message
-    without a match counts as one passage."""
-    session, kind, number, ordinal = place
-    match = messages.get((session, kind, number))
-    size = match.size if match else 1
-    while True:
-        ordinal += step
-        if not 0 <= ordinal < size:
-            number += step
-            if number < 1:
-                return
-            match = messages.get((session, kind, number))
-            size = match.size if match else 1
-            ordinal = 0 if step > 0 else size - 1
-        yield number, ordinal, size
+                beside.append(((session, kind, near, at), share))
+    return beside
 
 
 def _share_of_long_talk(match: Match | None) -> float:

@@ -145,6 +145,23 @@ def test_where_the_lines_that_must_stay_do_not_fit_no_name_takes_their_room() ->
     assert after(once, compress(once, policy, **ask)).view == once.view
 
 
+def test_names_take_no_more_than_the_lines_that_must_stay_leave() -> None:
+    originals = [
+        user("Please go on."),
+        *ran("a", "pytest -q src/auth/session.py", "Only the staging key. " * 180),
+        assistant("It goes on."),
+        user("continue"),
+        *ran("b", "pytest -q README.md", "done"),
+        user("Please go on and on."),
+        *ran("c", "pytest -q README.md", "TODO: rotate build-id 7f3a91c2 before Friday."),
+    ]
+    session = session_of(originals, PINS)
+    for window in range(300, 600, 8):
+        policy = Policy(window_tokens=window, min_gain_percent=0)
+        once = after(session, compress(session, policy, strategy="summarize"))
+        assert after(once, compress(once, policy, strategy="summarize")).view == once.view
+
+
 @settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_compressing_twice_changes_nothing(

@@ -107,6 +107,13 @@ def test_what_no_hit_holds_itself_is_lost() -> None:
     assert find_lost([A, B, C], [(2, 1), (1,), (7,)], found) == (B, C)
 
 
+def test_a_path_is_found_within_a_longer_one_and_a_number_only_itself() -> None:
+    longer = {1: (Finding("file", "src/a.py"), Finding("number", "91234"))}
+    assert find_lost([A, B], [(1,), (1,)], longer) == (B,)
+    number = Finding("number", "1234")
+    assert find_lost([number], [(1,)], longer) == (number,)
+
+
 def test_tallies_count_by_kind_and_leave_out_what_there_is_none_of() -> None:
     url = Finding("url", "https://x.y")
     check = Check(retained=(A,), by_ref=(B,), unseen=(C, url))

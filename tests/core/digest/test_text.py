@@ -71,6 +71,19 @@ def test_a_thin_digest_holds_only_what_must_stay() -> None:
     assert render_digest(shown, thin=True).split("\n") == [first, *rest[:2]]
 
 
+def test_the_open_tasks_of_one_plan_are_one_line() -> None:
+    planned = [Item(text=text, refs=("m7",)) for text in ("write the parser", "test it.", "ship")]
+    said = Item(text="Call Anna back.", refs=("m9",), provenance="verbatim")
+    numbered = Item(text="#4 rename it", refs=("m7",))
+    shown = render_digest(digest(sections=(("OPEN", (*planned, numbered, said)),)))
+    assert shown.split("\n")[1:] == [
+        "OPEN",
+        "- write the parser; test it; ship (m7)",
+        "- #4 rename it (m7)",
+        '- "Call Anna back." (m9)',
+    ]
+
+
 def test_a_label_says_when_it_was() -> None:
     assert ", 2026-11-15 12:00 to 12:00; a record" in label_of(digest(began=NOW, ended=NOW))
     later = NOW + timedelta(days=1)

@@ -399,3 +399,47 @@ def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
     room = estimate(excerpts_block([newer])) + 2
     assert choose_excerpts((), (older, newer), "", room, estimate) == (newer,)
     assert choose_excerpts((), (older, newer), "", 400, estimate) == (older, newer)
+
+
+def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
+    None
+):
+    long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
+    kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
+    recalled = [one.model_copy(update={"by": "recalled"}) for one in kept]
+    room = estimate(excerpts_block(kept)) + 20
+    assert choose_excerpts((), kept, "", room, estimate) == tuple(kept)
+    assert choose_excerpts((), recalled, "", room, estimate) == ()
+    assert choose_excerpts((), recalled, "", 2 * room, estimate) == (recalled[0],)
+    assert choose_excerpts((), recalled, "", 4 * room, estimate) == tuple(recalled)
+
+
+# What counts more
+
+TURNS = [
+    f"Look at the {what} of the parcel."
+    for what in ("weight", "height", "stamp", "color", "string", "label", "corner", "paper")
+]
+
+
+def test_where_there_is_little_room_users_words_that_only_steer_give_way() -> None:
+    rule = "Send the parcel by ship, Anna is afraid of the customs in Lisbon."
+    steering = ["ok, go on", "yes, do that", "fine by me", "right, next one", "so be it", "again"]
+    session = [user(rule), *(step for text in steering for step in (*WORK, user(text)))]
+    little = block(session, 90)
+    assert rule in little
+    assert not all(text in little for text in steering)
+    assert all(text in block(session, 400) for text in steering)
+
+
+def test_of_pieces_alike_the_newest_are_chosen_where_there_is_work() -> None:
+    work = [step for text in TURNS for step in (assistant(text), *WORK)]
+    shown = block(work, 60)
+    assert "paper" in shown
+    assert "weight" not in shown
+
+
+def test_a_command_that_was_run_again_comes_before_a_newer_one() -> None:
+    lines = ["tox run --quick", "tox run --quick", "nox test --brief"]
+    session = [step for n, line in enumerate(lines) for step in ran(f"{n}", line, "done")]
+    assert parts(block(session, 39))["the agent:"] == ["m3 tox run --quick"]

@@ -36,11 +36,19 @@ def test_code_is_cut_before_what_begins_a_new_thing() -> None:
     assert said([Text(text=one + two)]) == (one.strip(), two.strip())
 
 
+def test_a_passage_keeps_the_indent_of_its_first_line_but_no_blank_lines() -> None:
+    method = "    def first(self):\n" + "        work()\n" * 20
+    other = method.replace("first", "second")
+    found = said([Text(text=f"class Steps:\n{method}\n \n{other}\n\n")])
+    assert found == (f"class Steps:\n{method.rstrip()}", other.rstrip())
+    assert said([Text(text="a" * 400 + ", " + "b" * 300)]) == ("a" * 400 + ",", "b" * 300)
+
+
 def test_a_trace_is_cut_between_its_frames() -> None:
     frames = [f'  File "part{n}.py", line {n}, in run\n    call(part{n})\n' for n in range(30)]
     found = said([Text(text="Traceback (most recent call last):\n" + "".join(frames))])
     assert len(found) > 2
-    assert all(piece.startswith(("Traceback", "File")) for piece in found)
+    assert all(piece.startswith(("Traceback", "  File")) for piece in found)
 
 
 def test_records_on_one_line_are_cut_between_their_fields() -> None:

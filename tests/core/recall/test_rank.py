@@ -63,6 +63,12 @@ def test_among_equals_the_newest_comes_first() -> None:
     assert ranked(standing(zebra=[10, 50, 30])) == [50, 30, 10]
 
 
+def test_among_what_stands_beside_matches_the_newest_of_equals_comes_first() -> None:
+    found = standing(rate=[10, 50, 30], limit=[10, 50, 30], reset=[10, 50, 30])
+    beside = [-number for number in ranked(found) if number < 0]
+    assert beside == [51, 49, 31, 29, 11, 9, 52, 48, 32, 28, 12, 8]
+
+
 def test_a_match_among_matches_comes_before_one_alone() -> None:
     assert ranked(standing(zebra=[10, 11, 90]))[:2] == [11, 10]
 

@@ -1,0 +1,63 @@
+"""Compactors on real stores, as the benchmarks of recall ask them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+
+from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.counters.o200k import best_counter
+from mcp_compaction.formats import Incoming
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.ports import SessionKey, TokenCounter
+from mcp_compaction.store.connect import store_path
+from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
+from mcp_compaction.wiring import SystemClock
+
+PROJECT = "/project"
+
+
+@asynccontextmanager
+async def temporary_store() -> AsyncGenerator[Compactor]:
+    """A compactor on a store that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        compactor = await open_at(Path(folder))
+        try:
+            yield compactor
+        finally:
+            await compactor.close()
+
+
+async def open_at(folder: Path) -> Compactor:
+    """A compactor on the store in that folder."""
+    return Compactor(
+        Collaborators(
+            store=await open_store(store_path(folder)),
+            summarizer=ExtractiveSummarizer(),
+            counter=counter(),
+            clock=SystemClock(),
+            policy=Policy(),
+        )
+    )
+
+
+@cache
+def counter() -> TokenCounter:
+    """One for all: loading its ranks takes longer than a hundred recalls."""
+    ready = best_counter()
+    ready.count("they are loaded now, before anything is timed")
+    return ready
+
+
+async def record(
+    compactor: Compactor, name: str, came: Incoming
+) -> tuple[SessionInfo, dict[str, int]]:
+    """Record a session; with the place of each ref in it."""
+    info, _ = await compactor.open(SessionKey(project=PROJECT, name=name))
+    recorded = await compactor.record(info, came)
+    return info, {f"m{seq}": place for place, seq in enumerate(recorded.seqs)}
