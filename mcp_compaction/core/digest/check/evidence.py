@@ -203,6 +203,11 @@ def _fold_signs(text: str) -> str:
     return one_line(unicodedata.normalize("NFKC", text).translate(_FOLDS))
 
 
+def words_in(line: str) -> list[str]:
+    """The words of a line as those of a source are compared."""
+    return _spaced_words(_fold_signs(line).lower()).split()
+
+
 def _spaced_words(text: str) -> str:
     if text.isascii():  # many times faster than a pattern
         return one_line(text.translate(_SPACED))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
-from mcp_compaction.core.digest.check.evidence import Evidence
+from mcp_compaction.core.digest.check.evidence import Evidence, words_in
 from mcp_compaction.core.digest.check.successes import TELLS_OF_THE_PAST
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.text.language import Votes, count_votes, main_language
-from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import telling_words
+from mcp_compaction.core.text.words import telling_stem
 from mcp_compaction.model import Item, SectionName
 
 _ENOUGH = 0.4  # of the telling words of a line, those that the source has in some form
@@ -18,7 +18,6 @@ _FEWEST_WORDS = 2
 _LONGEST_STEM = 5  # letters: "deploy" and "deployment" are one word
 _FEWEST_VOTES = 30  # for a language, of a source that says enough to be held against a line
 _CLEARLY = 3  # times the votes for any other language
-_NOT_LETTERS = pattern_of(r"[\W\d_]+")
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,13 @@ class Subjects:
         is_heading = item.text.endswith(":")
         if section not in TELLS_OF_THE_PAST or is_heading or exact_words(item.text):
             return True
-        text = _NOT_LETTERS.sub(" ", item.text)
-        words = telling_words(text)
-        if len(words) < _FEWEST_WORDS or not self._is_in(main_language(text)):
+        language = main_language(item.text)
+        told = {word: telling_stem(word, language) for word in words_in(item.text)}
+        beginnings = {_beginning_of(word, stem) for word, stem in told.items() if stem.isalpha()}
+        if len(beginnings) < _FEWEST_WORDS or not self._is_in(language):
             return True
-        return sum(map(self._has, words)) >= _ENOUGH * len(words)
-
-    def _has(self, word: str) -> bool:
-        # The stem of "copy" and "copied" is "copi".
-        return f" {word[:_LONGEST_STEM].removesuffix('i')}" in self.evidence.words
+        known = sum(f" {beginning}" in self.evidence.words for beginning in beginnings)
+        return known >= _ENOUGH * len(beginnings)
 
     def _is_in(self, language: str) -> bool:
         """Whether those who speak in the source do so in this language and in no other."""
@@ -55,3 +52,11 @@ class Subjects:
     @cached_property
     def _votes(self) -> Votes:
         return count_votes(self.spoken)
+
+
+def _beginning_of(word: str, stem: str) -> str:
+    """What all forms of a word begin with: "cop" for copy, whose stem is "copi"."""
+    shared = takewhile(
+        lambda pair: pair[0] == pair[1], zip(word, stem[:_LONGEST_STEM], strict=False)
+    )
+    return "".join(letter for letter, _ in shared) or word
