@@ -26,7 +26,7 @@ NOT_INSTALLED = (
     f"the outside referee was not asked: {KIT} is not installed; pip install {KIT}, and run this "
     "again."
 )
-FIRST_SEED = 11  # the product was developed on the kit's seeds 1 and 2
+FIRST_SEED = 11  # the product was developed on the kit's seeds 1 to 6
 _ROUNDS = 2
 _ITS_OWN = "the kit's checklist"
 _CHARS_OF_A_TOKEN = 4

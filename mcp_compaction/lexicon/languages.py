@@ -65,6 +65,7 @@ Kind = Literal[
     "leaves-open",
     "rejects",
     "takes-back",
+    "deed",
     "turn",
     # what holds until it is said to have changed
     "told-fact",

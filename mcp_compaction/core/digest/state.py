@@ -216,15 +216,9 @@ def _claims(reading: Reading) -> Iterator[Item]:
     yield from found
 
 
-_DEED = pattern_of(
-    r"\b(?:I|[Ww]e)(?:'ve| have)? (?:now |just |also |successfully )?\w+(?:ed|t|de|ne)\b"
-)
-
-
 def _tells_a_deed(sentence: Sentence) -> bool:
-    if sentence.text.endswith((":", "?")) or not _DEED.search(sentence.text):
-        return False
-    return find_sign("says-done", sentence, by_user=False) is not None
+    is_told = find_sign("deed", sentence, by_user=False) is not None
+    return is_told and not sentence.text.endswith((":", "?"))
 
 
 def _is_rejected_by(following: Speech | None) -> bool:

@@ -97,7 +97,9 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
     """The text that stands for the span; thin: only what must stay, or else the first line."""
     shown = digest.sections
     if thin:
-        kept = ((name, tuple(i for i in items if must_stay(name, i))) for name, items in shown)
+        kept: Iterable[tuple[SectionName, tuple[Item, ...]]] = (
+            (name, tuple(i for i in items if must_stay(name, i))) for name, items in shown
+        )
         shown = tuple(section for section in kept if section[1]) or _first_item(shown)
     lines = [label_of(digest)]
     for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):

@@ -171,6 +171,18 @@ def test_a_claim_that_is_taken_back_is_not_done() -> None:
         assert "I created" not in str(drafted([claim, since]).items("DONE"))
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Ich habe die Umgebung für den Import angelegt.",
+        "J'ai terminé la migration de la base.",
+        "He actualizado el archivo de la cola.",
+    ],
+)
+def test_a_deed_is_told_in_other_languages_too(claim: str) -> None:
+    assert texts(drafted([assistant(claim)]), "DONE") == [claim]
+
+
 def test_in_plain_talk_nobody_tells_what_was_done() -> None:
     told = "I created the environment with fasttext installed."
     question = "How was your weekend by the sea, and did you get any work done there?"

@@ -72,10 +72,27 @@ def test_what_claims_no_success_needs_none(line: str) -> None:
     assert holds(RED, line)
 
 
-def test_a_claim_in_german_is_held_to_the_same() -> None:
-    line = "Alle Tests laufen wieder durch, und der Fehler ist behoben."
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Alle Tests laufen wieder durch, und der Fehler ist behoben.",
+        "Tous les tests passent.",
+        "Todas las pruebas pasan.",
+        "Tutti i test passano.",
+        "所有测试都通过了。",
+    ],
+)
+def test_a_claim_in_another_language_is_held_to_the_same(line: str) -> None:
     assert holds(GREEN, line)
     assert not holds(RED, line)
+
+
+def test_other_work_succeeds_in_other_languages_too() -> None:
+    shown = ran("1", "./deploiement.sh", "fini")
+    assert holds(shown, "Le déploiement a réussi.")
+    assert not holds(GREEN, "Le déploiement a réussi.")
+    assert not holds(GREEN, "Die Auslieferung war erfolgreich.")
+    assert not holds(GREEN, "El despliegue fue un éxito.")
 
 
 def test_what_is_still_to_be_reached_is_no_claim() -> None:

@@ -26,6 +26,7 @@ _FAULTS: dict[Fault, str] = {  # in the order of their weight
     "negated": "said the opposite of a rule: left out",
     "invented": "named numbers or names that stand nowhere in the window: left out",
     "unreached": "claimed a success that no result and no message shows: left out",
+    "unmentioned": "told of what nobody in the window speaks of: left out",
     "undecided": "named a decision that no message states: left out",
     "order": "gave an order no user gave: left out",
     "forged": "posed as another part of the window: left out",

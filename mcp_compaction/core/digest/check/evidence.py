@@ -127,7 +127,7 @@ class Evidence:
     def _missing_words(self, said: str) -> Iterator[str]:
         """What a line says was run, and its proper names, as far as the source lacks them."""
         for run in _ran_a_command().finditer(said):
-            program, _, sub = subcommand_of(run["command"]).lower().partition(" ")
+            program, _, sub = subcommand_of(run["command"] or run["called"]).lower().partition(" ")
             if program and not self._holds_command(program, sub):
                 yield f"{program} {sub}"
         for name in proper_names(said):
@@ -203,6 +203,11 @@ def _fold_signs(text: str) -> str:
     return one_line(unicodedata.normalize("NFKC", text).translate(_FOLDS))
 
 
+def words_in(line: str) -> list[str]:
+    """The words of a line as those of a source are compared."""
+    return _spaced_words(_fold_signs(line).lower()).split()
+
+
 def _spaced_words(text: str) -> str:
     if text.isascii():  # many times faster than a pattern
         return one_line(text.translate(_SPACED))
@@ -230,7 +235,11 @@ def _is_joined_in(name: str, letters: str) -> bool:
 
 @cache
 def _ran_a_command() -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{fill_in_all('ran_a_command')}) (?P<command>[a-z][^,;:()]{{2,80}})")
+    before, after = fill_in_all("ran_a_command"), fill_in_all("command_was_run")
+    return re.compile(
+        rf"\b(?:(?i:{before}) (?P<command>[a-z][^,;:()]{{2,80}})"
+        rf"|(?<!\w )(?P<called>[a-z][\w-]* [a-z][\w-]*)(?: -\S+)* (?:{after})\b)"
+    )
 
 
 _NO_NAME = pattern_of(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.digest.check.statements import Statements
+from mcp_compaction.core.digest.check.subjects import Subjects
 from mcp_compaction.core.digest.check.successes import Successes
 from mcp_compaction.core.digest.text import OUR_PREFIX
 from mcp_compaction.core.log.content import compact_json, words_of
@@ -109,6 +110,10 @@ class Source:
     @cached_property
     def successes(self) -> Successes:
         return Successes(conversation_of(self._messages), [*self._known, *self.beside.texts])
+
+    @cached_property
+    def subjects(self) -> Subjects:
+        return Subjects(self.evidence, self.spoken)
 
     @property
     def _messages(self) -> tuple[Message, ...]:

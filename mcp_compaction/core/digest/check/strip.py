@@ -29,6 +29,7 @@ Fault = Literal[
     "invented",
     "undecided",
     "unreached",
+    "unmentioned",
 ]
 
 _LEAST_QUOTE = 4
@@ -110,7 +111,9 @@ def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> Faul
         return "unsaid" if missing[0].startswith('"') else "invented"
     if section == "DECISIONS" and not source.statements.holds_decision(item):
         return "undecided"
-    return None if source.successes.hold(section, item) else "unreached"
+    if not source.successes.hold(section, item):
+        return "unreached"
+    return None if source.subjects.hold(section, item) else "unmentioned"
 
 
 def _is_unsaid(item: Item, source: Source) -> bool:

@@ -11,17 +11,18 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.reading import refs_of
 from mcp_compaction.core.log.failures import is_run_of_tests
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Item, Message, SectionName
 
-_TELLS_OF_THE_PAST: tuple[SectionName, ...] = (
+TELLS_OF_THE_PAST: tuple[SectionName, ...] = (
     "STATE", "DONE", "PROGRESS", "LEARNED", "FACTS", "DECISIONS",
 )  # fmt: skip
+"""The sections whose lines tell what has happened or been found."""
 _STEM = 5  # letters: "deploy" and "deployment" are one word
-_SAYS_SUCCESS = pattern_of(r"succe|compl|pass|green|finis|every|work|fail|error")
 _MOST_READ = 4_000  # characters at the end of a result
 _PASSED = pattern_of(
     r"\b(?:pass(?:ed|es|ing)?|success\w*|succeeded|correct(?:ly)?|ok)\b|[✓✔✅]", re.I
@@ -48,7 +49,7 @@ class Successes:
     def hold(self, section: SectionName, item: Item) -> bool:
         """Whether each success that a line claims has one like it in the source which no failing
         run of tests came after, or stands at a message that the line names."""
-        if section not in _TELLS_OF_THE_PAST:
+        if section not in TELLS_OF_THE_PAST:
             return True
         named = {int(ref[1:]) for ref in refs_of(item) if ref[0] == "m"}
         near = {seq for place in named for seq in (place - 1, place, place + 1)}
@@ -90,7 +91,8 @@ def _claims_in(text: str) -> Iterator[_Event]:
 
 def _stems_of_subject(text: str) -> frozenset[str]:
     """The stems of the words that say what succeeded, without those that say that it did."""
-    return frozenset(stem for stem in _stems_of(text) if not _SAYS_SUCCESS.match(stem))
+    says_success = part_in_all("says_success")
+    return frozenset(stem for stem in _stems_of(text) if not says_success.match(stem))
 
 
 def _stems_of(text: str) -> frozenset[str]:
