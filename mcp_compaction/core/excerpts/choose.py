@@ -35,6 +35,7 @@ _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
 _REF_TOKENS = 1  # about: near messages share a ref
+_BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
 _TITLES_TOKENS = 4  # about, of the parts' titles
 _LINE_SHARE = 40  # percent of what is left for lines of code and logs
 _GOOD_ENOUGH = 0.95
@@ -255,7 +256,7 @@ def _drop_until_it_fits(chosen: list[Piece], room: int, count: CountTokens) -> l
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     while chosen and (over := count(excerpts_block(_excerpts_in_order(chosen))) - room) > 0:
         while chosen and over > 0:
-            over -= max(1, count(chosen.pop().text))
+            over -= _cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
     return chosen
 
 
@@ -287,8 +288,8 @@ def _choose_by_cover(
     )
     newness = _newness_of_messages(found)
     choices = [_weigh(piece, turns, newness[piece.seq]) for piece in found]
-    rarity = _rarity_of_words(choices)
-    gains = rarity | {f: rarity[f] * _DECAY**n for f, n in covered.items() if f in rarity}
+    worths = _worth_of_words(choices)
+    gains = worths | {f: worths[f] * _DECAY**n for f, n in covered.items() if f in worths}
 
     def worth(choice: _Candidate) -> float:
         return sum(map(gains.__getitem__, choice.features)) * choice.weight
@@ -315,26 +316,30 @@ def _choose_by_cover(
         if used + cost <= room and not (is_line and cost > lines) and _is_harmless(choice.piece):
             chosen.append(choice.piece)
             covered.update(choice.features)
-            gains.update((f, rarity[f] * _DECAY ** covered[f]) for f in choice.features)
+            gains.update((f, worths[f] * _DECAY ** covered[f]) for f in choice.features)
             used += cost
             lines -= cost if is_line else 0
     return chosen
 
 
-def _rarity_of_words(choices: Sequence[_Candidate]) -> dict[str, float]:
-    """How telling a word is: the fewer messages say it, the more."""
+def _worth_of_words(choices: Sequence[_Candidate]) -> dict[str, float]:
+    """How telling a word is: in work the fewer messages say it, the more; in talk all alike."""
     said_by: dict[int, set[str]] = {}
     for choice in choices:
         said_by.setdefault(choice.piece.seq, set()).update(choice.features)
     said_in = Counter(chain.from_iterable(said_by.values()))
-    worth = {number: _worth_of(number, len(said_by)) for number in set(said_in.values())}
+    is_talk = any(choice.piece.by == "talk" for choice in choices)
+    worth = {
+        number: 1.0 if is_talk else _rarity_of(number, len(said_by))
+        for number in set(said_in.values())
+    }
     return {
         name: worth[number] * _PAIR if " " in name else worth[number]
         for name, number in said_in.items()
     }
 
 
-def _worth_of(said_in: int, messages: int) -> float:
+def _rarity_of(said_in: int, messages: int) -> float:
     worth = log(1 + messages / (1 + said_in))
     return worth * _ONCE if said_in == 1 else worth
 

@@ -105,10 +105,10 @@ _SUMMARY = pattern_of(
     r"|Success: no issues found.*|\d+ errors?, \d+ warnings?.*|All checks passed!"
     r"|(?:webpack|vite|Compiled).{0,40}(?:compiled|built|success\w*|with \d+ (?:error|warning)).*"
     r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
-    r"|failed|completed).*|.*\b\d+ (?:passed|failed)\b.*)[ \t=]*$",
+    r"|failed|completed).*|.*\b\d+ (?:passed|failed)\b(?![./_-]\w).*)[ \t=]*$",
     re.M,
 )
-_COUNTED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b")
+_COUNTED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)")
 _MOST_SUMMARY = 100
 
 
@@ -134,6 +134,7 @@ def is_failure(result: ToolResult) -> bool:
 
 
 _FAILED = pattern_of(
-    r"\b[1-9]\d* (?:failed|failing|errors?|failures?|problems?)\b|FAIL|could not compile"
+    r"\b[1-9]\d* (?:failed|failing|errors?|failures?|problems?)\b(?![./_-]\w)|FAIL"
+    r"|could not compile"
     r"|build failed|\*\*\*|npm (?:ERR!|error)|[Cc]ompilation failed"
 )

@@ -16,7 +16,7 @@ _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
-_LISTED = pattern_of(r"^[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
+_LISTED = pattern_of(r"^\s*[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
 _ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
 _TELLS = pattern_of(r"[=:]\s?\S|\b(?:is|are|was|has|not|no)\b|\d")
 _SHORTEST, _LONGEST = 8, 220

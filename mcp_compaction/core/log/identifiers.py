@@ -53,7 +53,8 @@ _ERROR_SIGNS = ("rror", "xception", "ailure", "FAILED", "FATAL", "fatal:", "pani
 _EXIT_CODE = pattern_of(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b"
 )
-_PASSED_FAILED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b[^\n]{0,80}")
+# Not "Aug 12 error.log", as a listing has it.
+_PASSED_FAILED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)[^\n]{0,80}")
 
 
 class Finding(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -21,10 +21,15 @@ _NAME = pattern_of(
     r"|\b\d{4}-\d\d-\d\d\b|\b\d{4,}\b|\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}\b"
 )
 _DEVICE = pattern_of(r"/(?:dev|proc)/|/(?:usr/)?bin/(?:env|(?:ba)?sh)$")
+_OF_LIBRARIES = pattern_of(
+    r"/(?:site|dist)-packages/|(?:^|/)node_modules/|/(?:usr|opt)/(?:local/)?(?:lib|share)/"
+    r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
+)
 _END = ".,:;)"
 _RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
 _FEWEST_IN_A_RUN = 3
+_MOST_MET = 12  # names of one message that were not typed: a listing has hundreds
 _MOST_CHARS = 20_000  # of one call; what is longer is the text of a file
 
 
@@ -55,7 +60,7 @@ def typed_names(
             worth[name] = worth.get(name, 0.0) + 1 + number / total
             last[name] = (message.seq, place)
         named = (one.text for one in met.get(message.seq, ()) if one.kind in ("file", "id"))
-        for place, name in enumerate(filter(_is_name, named)):
+        for place, name in enumerate(islice(filter(_may_be_typed, named), _MOST_MET)):
             worth[name] = max(worth.get(name, 0.0), number / total)
             last.setdefault(name, (message.seq, place))
     found = (TypedName(name, value, last[name]) for name, value in worth.items())
@@ -75,6 +80,11 @@ def _names_in(message: Message) -> list[str]:
 
 def _is_name(text: str) -> bool:
     return _SHORTEST <= len(text) <= _LONGEST and not _DEVICE.match(text)
+
+
+def _may_be_typed(text: str) -> bool:
+    """Whether a name that was only met may be typed next: hardly what belongs to a library."""
+    return _is_name(text) and not _OF_LIBRARIES.search(text)
 
 
 def _values_of(arguments: object) -> Iterator[str]:

@@ -45,6 +45,16 @@ def test_paths_that_were_only_met_come_after_all_that_was_typed() -> None:
     assert [name.text for name in found] == ["src/one.py", "src/two.py"]
 
 
+def test_of_paths_only_met_a_listing_gives_a_few_and_libraries_none() -> None:
+    listing = "\n".join(f"src/{word}.py" for word in map(str, range(10, 90)))
+    trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 3\nnode_modules/a/b.js'
+    messages = messages_of([*ran("1", "ls", listing), *ran("2", "run", trace)])
+    found = [name.text for name in typed_names(messages, identifiers_by_message(messages))]
+    assert found == ["src/10..21.py"]
+    typed = messages_of(ran("3", "cat node_modules/a/b.js", "ok"))
+    assert [name.text for name in typed_names(typed)] == ["node_modules/a/b.js"]
+
+
 def test_names_of_earlier_digests_come_back_and_rise_when_they_are_typed_again() -> None:
     messages = messages_of([user("go"), *ran("1", "cat old_thing new_thing", "ok")])
     found = typed_names(messages, earlier=["old_thing", "other_thing"])

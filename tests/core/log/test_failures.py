@@ -87,6 +87,11 @@ def test_an_error_without_a_sign_is_told_by_its_first_words() -> None:
         ("error: could not compile `foo`", "error: could not compile `foo`", True),
         ("10 examples, 2 failures", "10 examples, 2 failures", True),
         ("Success: no issues found in 3 files", "Success: no issues found in 3 files", False),
+        (
+            "-rw-r--r-- 1 root adm 0 Aug 12 error.log\n-rw-r--r-- 1 root adm 0 Aug 3 failed.txt",
+            "",
+            False,
+        ),
         ("hello", "", False),
     ],
 )
