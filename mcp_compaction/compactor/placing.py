@@ -105,9 +105,12 @@ def _contents_of(
             contents.append(by_id[message.host_id])
         elif content in cuts:
             contents.append(by_seq[cuts[content]])
+        elif content in known or not known:
+            contents.append(content)
         else:
-            others = _other_hashes(message) if known and content not in known else ()
-            contents.append(next((other for other in others if other in known), content))
+            others = [*_other_hashes(message)]
+            cut = next((by_seq[cuts[other]] for other in others if other in cuts), content)
+            contents.append(next((other for other in others if other in known), cut))
     return contents
 
 
