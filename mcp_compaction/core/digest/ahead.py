@@ -10,6 +10,7 @@ from mcp_compaction.core.digest.wishes import main_sentence, request_in_force
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.log.typed_names import is_of_library
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import FENCED
 from mcp_compaction.core.text.sentences import Sentence
@@ -43,7 +44,8 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     main = main_sentence(asked.text)
     verb = "answer" if main.endswith(("?", "？")) else "finish"
     yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
-    named = [f.text for f in find_identifiers(FENCED.sub("", asked.text)) if f.kind == "file"]
+    found = find_identifiers(FENCED.sub("", asked.text))
+    named = [f.text for f in found if f.kind == "file" and not is_of_library(f.text)]
     touched = "\n".join(words_of(part) for m in after for part in m.parts)
     left = [name for name in named if name.rpartition("/")[2] not in touched]
     if left:

@@ -22,7 +22,7 @@ _NAME = pattern_of(
 )
 _DEVICE = pattern_of(r"/(?:dev|proc)/|/(?:usr/)?bin/(?:env|(?:ba)?sh)$")
 _OF_LIBRARIES = pattern_of(
-    r"/(?:site|dist)-packages/|(?:^|/)node_modules/|/(?:usr|opt)/(?:local/)?(?:lib|share)/"
+    r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
 _END = ".,:;)"
@@ -84,7 +84,12 @@ def _is_name(text: str) -> bool:
 
 def _may_be_typed(text: str) -> bool:
     """Whether a name that was only met may be typed next: hardly what belongs to a library."""
-    return _is_name(text) and not _OF_LIBRARIES.search(text)
+    return _is_name(text) and not is_of_library(text)
+
+
+def is_of_library(path: str) -> bool:
+    """Whether a path lies where packages are installed: nobody works there."""
+    return bool(_OF_LIBRARIES.search(path))
 
 
 def _values_of(arguments: object) -> Iterator[str]:

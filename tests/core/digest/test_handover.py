@@ -282,6 +282,12 @@ def test_the_request_in_work_is_next_until_closing_words() -> None:
     assert texts(drafted([*span, assistant("It is all done.")]), "NEXT") == []
 
 
+def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
+    trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
+    span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
+    assert texts(drafted(span), "NEXT") == ["finish: Find out why this fails."]
+
+
 def test_a_step_that_its_own_message_or_a_later_call_takes_is_not_next() -> None:
     said = "First I read it. Then I'll update src/b.py as well. Next, I run the tests now."
     step = calls(("1", "Bash", {"command": "cat src/a.py"}), text=said)
