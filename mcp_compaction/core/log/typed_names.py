@@ -83,8 +83,9 @@ def _is_name(text: str) -> bool:
 
 
 def _may_be_typed(text: str) -> bool:
-    """Whether a name that was only met may be typed next: hardly what belongs to a library."""
-    return _is_name(text) and not is_of_library(text)
+    """Whether a name that was only met may be typed next: hardly what belongs to a library, or is
+    a bare number, of which data are full."""
+    return _is_name(text) and not text.isdecimal() and not is_of_library(text)
 
 
 def is_of_library(path: str) -> bool:
