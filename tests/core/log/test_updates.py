@@ -150,3 +150,17 @@ def test_values_have_the_kind_by_which_they_can_be_compared() -> None:
     }
     assert without_values("Kim Lee pays $20.").split() == ["pays", "."]
     assert values_of("Das Haus gehört The Queue.") == ()
+
+
+@pytest.mark.parametrize(
+    "first", ["An", "Don", "Ella", "May", "Mia", "Per", "Su", "Uma", "Una", "Will"]
+)
+def test_somebody_called_like_a_function_word_is_a_value(first: str) -> None:
+    assert [one.text for one in values_of(f"It belongs to {first} Wong.")] == [f"{first} Wong"]
+    older = f"FACT: The owner of the queue is {first} Wong."
+    assert find_overtaken([older, "The new owner of the queue is Kim Lee."]) == {fold(older)}
+
+
+@pytest.mark.parametrize("text", ["Für Rechnungen gilt das.", "Is Kim ill?", "Im Haus ist Licht."])
+def test_a_small_word_at_the_beginning_is_no_first_name(text: str) -> None:
+    assert values_of(text) == ()
