@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +130,23 @@ def test_a_label_covers_the_sentences_on_its_line() -> None:
     assert told_states(text) == ("STATUS: Step 1 is done.", "Step 2 is next.")
     assert told_facts(text) == ("FACT: It is slow.",)
     assert told_states("```\nSTATUS: Step 1 is done.\n```") == ()
+
+
+class Counted(str):
+    """A text that counts how many of its signs are read in search of others."""
+
+    read = 0
+
+    def count(self, *looked_for: Any) -> int:
+        _, start, end = looked_for
+        self.read += end - start
+        return super().count(*looked_for)
+
+
+def test_a_long_text_is_read_once_for_its_lines() -> None:
+    text = Counted("FACT: The host is slow.\n" + "It is said to be slow again.\n" * 200)
+    assert told_facts(text) == ("FACT: The host is slow.",)
+    assert text.read <= len(text)
 
 
 @given(st.lists(st.sampled_from([text for pair in CHANGED + BOTH_STAND for text in pair])))
