@@ -115,6 +115,7 @@ class Head(Value):
     name: str
     stemmer: str = ""  # its name in the snowballstemmer package
     letters: str = ""  # that few other languages write, as the inside of a pattern's class
+    letters_per_word: int = 0  # about, where no spaces part the words
     function_words: Words  # that every text of the language is full of, and that tell nothing
     typical_words: Words = ()  # that give the language away as well, and tell something
     abbreviations: Words = ()  # that end in a stop and end no sentence
@@ -257,6 +258,12 @@ def read_heads() -> tuple[Head, ...]:
     codes -= {"furniture", "overflow", "secrets", "tools"}
     english_first = sorted(codes, key=lambda code: (code != "en", code))
     return tuple(_read_head(read_source(f"{code}.toml")) for code in english_first)
+
+
+@cache
+def head_of(language: str) -> Head:
+    """The head of a language that has a lexicon."""
+    return next(head for head in read_heads() if head.language == language)
 
 
 def _read_head(source: str) -> Head:

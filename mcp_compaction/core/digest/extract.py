@@ -65,8 +65,9 @@ def must_keep(
     be done, and the open tasks if the plan that stands is among them."""
     rules = [rule for rule in stated_rules(messages) if fold(rule.text) not in overtaken]
     facts = _told_by_users(messages, told_facts, overtaken)
-    last_call = max((place for place, m in enumerate(messages) if m.calls), default=-1)
-    states = _told_by_users(messages[last_call + 1 :], told_states, overtaken)
+    said = conversation_of(messages)
+    last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
+    states = _told_by_users(said[last_call + 1 :], told_states, overtaken)
     planned = _still_open(read_tasks(messages), plan)
     tasks = [*planned, *spoken_tasks(messages)]
     return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})

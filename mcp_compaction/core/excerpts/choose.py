@@ -24,6 +24,7 @@ from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.signs import shows_sign, signs_of
 from mcp_compaction.core.text.words import fold, telling_in_order, telling_words
 from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.lexicon.languages import head_of
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
 _NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
@@ -203,7 +204,10 @@ def _choose_of_users(
 
 def _says_something(piece: Piece) -> bool:
     text = piece.text
-    return len(piece.words) >= _FEW_WORDS or bool(_NUMBER.search(text) or _NAME.search(text))
+    if len(piece.words) >= _FEW_WORDS or _NUMBER.search(text) or _NAME.search(text):
+        return True
+    per_word = min((head_of(code).letters_per_word for code in languages_of(text)), default=0)
+    return per_word > 0 and sum(map(str.isalpha, text)) >= _FEW_WORDS * per_word
 
 
 def _choose_doubts(

@@ -6,9 +6,10 @@ is only overtaken where the later one speaks of the same thing and cannot be tru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
@@ -76,11 +77,21 @@ def _told_under(label: Kind, text: str) -> tuple[str, ...]:
     if not any(_has_firm_label(label, one) for one in sentences):
         return ()
     found: list[str] = []
-    for _, on_line in groupby(sentences, key=lambda one: text.count("\n", 0, one.start)):
-        line = tuple(on_line)
+    numbered = zip(_line_numbers(text, sentences), sentences, strict=True)
+    for _, on_line in groupby(numbered, key=itemgetter(0)):
+        line = [one for _, one in on_line]
         if _has_firm_label(label, line[0]):
             found += (text[one.start : one.end] for one in line)
     return tuple(found)
+
+
+def _line_numbers(text: str, sentences: Iterable[Sentence]) -> Iterator[int]:
+    """The line on which each sentence begins; each line of the text is read once."""
+    number = place = 0
+    for one in sentences:
+        number += text.count("\n", place, one.start)
+        place = one.start
+        yield number
 
 
 def _has_firm_label(label: Kind, sentence: Sentence) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.languages import read_heads
+from mcp_compaction.lexicon.languages import words_in_all
 
 BRANCH = "branch"  # what the kind of such a name begins with
 _LIMITS = (  # how much, until when, of which version: of one thing only one can hold
@@ -67,13 +66,9 @@ def _names_in(text: str) -> Iterator[NamedValue]:
     for found in _CODE.finditer(text):
         yield NamedValue(f"code {_shape_of(found[0])}", found[0])
     for found in _PERSON.finditer(text):
-        if found[0].split(" ", 1)[0].lower() not in _function_words():  # "Das Haus", "The Queue"
+        first = found[0].split(" ", 1)[0].lower()
+        if first not in words_in_all("before_names"):  # "Das Haus", "The Queue"
             yield NamedValue("person", found[0])
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    return frozenset(word for head in read_heads() for word in head.function_words)
 
 
 def _shape_of(code: str) -> str:

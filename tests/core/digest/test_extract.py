@@ -79,6 +79,8 @@ def test_a_state_that_a_user_told_is_kept_word_for_word_until_a_call_is_made() -
     )
     assert must_keep(messages_of([told, assistant("Noted.")]), "") == (("STATE", state),)
     assert must_keep(messages_of([told, *used("1", "Bash", "ok", command="make")]), "") == ()
+    own = used("1", "mcp__mcp-compaction__context_stats", "fill: 12 %")
+    assert must_keep(messages_of([told, *own, assistant("Noted.")]), "") == (("STATE", state),)
 
 
 def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:

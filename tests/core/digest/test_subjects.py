@@ -69,6 +69,27 @@ def test_a_line_in_another_language_than_its_source_is_believed() -> None:
     assert holds("The certificate was renewed on the proxy.", f"{SAID} {ON_DEUTSCH}")
 
 
+IN_JAPANESE = (
+    "請求書の取り込みを直してください。ファイルが空だと止まってしまい、手で始め直すことになります。"
+    "読み取りの前に大きさを調べる処理を加えたので、今は次のファイルへ進みます。"
+)
+IN_KOREAN = (
+    "청구서 가져오기를 고쳐 주세요. 파일이 비어 있으면 멈추고, 손으로 다시 시작해야 합니다. "
+    "읽기 전에 크기를 확인하는 검사를 넣어서 이제는 다음 파일로 넘어갑니다."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("空のファイルでも、取り込みは 止まらなくなった。", IN_JAPANESE),
+        ("빈 파일에서도 청구서를 가져올 때 중단되지 않음.", IN_KOREAN),
+    ],
+)
+def test_a_true_line_in_a_language_without_a_stemmer_is_believed(text: str, said: str) -> None:
+    assert holds(text, said)
+
+
 def test_a_source_that_says_little_proves_nothing() -> None:
     assert holds("The certificate was renewed on the proxy.", "ok")
 

@@ -95,6 +95,23 @@ def test_other_work_succeeds_in_other_languages_too() -> None:
     assert not holds(GREEN, "El despliegue fue un éxito.")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The fallback was successful.",
+        "The correction was successful.",
+        "The termination succeeded.",
+        "The failover was successful.",
+        "The workflow was successful.",
+        "The password was successfully deployed.",
+        "Die Fehlersuche war erfolgreich.",
+    ],
+)
+def test_a_subject_that_begins_like_a_word_of_success_is_still_a_subject(line: str) -> None:
+    assert not holds(ran("1", "ls src", "a.py"), line)
+    assert holds([assistant(line)], line)
+
+
 def test_what_is_still_to_be_reached_is_no_claim() -> None:
     assert holds(RED, "All tests pass.", "GOAL")
     assert holds(RED, "All tests pass.", "NEXT")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,6 +132,23 @@ def test_a_label_covers_the_sentences_on_its_line() -> None:
     assert told_states("```\nSTATUS: Step 1 is done.\n```") == ()
 
 
+class Counted(str):
+    """A text that counts how many of its signs are read in search of others."""
+
+    read = 0
+
+    def count(self, *looked_for: Any) -> int:
+        _, start, end = looked_for
+        self.read += end - start
+        return super().count(*looked_for)
+
+
+def test_a_long_text_is_read_once_for_its_lines() -> None:
+    text = Counted("FACT: The host is slow.\n" + "It is said to be slow again.\n" * 200)
+    assert told_facts(text) == ("FACT: The host is slow.",)
+    assert text.read <= len(text)
+
+
 @given(st.lists(st.sampled_from([text for pair in CHANGED + BOTH_STAND for text in pair])))
 def test_what_was_said_last_is_never_overtaken(said: list[str]) -> None:
     overtaken = find_overtaken(said)
@@ -150,3 +169,17 @@ def test_values_have_the_kind_by_which_they_can_be_compared() -> None:
     }
     assert without_values("Kim Lee pays $20.").split() == ["pays", "."]
     assert values_of("Das Haus gehört The Queue.") == ()
+
+
+@pytest.mark.parametrize(
+    "first", ["An", "Don", "Ella", "May", "Mia", "Per", "Su", "Uma", "Una", "Will"]
+)
+def test_somebody_called_like_a_function_word_is_a_value(first: str) -> None:
+    assert [one.text for one in values_of(f"It belongs to {first} Wong.")] == [f"{first} Wong"]
+    older = f"FACT: The owner of the queue is {first} Wong."
+    assert find_overtaken([older, "The new owner of the queue is Kim Lee."]) == {fold(older)}
+
+
+@pytest.mark.parametrize("text", ["Für Rechnungen gilt das.", "Is Kim ill?", "Im Haus ist Licht."])
+def test_a_small_word_at_the_beginning_is_no_first_name(text: str) -> None:
+    assert values_of(text) == ()

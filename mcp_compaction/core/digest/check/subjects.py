@@ -11,6 +11,7 @@ from mcp_compaction.core.digest.check.successes import TELLS_OF_THE_PAST
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.text.language import Votes, count_votes, main_language
 from mcp_compaction.core.text.words import telling_stem
+from mcp_compaction.lexicon.languages import head_of
 from mcp_compaction.model import Item, SectionName
 
 _ENOUGH = 0.4  # of the telling words of a line, those that the source has in some form
@@ -29,13 +30,16 @@ class Subjects:
 
     def hold(self, section: SectionName, item: Item) -> bool:
         """Whether the source has enough of the words of a line that tells of the past. A line
-        that names something exact has been compared by that, and one in another language than
-        the source has other words: they are believed."""
+        that names something exact has been compared by that, one in another language than the
+        source has other words, and without a stemmer the forms of a word look like different
+        words: they are believed."""
         # A heading of somebody's own tells nothing.
         is_heading = item.text.endswith(":")
         if section not in TELLS_OF_THE_PAST or is_heading or exact_words(item.text):
             return True
         language = main_language(item.text)
+        if not head_of(language).stemmer:
+            return True
         told = {word: telling_stem(word, language) for word in words_in(item.text)}
         beginnings = {_beginning_of(word, stem) for word, stem in told.items() if stem.isalpha()}
         if len(beginnings) < _FEWEST_WORDS or not self._is_in(language):

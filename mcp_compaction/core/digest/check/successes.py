@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.reading import refs_of
 from mcp_compaction.core.log.failures import is_run_of_tests
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
-from mcp_compaction.core.text.all_languages import part_in_all
+from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.signs import find_sign, part_of
 from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Item, Message, SectionName
 
@@ -84,19 +84,25 @@ class Successes:
 def _claims_in(text: str) -> Iterator[_Event]:
     for sentence in spoken_sentences(text):
         if passing := find_sign("tests-pass", sentence):
-            yield _Event(0, True, True, _stems_of_subject(passing.match[0]))
+            yield _Event(0, True, True, _stems_of_subject(passing.match[0], sentence))
         elif find_sign("success", sentence):
-            yield _Event(0, True, False, _stems_of_subject(sentence.text))
+            yield _Event(0, True, False, _stems_of_subject(sentence.text, sentence))
 
 
-def _stems_of_subject(text: str) -> frozenset[str]:
-    """The stems of the words that say what succeeded, without those that say that it did."""
-    says_success = part_in_all("says_success")
-    return frozenset(stem for stem in _stems_of(text) if not says_success.match(stem))
+def _stems_of_subject(text: str, sentence: Sentence) -> frozenset[str]:
+    """The stems of the words that say what succeeded, without those that say that it did in a
+    language of the sentence."""
+    parts = [part_of("says_success", code) for code in sentence.languages or (ENGLISH,)]
+    words = telling_words(text.replace("_", " "))
+    return _shorten_all(word for word in words if not any(part.fullmatch(word) for part in parts))
 
 
 def _stems_of(text: str) -> frozenset[str]:
-    return frozenset(word[:_STEM] for word in telling_words(text.replace("_", " ")))
+    return _shorten_all(telling_words(text.replace("_", " ")))
+
+
+def _shorten_all(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in words)
 
 
 def _event_of(entry: CallEntry) -> _Event | None:
