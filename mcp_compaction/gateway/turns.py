@@ -163,8 +163,11 @@ class CallTurns:
         self.ledger.accounts.pop(conversation.session.name, None)
 
     async def leave(self, conversation: Conversation) -> None:
-        """Give the window of a conversation back to its host, and note what it has cost."""
+        """Give the window of a conversation back to its host, once, and note what it has cost."""
         conversation.when_idle(None)
+        if conversation.is_left:  # what came since went by: the transcript tells it
+            return
+        conversation.is_left = True
         session = conversation.session
         compactor, info = session.store.compactor, session.info
         giving = compactor.set_traits(info, Traits(owns_window=False))
