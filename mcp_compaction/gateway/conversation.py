@@ -65,7 +65,8 @@ def read_history(call: Call, last: Given | None = None) -> Given:
     news = call.messages[same if last is not None and last.before == 0 and same > 1 else 0 :]
     before = count_compacted(call.messages) if any(map(_is_compaction, news)) else 0
     messages = call.messages[before:]
-    prints = last.prints[: same - before] if last is not None and last.before == before else []
+    hashed = last.prints if last is not None and last.before == before else []
+    prints = hashed[: max(0, same - before)]
     return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
