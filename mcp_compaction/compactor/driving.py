@@ -73,7 +73,8 @@ async def _with_recalled(work: Workspace, session: Session) -> Session:
     if not again:
         return session
     found = await work.store.originals(scope_of(session.info), again)
-    return session.model_copy(update={"recalled": tuple(one.message for one in found)})
+    by_seq = {one.message.seq: one.message for one in found}
+    return session.model_copy(update={"recalled": tuple(by_seq[n] for n in again if n in by_seq)})
 
 
 async def first_request(

@@ -11,7 +11,7 @@ from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.excerpts.paging import whole_excerpts
+from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session
 
@@ -45,7 +45,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
 def _regret_of(session: Session, events: Sequence[Event]) -> Regret:
     seqs = {*count_recalls(events)}
     shown = {message.seq for message in session.messages}
-    shown |= {one.seq for one in whole_excerpts(session.view.promoted)}
+    shown |= {one.seq for one in wanted_excerpts(session.view.promoted)}
     return Regret(
         recalls=sum(event.name == REGRET for event in events),
         recalled=len(seqs - shown),

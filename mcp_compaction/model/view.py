@@ -61,8 +61,7 @@ By = Literal[
     "field",
     "line",
     "talk",
-    "wanted",  # whole, since the agent asked for it again and wants it kept
-    "recalled",  # whole, since it was recalled again and again
+    "wanted",  # whole: the agent keeps it, or recalled it again and again
 ]
 
 

@@ -233,7 +233,7 @@ def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any]
 
 
 def _put_back(view: dict[str, Any]) -> set[int]:
-    return {one["seq"] for one in view["promoted"] if one["by"] in ("wanted", "recalled")}
+    return {one["seq"] for one in view["promoted"] if one["by"] == "wanted"}
 
 
 def _follows(view: dict[str, Any], seq: int) -> bool:

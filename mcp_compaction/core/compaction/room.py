@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of, show_whole
 from mcp_compaction.core.compaction.previews import fit_step
@@ -17,14 +17,13 @@ from mcp_compaction.core.digest.names import (
 )
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
-from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts, whole_excerpts
+from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.typed_names import typed_names
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
     Digested,
-    Excerpt,
     MessageEntry,
     Session,
     Shown,
@@ -48,28 +47,25 @@ def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
     progress = _fit_index(progress.change_view(promoted=()), inputs)
     session = progress.session
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
-        return progress.change_view(promoted=whole_excerpts(before.view.promoted))
+        return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
     room = _room_for_excerpts(progress, progress.plan.goal, inputs)
     if room <= 0:
         return progress
     kept = {message.seq for message in session.messages}
     gone = [message for message in before.messages if message.seq not in kept]
     shown = _text_of_view(session, inputs)
+    recalled = [message for message in before.recalled if message.seq not in kept]
+    by_itself = {message.seq for message in recalled}
     earlier = (
         *excerpts_of_digests(before.digests),
-        *(one for one in before.view.promoted if one.by != "recalled"),
-        *_recalled_excerpts(before, kept),
+        *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),
     )
     markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
-    chosen = choose_excerpts(gone, earlier, shown, room, inputs.count, markers, inputs.overtaken)
+    again = [quote_message(message) for message in recalled]
+    chosen = choose_excerpts(
+        gone, earlier, shown, room, inputs.count, markers, inputs.overtaken, again
+    )
     return progress.change_view(promoted=chosen)
-
-
-def _recalled_excerpts(before: Session, kept: Collection[int]) -> Iterator[Excerpt]:
-    """The messages that were recalled again and again, and that the view does not show."""
-    there = {*kept, *(one.seq for one in wanted_excerpts(before.view.promoted))}
-    recalled = (message for message in before.recalled if message.seq not in there)
-    return (quote_message(message, "recalled") for message in recalled)
 
 
 def _fit_index(progress: Progress, inputs: Inputs) -> Progress:

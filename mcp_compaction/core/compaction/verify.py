@@ -84,11 +84,12 @@ def find_lost(
 
 
 def _holds(found: Sequence[Finding], wanted: Finding) -> bool:
-    """Whether what was found has the thing itself; a path also as part of a longer one: who looks
-    for `spec.py` and gets `tests/spec.py` has it."""
+    """Whether what was found has the thing itself; a path also as the end of a longer one: who
+    looks for `spec.py` and gets `tests/spec.py` has it."""
     if wanted.kind != "file":
         return wanted in found
-    return any(one.kind == "file" and wanted.text in one.text for one in found)
+    end = f"/{wanted.text}"
+    return any(one.kind == "file" and f"/{one.text}".endswith(end) for one in found)
 
 
 def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:

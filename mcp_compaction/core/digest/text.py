@@ -113,7 +113,7 @@ def _join_tasks(tasks: Iterable[Item]) -> Iterator[Item]:
     for refs, run in groupby(tasks, key=lambda task: task.refs if _is_planned(task) else ()):
         planned = tuple(run)
         if refs and len(planned) > 1:
-            text = "; ".join(task.text.rstrip(".;") for task in planned)
+            text = "; ".join(task.text.rstrip(".") for task in planned)
             yield planned[0].model_copy(update={"text": text})
         else:
             yield from planned

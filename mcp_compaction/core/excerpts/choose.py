@@ -11,9 +11,9 @@ from math import log
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
-from mcp_compaction.core.excerpts.paging import keep_wanted
+from mcp_compaction.core.excerpts.paging import keep_whole
 from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
-from mcp_compaction.core.excerpts.render import LABEL, WHOLE, excerpts_block
+from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.haystack import Haystack
@@ -92,19 +92,21 @@ def choose_excerpts(
     count: CountTokens,
     markers: int | None = None,
     overtaken: Collection[str] = (),
+    recalled: Sequence[Excerpt] = (),
 ) -> tuple[Excerpt, ...]:
     """The best excerpts of what left the window, and of earlier ones, that the room holds; none of
     what users stated and later changed.
 
-    Messages that were asked for again come before all others.
+    Messages that were asked for again come before all others, those `recalled` again and again in
+    a share of the room.
     """
-    wanted, cost = keep_wanted(earlier, room, count)
+    wanted, cost = keep_whole(earlier, recalled, room, count)
     room -= cost or count(LABEL)
     room -= _TITLES_TOKENS
     if room <= 0:
         return wanted
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
-    earlier = [one for one in earlier if one.by not in WHOLE]
+    earlier = [one for one in earlier if one.by != "wanted"]
     found = cut_pieces(gone, earlier, markers)
     said = Haystack(fold(shown))
     superseded = _superseded_decisions(found)

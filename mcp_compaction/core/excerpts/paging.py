@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.excerpts.render import WHOLE, excerpts_block
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import By, Excerpt, Kept, Message, Session, Trimmed, View
+from mcp_compaction.model import Excerpt, Kept, Message, Session, Trimmed, View
 
 _RECALLED_SHARE = 30  # percent of the room: rules and decisions come before what nobody keeps
 
 
-def whole_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
-    """The excerpts that are whole messages."""
-    return tuple(one for one in excerpts if one.by in WHOLE)
-
-
 def wanted_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
-    """The excerpts that are whole messages the agent keeps."""
+    """The excerpts that are whole messages somebody asked for."""
     return tuple(one for one in excerpts if one.by == "wanted")
 
 
@@ -27,7 +22,7 @@ def messages_shown_whole(session: Session) -> set[int]:
     view = session.view
     entries = (*view.head, *view.body, *view.since)
     cut = {entry.seq for entry in entries if isinstance(entry, Trimmed)}
-    again = {one.seq for one in whole_excerpts(view.promoted)}
+    again = {one.seq for one in wanted_excerpts(view.promoted)}
     return ({message.seq for message in session.messages} - cut) | again
 
 
@@ -55,15 +50,13 @@ def show_again(session: Session, messages: Sequence[Message]) -> View:
     )
 
 
-def keep_wanted(
-    excerpts: Iterable[Excerpt], room: int, count: CountTokens
+def keep_whole(
+    excerpts: Iterable[Excerpt], recalled: Iterable[Excerpt], room: int, count: CountTokens
 ) -> tuple[tuple[Excerpt, ...], int]:
     """The newest messages that the agent keeps and the room holds, then those recalled most in a
     share of what is left, and what all of them cost."""
-    said = tuple(excerpts)
-    newest = sorted(wanted_excerpts(said), key=lambda one: -one.seq)
+    newest = sorted(wanted_excerpts(excerpts), key=lambda one: -one.seq)
     kept, used = _add_fitting((), newest, room, count)
-    recalled = [one for one in said if one.by == "recalled"]
     limit = used + max(0, room - used) * _RECALLED_SHARE // 100
     kept, used = _add_fitting(kept, recalled, limit, count)
     return kept, used
@@ -82,7 +75,7 @@ def _add_fitting(
     return kept, used
 
 
-def quote_message(message: Message, by: By = "wanted") -> Excerpt:
-    """A whole message as an excerpt."""
+def quote_message(message: Message) -> Excerpt:
+    """A whole message as an excerpt that somebody asked for."""
     role = "tool" if message.results else message.role
-    return Excerpt(seq=message.seq, by=by, role=role, pieces=(whole_text(message),))
+    return Excerpt(seq=message.seq, by="wanted", role=role, pieces=(whole_text(message),))

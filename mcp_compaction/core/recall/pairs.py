@@ -17,7 +17,7 @@ def bring_together(
     """The hits, each of the first with the message that answers or made its call behind it.
 
     `others`: of use only there, since they hold no word of the query themselves. A question in
-    words brings the calls as wholes, each where its best passage stands: who describes a call
+    words brings all that was found of a call where its best passage stands: who describes a call
     wants what it was given, and a part of a script is of little use.
     """
     calls: dict[tuple[str, str, str], list[Hit]] = {}

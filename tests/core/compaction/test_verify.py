@@ -107,9 +107,10 @@ def test_what_no_hit_holds_itself_is_lost() -> None:
     assert find_lost([A, B, C], [(2, 1), (1,), (7,)], found) == (B, C)
 
 
-def test_a_path_is_found_within_a_longer_one_and_a_number_only_itself() -> None:
-    longer = {1: (Finding("file", "src/a.py"), Finding("number", "91234"))}
-    assert find_lost([A, B], [(1,), (1,)], longer) == (B,)
+def test_a_path_is_found_as_the_end_of_a_longer_one_and_a_number_only_itself() -> None:
+    paths = ("src/a.py", "tools/my-b.py", "c.py.bak")
+    longer = {1: (*(Finding("file", path) for path in paths), Finding("number", "91234"))}
+    assert find_lost([A, B, C], [(1,), (1,), (1,)], longer) == (B, C)
     number = Finding("number", "1234")
     assert find_lost([number], [(1,)], longer) == (number,)
 

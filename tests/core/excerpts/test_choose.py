@@ -413,12 +413,16 @@ def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_
 ):
     long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
     kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
-    recalled = [one.model_copy(update={"by": "recalled"}) for one in kept]
     room = estimate(excerpts_block(kept)) + 20
     assert choose_excerpts((), kept, "", room, estimate) == tuple(kept)
-    assert choose_excerpts((), recalled, "", room, estimate) == ()
-    assert choose_excerpts((), recalled, "", 2 * room, estimate) == (recalled[0],)
-    assert choose_excerpts((), recalled, "", 4 * room, estimate) == tuple(recalled)
+
+    def recalled(room: int) -> list[int]:
+        chosen = choose_excerpts((), (), "", room, estimate, recalled=kept[::-1])
+        return [one.seq for one in chosen]
+
+    assert recalled(room) == []
+    assert recalled(2 * room) == [3]
+    assert recalled(4 * room) == [1, 2, 3]
 
 
 # What counts more
