@@ -65,7 +65,8 @@ def read_history(call: Call, last: Given | None = None) -> Given:
     news = call.messages[same if last is not None and last.before == 0 and same > 1 else 0 :]
     before = count_compacted(call.messages) if any(map(_is_compaction, news)) else 0
     messages = call.messages[before:]
-    prints = last.prints[: same - before] if last is not None and last.before == before else []
+    hashed = last.prints if last is not None and last.before == before else []
+    prints = hashed[: max(0, same - before)]
     return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
@@ -89,7 +90,8 @@ class Conversation:
 
     def __init__(self, session: OpenSession, substitutes: KeptSubstitutes) -> None:
         self.session = session
-        self.has_gap = False  # the last request that was accepted could not be recorded
+        self.has_gap = True  # until the last request that was begun is recorded with its answer
+        self.is_left = False  # its window is the host's again
         self._substitutes = substitutes
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
@@ -103,6 +105,7 @@ class Conversation:
         self._known: Known | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
+        self._begun: Given | None = None  # the last request of which there is to be an answer
         self._has_waiting_pins = False  # that the user's next turn is to bring
         self._fitted_view: object = _NO_VIEW  # that the compactor has laid out last
         self._paid_view: object = _NO_VIEW  # that the last request showed
@@ -117,6 +120,9 @@ class Conversation:
 
     async def lay_out(self, given: Given) -> Sent:
         """What to send for a history; nothing of it is recorded that was not accepted before."""
+        if given.call.kind == "turn":
+            self.has_gap = True
+            self._begun = given
         async with self._lock:
             if self._known is None and not self._is_compared:
                 await self._compare(given)
@@ -205,10 +211,7 @@ class Conversation:
         Gives what was sent with the view that it shows, where that is known now.
         """
         async with self._lock:
-            self.has_gap = True
-            accepted = await self._accept(given, sent)
-            self.has_gap = False
-            return accepted
+            return await self._accept(given, sent)
 
     async def _accept(self, given: Given, sent: Sent) -> Sent:
         goes_on = self._known is None or self._goes_on(given)
@@ -236,6 +239,7 @@ class Conversation:
             self._percent = 100 * reported / window if reported else self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
+            self.has_gap = self._begun is not given
 
     def pay(self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None) -> None:
         """Note what the provider counted for a request."""

@@ -163,8 +163,11 @@ class CallTurns:
         self.ledger.accounts.pop(conversation.session.name, None)
 
     async def leave(self, conversation: Conversation) -> None:
-        """Give the window of a conversation back to its host, and note what it has cost."""
+        """Give the window of a conversation back to its host, once, and note what it has cost."""
         conversation.when_idle(None)
+        if conversation.is_left:  # what came since went by: the transcript tells it
+            return
+        conversation.is_left = True
         session = conversation.session
         compactor, info = session.store.compactor, session.info
         giving = compactor.set_traits(info, Traits(owns_window=False))
@@ -306,13 +309,15 @@ class CallTurn:
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the request once the provider has accepted it, and read the answer."""
-        if self._is_original_tried and 200 <= status < 300:
+        is_accepted = 200 <= status < 300
+        if self._is_original_tried and is_accepted:
             self._turns.is_aside = True
             self._turns.tally[counting.NOT_ALLOWED] += 1
-        if self._call.kind != "turn" or not 200 <= status < 300 or self._sent is None:
-            return
-        self._reader = AnswerReader(self._call.api.shape, headers)
-        self._accepting = self._turns.start(self._accept(self._sent))
+        if self._call.kind == "turn" and is_accepted and self._sent is not None:
+            self._reader = AnswerReader(self._call.api.shape, headers)
+            self._accepting = self._turns.start(self._accept(self._sent))
+        elif self._turns.is_aside:
+            self._turns.start(self._leave_all())
 
     def hear(self, piece: bytes) -> None:
         """Read a piece of the answer."""
@@ -324,8 +329,8 @@ class CallTurn:
         if self._reader is None or self._accepting is None:
             return
         answer = self._reader.end() if is_whole else Answer()
-        finishing = self._finish(answer, self._accepting, has_overflow=self._reader.has_overflow)
-        self._turns.start(self._turns.isolate(counting.NOT_RECORDED, finishing))
+        recording = self._record(answer, self._accepting, has_overflow=self._reader.has_overflow)
+        self._turns.start(self._finish(recording))
 
     async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
         """Make another request after an error; says whether there is one to send."""
@@ -362,7 +367,15 @@ class CallTurn:
         accepted = await self._turns.isolate(counting.NOT_RECORDED, accept())
         return accepted or sent._replace(view=None)
 
-    async def _finish(
+    async def _finish(self, recording: Awaitable[None]) -> None:
+        await self._turns.isolate(counting.NOT_RECORDED, recording)
+        if self._turns.is_aside:
+            await self._leave_all()
+
+    async def _leave_all(self) -> None:
+        await self._turns.isolate(counting.NOT_RECORDED, self._turns.leave_all())
+
+    async def _record(
         self, answer: Answer, accepting: asyncio.Task[Sent], *, has_overflow: bool
     ) -> None:
         sent = await accepting
@@ -375,7 +388,6 @@ class CallTurn:
         if answer.message is not None:
             await conversation.record_answer(self._given, sent, answer.message)
         if self._turns.is_aside:
-            await self._turns.leave_all()
             return
         self._turns.note_outcome(await conversation.relieve(self._given))
         self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
 
+import httpx2
 import pytest
 
 from mcp_compaction import open_store
@@ -26,6 +29,7 @@ from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from mcp_compaction.hosts.recording import record_new
 from tests.checkers import Json
 from tests.gateway.talking import Host, open_talk
+from tests.gateway.upstream import Asked, write_head, write_whole
 
 pytestmark = pytest.mark.anyio
 
@@ -94,20 +98,95 @@ async def test_a_chat_that_is_older_than_its_gateway_is_recorded_from_the_transc
         assert before[0]["content"] in [one.message.text for one in log]
 
 
-async def test_what_a_gateway_could_not_record_is_recorded_from_the_transcript(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: object) -> None:
-        raise OSError
+Talk = Callable[[Host, Path, pytest.MonkeyPatch], Awaitable[None]]
 
+
+async def _fail(*_: object) -> None:
+    raise OSError
+
+
+async def _say_while_requests_are_not_recorded(
+    host: Host, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Conversation, "_accept", _fail)
+    await host.say("Not recorded.")
+    _write_transcript(transcript, host.history)
+
+
+async def _say_while_answers_are_not_recorded(
+    host: Host, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Conversation, "record_answer", _fail)
+    host.provider.said.append({"text": "Not recorded."})
+    await host.say("Well?")
+    _write_transcript(transcript, host.history)
+
+
+async def _rewind(host: Host, transcript: Path, _: pytest.MonkeyPatch) -> None:
+    await host.say("Taken back.")
+    taken_back = host.history[2:]
+    host.history = host.history[:2]
+    await host.say("Not recorded.")
+    _write_transcript(transcript, [*host.history[:2], *taken_back, *host.history[2:]])
+
+
+async def _say_while_overloaded(host: Host, transcript: Path, _: pytest.MonkeyPatch) -> None:
+    host.provider.status = 529
+    host.history.append({"role": "user", "content": "Not recorded."})
+    assert (await host.post(host.body())).status_code == 529
+    _write_transcript(transcript, host.history)
+
+
+async def _break_off(host: Host, transcript: Path, _: pytest.MonkeyPatch) -> None:
+    async def break_off(_: Asked, writer: asyncio.StreamWriter) -> None:
+        write_head(writer, 200, {"content-length": "500", "content-type": "text/event-stream"})
+        writer.write(b'data: {"type": "message_start", "message": {"role": "assistant"}}\n\n')
+        await writer.drain()
+        writer.close()
+
+    host.provider.hears = break_off
+    host.history.append({"role": "user", "content": "Well?"})
+    with pytest.raises(httpx2.RemoteProtocolError):
+        await host.post(host.body())
+    half: Json = {"role": "assistant", "content": "Not recorded."}
+    _write_transcript(transcript, [*host.history, half])
+
+
+async def _go_on_after_standing_aside(host: Host, transcript: Path, _: pytest.MonkeyPatch) -> None:
+    async def refuse_changed(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if json.loads(asked.body)["messages"] != host.history:
+            write_whole(writer, b"not with this login", 403)
+        else:
+            await host.provider.answer(asked, writer)
+
+    await host.work_until_compacted()
+    host.provider.hears = refuse_changed
+    await host.say("As it came.")
+    assert host.turns.is_aside
+    await host.say("Not recorded.")
+    _write_transcript(transcript, host.history)
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        _say_while_requests_are_not_recorded,
+        _say_while_answers_are_not_recorded,
+        _rewind,
+        _say_while_overloaded,
+        _break_off,
+        _go_on_after_standing_aside,
+    ],
+)
+async def test_what_a_gateway_did_not_record_is_recorded_from_the_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: Talk
+) -> None:
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
     transcript = tmp_path / "claude/projects/-shop/chat-1.jsonl"
     transcript.parent.mkdir(parents=True)
-    async with open_talk(tmp_path, environ=environ) as (host, store):
+    async with open_talk(tmp_path, environ=environ, agent_controlled=False) as (host, store):
         await host.say("Hello.")
-        monkeypatch.setattr(Conversation, "_accept", fail)
-        await host.say("Not recorded.")
-        _write_transcript(transcript, host.history)
+        await talk(host, transcript, monkeypatch)
         await host.turns.close()
         for one in transcripts_at(transcript, environ):
             await record_new(store.compactor, one, lambda _: store.project)

@@ -214,6 +214,39 @@ ERRORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("kind", ["a summary", "an answer not recorded", "an overflow"])
+async def test_a_gateway_that_steps_aside_gives_the_window_back_whatever_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    async def refuse_changed(asked: Any, writer: Any) -> None:
+        if json.loads(asked.body)["messages"] != body["messages"]:
+            write_whole(writer, b"not with this login", 403)
+        elif kind == "an overflow":
+            stream = f"data: {json.dumps(ERRORS['anthropic'])}\n\n".encode()
+            write_whole(writer, stream, content_type="text/event-stream")
+        else:
+            await strict.answer(asked, writer)
+
+    async def fail(*_: object) -> None:
+        raise OSError
+
+    strict = StrictProvider()
+    async with open_talk(tmp_path, strict, agent_controlled=False) as (host, store):
+        await host.work_until_compacted()
+        strict.hears = refuse_changed
+        if kind == "an answer not recorded":
+            monkeypatch.setattr(Conversation, "record_answer", fail)
+        is_summary = kind == "a summary"
+        text = "Your task is to create a detailed summary of the conversation so far."
+        body = host.body([*host.history, _user(text if is_summary else "Well?")])
+        heard: list[bool] = []
+        host.turns.on_change = lambda: heard.append(host.turns.is_aside)
+        await host.post(body)
+        (info,) = await store.compactor.sessions(store.project)
+        assert not info.traits.owns_window
+        assert True in heard  # hooks are told that they may act
+
+
 @pytest.mark.parametrize("shape", ERRORS)
 async def test_an_overflow_inside_a_stream_passes_and_the_next_request_is_smaller(
     tmp_path: Path, shape: str

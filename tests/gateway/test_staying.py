@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_compaction.gateway.calls import Call, read_call
 from mcp_compaction.gateway.conversation import Given, read_history
@@ -60,6 +62,21 @@ def test_a_providers_compaction_is_found_whether_it_came_alone_or_before(shape: 
         last = read_history(_call(shape, history), last)
         assert last == read_history(_call(shape, history))
         assert last.before == before
+
+
+def _histories(shape: str) -> st.SearchStrategy[list[Json]]:
+    """Histories that a provider has compacted, most of them at the same place."""
+    words = st.sampled_from([{"role": "user", "content": text} for text in "abc"])
+    heads, tails = st.lists(words, min_size=2, max_size=3), st.lists(words, max_size=6)
+    return st.tuples(heads, tails).map(lambda two: [*two[0], COMPACTED[shape], *two[1]])
+
+
+@pytest.mark.parametrize("shape", COMPACTED)
+@given(data=st.data())
+def test_a_history_reads_the_same_whatever_came_before_it(shape: str, data: st.DataObject) -> None:
+    before, history = data.draw(_histories(shape)), data.draw(_histories(shape))
+    whole = read_history(_call(shape, history))
+    assert read_history(_call(shape, history), read_history(_call(shape, before))) == whole
 
 
 def _call(shape: str, messages: list[Json]) -> Call:
