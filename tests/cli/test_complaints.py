@@ -77,6 +77,10 @@ BAD_ARGUMENTS = [
     (["forget", "nobody", "--yes"], "pass --session with one of: tax-2026."),
     (["forget", "tax-2026", "m9999", "--yes"], "search by words instead."),
     (["export", "--output", "/nowhere/at/all"], "choose a new file."),
+    (["sessions", "--limit", "0"], "pass 1 or more."),
+    (["sessions", "--limit", "9" * 23], "pass 2,147,483,647 or fewer."),
+    (["gateway", "--upstream", "http://127.0.0.1:9", "--port", "65536"], "or 0 for a free one."),
+    (["gateway", "--upstream", "http://127.0.0.1:9", "--port", "-1"], "or 0 for a free one."),
     (["record", "nowhere.jsonl"], "pass a file, or - for stdin."),
     (["record", "a\0b"], "pass a file, or - for stdin."),
     (["record", "--session", "s", "--window", "0", "-"], "as 200000."),
@@ -207,6 +211,16 @@ def test_a_store_that_is_none_gives_code_3(shell: Shell) -> None:
         assert ran.code == 3
         assert ran.err.startswith("mcp-compaction: ")
     assert foreign.read_bytes() == before
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+@pytest.mark.parametrize("words", [["record", "-"], ["stats"], ["sessions"]])
+def test_a_file_in_place_of_the_home_is_named(shell: Shell, words: list[str], below: str) -> None:
+    file = shell.folder / "chat.jsonl"
+    file.write_bytes(HELLO)
+    ran = shell.bare(*words, "--home", str(file / below), stdin=HELLO)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{file} is a file, and the store needs a folder; pass a folder to --home" in ran.err
 
 
 def replace_run(name: str, error: BaseException, patch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
+from mcp_compaction.cli.console.arguments import check_count
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.waiting import make_teller
@@ -12,12 +13,14 @@ from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
+from mcp_compaction.evals.drift import MOST_ROUNDS
 from mcp_compaction.evals.evaluation import Wanted, evaluate
 from mcp_compaction.evals.handover.sessions import find_origins
 from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import Report
+from mcp_compaction.evals.scenarios import EPISODE_TOKENS, MOST_EPISODES
 from mcp_compaction.hosts.folders import known_hosts
 
 DESCRIPTION = """\
@@ -110,11 +113,11 @@ def _parse_wanted(call: Invocation) -> Wanted:
     args = call.args
     if args.sessions is None:
         args.sessions = 0 if args.source else Wanted().sessions
-    for flag in ("sessions", "tokens", "rounds", "referee", "limit"):
-        least = {"tokens": 1_000, "limit": 1}.get(flag, 0)
-        value = getattr(args, flag)
-        if value is not None and value < least:
-            raise InputError(f"--{flag} {value} is too few; pass {least:,} or more.")
+    check_count("--sessions", args.sessions, 0)
+    check_count("--tokens", args.tokens, 1_000, MOST_EPISODES * EPISODE_TOKENS)
+    check_count("--rounds", args.rounds, 0, MOST_ROUNDS)
+    check_count("--referee", args.referee, 0)
+    check_count("--limit", args.limit)
     origins = find_origins(args.source, call.environ) if args.source else []
     wanted = Wanted(
         seed=args.seed,
