@@ -86,6 +86,26 @@ def test_json_that_is_no_file_of_the_benchmark_is_refused(
     assert ran.err.startswith(f"mcp-compaction: {path} is not a file of ")
 
 
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "there is no message in it"),
+        (b"not JSON", "send it complete."),
+        (b"\xff\x00", "pass a UTF-8 file."),
+        (b'{"role":"user","content":"Hello"}', "1 session too short to be cut"),
+    ],
+)
+def test_where_nothing_could_be_measured_that_is_no_success(
+    shell: Shell, data: bytes, reason: str
+) -> None:
+    path = shell.folder / "mine.jsonl"
+    path.write_bytes(data)
+    ran = shell.bare("eval", str(path), "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "nothing was measured; pass a session of 20 messages or more.\n  left out: " in ran.err
+    assert reason in ran.err
+
+
 def test_a_page_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
     ran = shell.bare("eval", *SMALL, "--html", str(tmp_path))
     assert ran.code == 2

@@ -15,7 +15,7 @@ from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.drift import MOST_ROUNDS
 from mcp_compaction.evals.evaluation import Wanted, evaluate
-from mcp_compaction.evals.handover.sessions import find_origins
+from mcp_compaction.evals.handover.sessions import FEWEST_MESSAGES, find_origins
 from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.report import find_faults, make_document, make_tables
@@ -100,6 +100,8 @@ async def run(call: Invocation) -> int:
     tell = make_teller(quiet=call.args.json)
     report = await evaluate(wanted, counter, tell, asked_model(call, counter), call.screen.bar)
     tell("")
+    if not (report.scores or report.handover or report.drift or report.referee):
+        raise InputError(_explain_nothing(report))
     if call.args.html is not None:
         _write(call.args.html, make_page(report))
     if call.args.json:
@@ -134,6 +136,12 @@ def _parse_wanted(call: Invocation) -> Wanted:
     if not (wanted.sessions or wanted.locomo or wanted.tau or wanted.origins):
         raise InputError("there is nothing to measure; pass --sessions, a host or a file.")
     return wanted
+
+
+def _explain_nothing(report: Report) -> str:
+    left_out = [f"  {note}" for note in report.notes if note.startswith("left out")]
+    advice = f"nothing was measured; pass a session of {FEWEST_MESSAGES} messages or more."
+    return "\n".join([advice, *left_out])
 
 
 def _write(path: Path, text: str) -> None:
