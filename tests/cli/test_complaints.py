@@ -76,6 +76,7 @@ BAD_ARGUMENTS = [
     (["pin", "x", "--supersedes", "p1", "--session", "new"], "one of: tax-2026."),
     (["forget", "nobody", "--yes"], "; SESSION is one of: tax-2026."),
     (["forget", "tax-2026", "m9999", "--yes"], " recall --session tax-2026 WORDS"),
+    (["backup", "/nowhere/at/all.db"], "no folder /nowhere/at; make it, or pass another FILE."),
     (["export", "--output", "/nowhere/at/all"], "choose a new file."),
     (["sessions", "--limit", "0"], "pass 1 or more."),
     (["sessions", "--limit", "9" * 23], "pass 2,147,483,647 or fewer."),
@@ -211,6 +212,14 @@ def test_a_store_that_is_none_gives_code_3(shell: Shell) -> None:
         assert ran.code == 3
         assert ran.err.startswith("mcp-compaction: ")
     assert foreign.read_bytes() == before
+
+
+def test_a_folder_in_place_of_the_store_is_to_be_moved_away(shell: Shell) -> None:
+    (shell.home / "store.db").mkdir(parents=True, mode=0o700)
+    for words in (["sessions"], ["record", "-"], ["doctor", "--no-server"]):
+        ran = shell(*words, stdin=HELLO)
+        assert ran.code == 3
+        assert ran.err.endswith("store.db is a folder, and the store is a file; move it away.\n")
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])
