@@ -6,7 +6,8 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,16 +42,18 @@ class Case:
 
 def locomo(path: Path) -> tuple[Case, ...]:
     """LoCoMo's chats: answers that stand word for word in them, and the turns that hold them."""
-    return tuple(_read_chat(chat) for chat in cast(list[_Json], _load(path)))
+    with _refuse_other_files(path, "a file of LoCoMo"):
+        return tuple(_read_chat(chat) for chat in cast(list[_Json], _load(path)))
 
 
 def tau(path: Path) -> tuple[Case, ...]:
     """tau-bench runs cut at 60 %: the values that later calls pass and that were named before."""
     cases: list[Case] = []
-    for number, run in enumerate(cast(list[_Json], _load(path))):
-        messages = [m for m in cast(list[JsonObject], run["traj"]) if m["role"] != "system"]
-        case = _read_run(f"task {run['task_id']} run {number}", messages)
-        cases += [case] if case else []
+    with _refuse_other_files(path, "a file of tau-bench"):
+        for number, run in enumerate(cast(list[_Json], _load(path))):
+            messages = [m for m in cast(list[JsonObject], run["traj"]) if m["role"] != "system"]
+            case = _read_run(f"task {run['task_id']} run {number}", messages)
+            cases += [case] if case else []
     return tuple(cases)
 
 
@@ -188,6 +191,15 @@ def _read_request(message: JsonObject) -> str:
 
 
 # Files
+
+
+@contextmanager
+def _refuse_other_files(path: Path, kind: str) -> Generator[None]:
+    """Refuse JSON in which something is missing that every file of the kind has."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError):
+        raise InputError(f"{path} is not {kind}; pass the file as it was published.") from None
 
 
 def _load(path: Path) -> Any:

@@ -9,7 +9,7 @@ from mcp_compaction.evals.corpora import line_of
 from mcp_compaction.evals.measures import Context, Line, Probe, survives
 from mcp_compaction.evals.results import Round
 from mcp_compaction.evals.runner import Bench, context_of, tokens_of
-from mcp_compaction.evals.scenarios import Span, grow_session
+from mcp_compaction.evals.scenarios import MOST_EPISODES, Span, grow_session
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import read_incoming
 
@@ -19,6 +19,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
 )
 _GOAL = 1.0  # of a span: a round leaves as much as it brought
 _EPISODES = 2  # in each span
+MOST_ROUNDS = MOST_EPISODES // _EPISODES
 
 
 async def measure_drift(seed: int, works: int, rounds: int, bench: Bench) -> tuple[Round, ...]:

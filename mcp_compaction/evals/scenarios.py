@@ -28,6 +28,7 @@ from mcp_compaction.model import JsonObject, JsonValue
 
 CORPUS = "generated"
 EPISODE_TOKENS = 2_000  # about; a session is a row of episodes
+MOST_EPISODES = 60  # of one session; after a few more there are no new names for things
 _NOISE_CHARS = 1_500  # beside what matters, in each tool result
 _MOST_OPEN = 6  # items of a plan that are open at once
 

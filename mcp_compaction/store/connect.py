@@ -87,6 +87,8 @@ def connect(
     is one that has been emptied. `lock` is the lock file if the caller already holds it.
     """
     with store_errors(path):
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder, and the store is a file; move it away.")
         refuse_leftovers(path)
         if not readonly:
             refuse_remote(path)

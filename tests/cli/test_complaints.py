@@ -74,9 +74,14 @@ BAD_ARGUMENTS = [
     (["pin", "x", "--expires", "2001-01-01"], "pass a moment to come, or none."),
     (["pin", "x", "--supersedes", "p99"], "there are: p1."),
     (["pin", "x", "--supersedes", "p1", "--session", "new"], "one of: tax-2026."),
-    (["forget", "nobody", "--yes"], "pass --session with one of: tax-2026."),
-    (["forget", "tax-2026", "m9999", "--yes"], "search by words instead."),
+    (["forget", "nobody", "--yes"], "; SESSION is one of: tax-2026."),
+    (["forget", "tax-2026", "m9999", "--yes"], " recall --session tax-2026 WORDS"),
+    (["backup", "/nowhere/at/all.db"], "no folder /nowhere/at; make it, or pass another FILE."),
     (["export", "--output", "/nowhere/at/all"], "choose a new file."),
+    (["sessions", "--limit", "0"], "pass 1 or more."),
+    (["sessions", "--limit", "9" * 23], "pass 2,147,483,647 or fewer."),
+    (["gateway", "--upstream", "http://127.0.0.1:9", "--port", "65536"], "or 0 for a free one."),
+    (["gateway", "--upstream", "http://127.0.0.1:9", "--port", "-1"], "or 0 for a free one."),
     (["record", "nowhere.jsonl"], "pass a file, or - for stdin."),
     (["record", "a\0b"], "pass a file, or - for stdin."),
     (["record", "--session", "s", "--window", "0", "-"], "as 200000."),
@@ -207,6 +212,24 @@ def test_a_store_that_is_none_gives_code_3(shell: Shell) -> None:
         assert ran.code == 3
         assert ran.err.startswith("mcp-compaction: ")
     assert foreign.read_bytes() == before
+
+
+def test_a_folder_in_place_of_the_store_is_to_be_moved_away(shell: Shell) -> None:
+    (shell.home / "store.db").mkdir(parents=True, mode=0o700)
+    for words in (["sessions"], ["record", "-"], ["doctor", "--no-server"]):
+        ran = shell(*words, stdin=HELLO)
+        assert ran.code == 3
+        assert ran.err.endswith("store.db is a folder, and the store is a file; move it away.\n")
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+@pytest.mark.parametrize("words", [["record", "-"], ["stats"], ["sessions"]])
+def test_a_file_in_place_of_the_home_is_named(shell: Shell, words: list[str], below: str) -> None:
+    file = shell.folder / "chat.jsonl"
+    file.write_bytes(HELLO)
+    ran = shell.bare(*words, "--home", str(file / below), stdin=HELLO)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{file} is a file, and the store needs a folder; pass a folder to --home" in ran.err
 
 
 def replace_run(name: str, error: BaseException, patch: pytest.MonkeyPatch) -> None:

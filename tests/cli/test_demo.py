@@ -99,8 +99,15 @@ def test_a_folder_with_a_store_is_not_played_into(kept: tuple[Played, Path], she
     before = (home / "store.db").read_bytes()
     ran = shell.bare("demo", "--keep", str(home))
     assert ran.code == 2
-    assert ran.err.endswith("pass a new folder to --keep.\n")
+    assert ran.err.endswith("pass a new or empty folder to --keep.\n")
     assert (home / "store.db").read_bytes() == before
+
+
+def test_a_folder_with_files_of_others_is_not_played_into(shell: Shell) -> None:
+    ran = shell.bare("demo", "--keep", str(shell.folder))
+    assert ran.code == 2
+    assert ran.err.endswith("is there already; pass a new or empty folder to --keep.\n")
+    assert not (shell.folder / "store.db").exists()
 
 
 def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_path: Path) -> None:

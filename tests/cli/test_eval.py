@@ -61,6 +61,8 @@ def test_sessions_of_ones_own_are_measured_for_a_person_and_for_a_program(shell:
         (("nowhere.jsonl",), "'nowhere.jsonl' is no host and no file; name one of claude-code"),
         (("--limit", "0"), "--limit 0 is too few; pass 1 or more."),
         (("--tokens", "10"), "--tokens 10 is too few; pass 1,000 or more."),
+        (("--tokens", "9" * 20), "is too many; pass 120,000 or fewer."),
+        (("--rounds", "31"), "--rounds 31 is too many; pass 30 or fewer."),
         (("--sessions", "0", "--tau", "/no/such"), "cannot read /no/such: "),
     ],
 )
@@ -70,6 +72,38 @@ def test_what_makes_no_sense_is_refused(
     ran = shell.bare("eval", *argv)
     assert ran.code == 2
     assert complaint in ran.err
+
+
+@pytest.mark.parametrize("flag", ["--locomo", "--tau"])
+@pytest.mark.parametrize("text", ['{"a": 1}', '[{"a": 1}]', "[[1]]", "7"])
+def test_json_that_is_no_file_of_the_benchmark_is_refused(
+    shell: Shell, flag: str, text: str
+) -> None:
+    path = shell.folder / "chat.json"
+    path.write_text(text)
+    ran = shell.bare("eval", "--sessions", "0", flag, str(path))
+    assert ran.code == 2
+    assert ran.err.startswith(f"mcp-compaction: {path} is not a file of ")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "there is no message in it"),
+        (b"not JSON", "send it complete."),
+        (b"\xff\x00", "pass a UTF-8 file."),
+        (b'{"role":"user","content":"Hello"}', "1 session too short to be cut"),
+    ],
+)
+def test_where_nothing_could_be_measured_that_is_no_success(
+    shell: Shell, data: bytes, reason: str
+) -> None:
+    path = shell.folder / "mine.jsonl"
+    path.write_bytes(data)
+    ran = shell.bare("eval", str(path), "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "nothing was measured; pass a session of 20 messages or more.\n  left out: " in ran.err
+    assert reason in ran.err
 
 
 def test_a_page_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:

@@ -63,7 +63,11 @@ def test_only_a_person_at_a_terminal_can_move_a_hosts_folder(user: Shell) -> Non
 
 
 def test_where_no_host_wrote_anything_no_store_is_made(shell: Shell) -> None:
-    assert shell.as_user().done("import") == "no transcript found in the folder of any host\n"
+    first, *looked, last = shell.as_user().done("import").splitlines()
+    assert first == "no transcript found in the folder of any host; looked in:"
+    assert len(looked) == 4
+    assert "/.claude/projects/*/*.jsonl (the folder of Claude Code; set CLAUDE_CONFIG_" in looked[0]
+    assert last.startswith("or name a file or folder: mcp-compaction import ")
     assert not shell.home.exists()
 
 

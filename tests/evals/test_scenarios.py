@@ -11,7 +11,7 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.evals.corpora import Case, line_of
 from mcp_compaction.evals.measures import Context, survives
 from mcp_compaction.evals.runner import context_of
-from mcp_compaction.evals.scenarios import grow_session, make_sessions
+from mcp_compaction.evals.scenarios import MOST_EPISODES, grow_session, make_sessions
 from mcp_compaction.formats import validate
 
 
@@ -73,3 +73,9 @@ def test_a_growing_session_knows_what_stands_after_each_round() -> None:
     sizes = [sum(estimate(line_of(m).text) for m in span.messages) for span in spans]
     assert max(sizes) < 1.4 * min(sizes)
     assert len(spans[3].probes) > 3 * len(spans[0].probes)
+
+
+@pytest.mark.parametrize("work", range(4))
+def test_the_longest_session_that_may_be_asked_for_can_be_written(work: int) -> None:
+    (span,) = grow_session(1, work, rounds=1, episodes=MOST_EPISODES)
+    assert len(span.messages) > 5 * MOST_EPISODES

@@ -8,6 +8,7 @@ from pathlib import Path
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
+from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed
 
 DESCRIPTION = """\
@@ -25,6 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Write the copy, and say how large it is and how to use it."""
     target = Path(call.args.file).expanduser()
+    if not target.absolute().parent.is_dir():
+        folder = target.absolute().parent
+        raise InputError(f"there is no folder {folder}; make it, or pass another FILE.")
     async with open_place(call) as place:
         await place.compactor.backup(target)
     size = target.stat().st_size

@@ -14,7 +14,6 @@ from mcp_compaction.demo.play import Figures, play
 from mcp_compaction.demo.tell import broken_promises_of, tell
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed
-from mcp_compaction.store.connect import store_path
 
 DESCRIPTION = """\
 Start the real server, play a long coding session against it, and show what a compaction does.
@@ -26,7 +25,7 @@ EXAMPLES = ("demo", "demo --keep payouts", "demo --json")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--keep", metavar="DIR", help="keep the store in this new folder")
+    parser.add_argument("--keep", metavar="DIR", help="keep the store in this new or empty folder")
     parser.add_argument("--json", action="store_true", help="write the figures for programs")
 
 
@@ -51,8 +50,8 @@ async def _open_home(keep: str | None) -> AsyncGenerator[Path]:
             yield Path(folder)
         return
     folder = Path(keep).expanduser().absolute()
-    if store_path(folder).exists():
-        raise InputError(f"{folder} holds a store already; pass a new folder to --keep.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already; pass a new or empty folder to --keep.")
     yield folder
 
 

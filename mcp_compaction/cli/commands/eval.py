@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
+from mcp_compaction.cli.console.arguments import check_count
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.waiting import make_teller
@@ -12,12 +13,14 @@ from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
+from mcp_compaction.evals.drift import MOST_ROUNDS
 from mcp_compaction.evals.evaluation import Wanted, evaluate
-from mcp_compaction.evals.handover.sessions import find_origins
+from mcp_compaction.evals.handover.sessions import FEWEST_MESSAGES, find_origins
 from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import Report
+from mcp_compaction.evals.scenarios import EPISODE_TOKENS, MOST_EPISODES
 from mcp_compaction.hosts.folders import known_hosts
 
 DESCRIPTION = """\
@@ -97,6 +100,8 @@ async def run(call: Invocation) -> int:
     tell = make_teller(quiet=call.args.json)
     report = await evaluate(wanted, counter, tell, asked_model(call, counter), call.screen.bar)
     tell("")
+    if not (report.scores or report.handover or report.drift or report.referee):
+        raise InputError(_explain_nothing(report))
     if call.args.html is not None:
         _write(call.args.html, make_page(report))
     if call.args.json:
@@ -110,11 +115,11 @@ def _parse_wanted(call: Invocation) -> Wanted:
     args = call.args
     if args.sessions is None:
         args.sessions = 0 if args.source else Wanted().sessions
-    for flag in ("sessions", "tokens", "rounds", "referee", "limit"):
-        least = {"tokens": 1_000, "limit": 1}.get(flag, 0)
-        value = getattr(args, flag)
-        if value is not None and value < least:
-            raise InputError(f"--{flag} {value} is too few; pass {least:,} or more.")
+    check_count("--sessions", args.sessions, 0)
+    check_count("--tokens", args.tokens, 1_000, MOST_EPISODES * EPISODE_TOKENS)
+    check_count("--rounds", args.rounds, 0, MOST_ROUNDS)
+    check_count("--referee", args.referee, 0)
+    check_count("--limit", args.limit)
     origins = find_origins(args.source, call.environ) if args.source else []
     wanted = Wanted(
         seed=args.seed,
@@ -131,6 +136,12 @@ def _parse_wanted(call: Invocation) -> Wanted:
     if not (wanted.sessions or wanted.locomo or wanted.tau or wanted.origins):
         raise InputError("there is nothing to measure; pass --sessions, a host or a file.")
     return wanted
+
+
+def _explain_nothing(report: Report) -> str:
+    left_out = [f"  {note}" for note in report.notes if note.startswith("left out")]
+    advice = f"nothing was measured; pass a session of {FEWEST_MESSAGES} messages or more."
+    return "\n".join([advice, *left_out])
 
 
 def _write(path: Path, text: str) -> None:

@@ -16,7 +16,7 @@ from mcp_compaction.cli.console.twins import (
     where_twins_stand,
 )
 from mcp_compaction.core.wording import plural
-from mcp_compaction.errors import InputError
+from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.gateway.keeping import forget_substitutes
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
@@ -79,12 +79,21 @@ async def run(call: Invocation) -> int:
 async def _find_target(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
     if place.name is None:
         return f"the whole project {place.project}", Scope(project=place.project)
-    info = await place.session()
+    try:
+        info = await place.session()
+    except UnknownSession as unknown:
+        raise UnknownSession(
+            str(unknown).replace("; name one of: ", "; SESSION is one of: ")
+        ) from None
     scope = Scope(project=info.project, session=info.id)
     if not refs:
         return f"session {info.name} with {plural(info.messages, 'message')}", scope
     for ref in refs:
-        await place.compactor.originals(info, ref)
+        try:
+            await place.compactor.originals(info, ref)
+        except UnknownRef as unknown:
+            wanted, _, _ = str(unknown).partition(";")
+            raise UnknownRef(f"{wanted}; find the ref: mcp-compaction recall WORDS") from None
     return f"{', '.join(refs)} of session {info.name}", scope
 
 

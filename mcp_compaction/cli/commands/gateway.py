@@ -47,6 +47,10 @@ async def run(call: Invocation) -> int:
     upstream: str | None = call.args.upstream
     if upstream is None or not upstream.startswith(("http://", "https://")):
         raise InputError("name the provider: --upstream https://api.anthropic.com")
+    if not 0 <= call.args.port <= 65535:
+        raise InputError(
+            f"{call.args.port} is no port: pass one from 1 to 65535, or 0 for a free one."
+        )
     settings = settings_of(call)
     place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
     serving = serve_gateway(place, {"api": upstream}, call.args.port, call.environ)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_place
@@ -19,7 +19,7 @@ from mcp_compaction.cli.console.transcripts import (
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.finding import transcripts_at
-from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.folders import HostFolder, known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 
 DESCRIPTION = """\
@@ -64,7 +64,8 @@ async def run(call: Invocation) -> int:
             call.screen.say(line)
         call.screen.say(f"{plural(intake.new, 'new message')} in all")
     else:
-        call.screen.say(f"no transcript found in the folder of {call.args.source or 'any host'}")
+        for line in _explain_nothing(call):
+            call.screen.say(line)
     return 1 if intake.failed else 0
 
 
@@ -72,7 +73,7 @@ def _find(call: Invocation) -> tuple[list[Transcript], list[str]]:
     """The transcripts that are meant, and why a host's file could not be opened."""
     source: str | None = call.args.source
     trusted = trusted_environ(call)
-    hosts = [host for host in known_hosts() if source in (None, host.name)]
+    hosts = _hosts_of(call)
     if not hosts:
         return _find_at(source or "", trusted), []
     found: list[Transcript] = []
@@ -83,6 +84,18 @@ def _find(call: Invocation) -> tuple[list[Transcript], list[str]]:
         except InputError as error:
             failed.append(str(error))
     return found, failed
+
+
+def _hosts_of(call: Invocation) -> list[HostFolder]:
+    return [host for host in known_hosts() if call.args.source in (None, host.name)]
+
+
+def _explain_nothing(call: Invocation) -> Iterator[str]:
+    yield f"no transcript found in the folder of {call.args.source or 'any host'}; looked in:"
+    for host in _hosts_of(call):
+        files = host.base_in(call.environ) / host.files[0]
+        yield f"  {files} (the folder of {host.title}; set {host.variable} where it is another)"
+    yield call.complete("or name a file or folder: mcp-compaction import PATH")
 
 
 def _find_at(source: str, trusted: Mapping[str, str]) -> list[Transcript]:

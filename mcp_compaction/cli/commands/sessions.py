@@ -5,9 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.arguments import add_place, check_count
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import has_store, open_place, project_of, settings_of
+from mcp_compaction.cli.console.opening import (
+    check_home,
+    has_store,
+    open_place,
+    project_of,
+    settings_of,
+)
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import align_columns, describe_moment
 from mcp_compaction.core.wording import plural
@@ -30,13 +36,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
+    check_count("--limit", call.args.limit)
     settings = settings_of(call)
+    check_home(settings.home)
     found: tuple[SessionInfo, ...] = ()
     paid: list[str] = []  # what a gateway has told of each
     if has_store(settings):
         async with open_place(call) as place:
             project = None if call.args.all else place.project
-            found = await place.compactor.sessions(project, max(1, call.args.limit))
+            found = await place.compactor.sessions(project, call.args.limit)
             paid = [await place.compactor.paid(info) for info in found]
     if call.args.json:
         listed = zip(found, paid, strict=True)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from mcp_compaction.errors import InputError
+
+_MOST = 2**31 - 1
+
 
 def add_place(parser: ArgumentParser) -> None:
     """Declare the options for the project, the store's folder, the preset and the output."""
@@ -20,6 +24,14 @@ def add_store(parser: ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="the folder of the store")
     parser.add_argument("--preset", metavar="NAME", help="the preset of policy settings")
     parser.add_argument("--json", action="store_true", help="write one JSON document for programs")
+
+
+def check_count(flag: str, count: int | None, least: int = 1, most: int = _MOST) -> None:
+    """Refuse a number of things that is too small or too large to mean anything."""
+    if count is not None and count < least:
+        raise InputError(f"{flag} {count} is too few; pass {least:,} or more.")
+    if count is not None and count > most:
+        raise InputError(f"{flag} {count} is too many; pass {most:,} or fewer.")
 
 
 def add_session(parser: ArgumentParser, default: str = "the only one there is") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,7 @@ class Place:
 async def open_place(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[Place]:
     """The place a command works at, closed at the end; only a few commands make a new store."""
     settings = settings_of(call)
+    check_home(settings.home)
     if not makes_store and not has_store(settings):
         raise UnknownSession(
             f"nothing is recorded in {settings.home} yet; first run: mcp-compaction record FILE"
@@ -77,6 +78,16 @@ def flags_of(call: Invocation) -> Mapping[str, object]:
     flags = {name: typed[name] for name in names if typed.get(name) is not None}
     home: str | None = call.args.home
     return flags if home is None else {**flags, "home": Path(home).expanduser().absolute()}
+
+
+def check_home(home: Path) -> None:
+    """Refuse a folder for the store that is a file, or would have to be made inside one."""
+    with suppress(PermissionError):  # opening the store says what may not be entered
+        if file := next((path for path in (home, *home.parents) if path.is_file()), None):
+            raise InputError(
+                f"{file} is a file, and the store needs a folder; "
+                "pass a folder to --home, or set MCP_COMPACTION_HOME to one."
+            )
 
 
 def has_store(settings: Settings) -> bool:

@@ -15,7 +15,7 @@ from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.ports import Mark
 
 CUT = 0.6  # how much of a session is compacted; what comes later tells what it was worth
-_FEWEST_MESSAGES = 20
+FEWEST_MESSAGES = 20
 _PLAIN = "plain messages"  # the source of a file that no host wrote
 
 
@@ -62,7 +62,7 @@ def read_session(origin: Origin) -> RealSession:
     turns = turns_of(messages)
     while cut < len(messages) and turns[cut].role != "assistant":
         cut += 1
-    if len(messages) < _FEWEST_MESSAGES:
+    if len(messages) < FEWEST_MESSAGES:
         cut = len(messages)
     return RealSession(source, origin.path.stem, messages[:cut], turns[cut:])
 
