@@ -241,13 +241,16 @@ class Conversation:
             self._known = self._known._replace(answers=said)
             self.has_gap = self._begun is not given
 
-    def pay(self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None) -> None:
-        """Note what the provider counted for a request."""
+    def pay(
+        self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None, share: float = 1.0
+    ) -> None:
+        """Note what the provider counted for a request; `share`: see `Account.add`."""
         if usage is None:
             return
         has_new_view = sent.view is not _NO_VIEW and sent.view != self._paid_view
         self._paid_view = sent.view
-        ledger.add(self.session.name, call.model, usage, has_new_view=has_new_view)
+        account = ledger.account_of(self.session.name, call.model)
+        account.add(usage, has_new_view=has_new_view, share=share)
 
     async def relieve(self, given: Given, *, is_warm: bool = True) -> Outcome | None:
         """Compress where the window is too full, so that the next request finds it smaller.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 FITTED = "requests sent with our records in them"
 AS_IT_CAME = "requests passed as they came"
 SIDE = "side calls passed"
@@ -12,3 +14,15 @@ NOT_RECORDED = "requests that could not be recorded"
 REPLAYED = "made smaller and sent again after an overflow"
 NOT_ALLOWED = "refused with our records in them, and accepted as they came"
 COMPACTED = "compactions"
+COMPACTION_FAILED = "compactions that failed"
+
+# With --shadow, where nothing is changed.
+WOULD_FIT = "requests that would have been sent with our records in them"
+WOULD_REPLAY = "requests that would have been made smaller and sent again after an overflow"
+WOULD_COMPACT = "compactions that would have been made"
+
+
+def say_counts(counts: Mapping[str, int]) -> str:
+    """What happened so far, in words."""
+    said = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(counts.items()))
+    return said or "no request yet"

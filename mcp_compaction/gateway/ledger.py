@@ -17,19 +17,28 @@ class Account:
     name: str
     price: Price
     total: Usage = field(default_factory=Usage)
+    would_be: Usage = field(default_factory=Usage)  # the total, had all been sent as fitted
     calls: int = 0
     last: Usage | None = None
     steps: list[Step] = field(default_factory=list["Step"])
 
-    def add(self, usage: Usage, *, has_new_view: bool) -> None:
-        """Add a call; one with a new view that is smaller is the first after a compaction."""
-        if has_new_view and self.last is not None and usage.read < self.last.read:
-            self.steps.append(Step(self.last, usage))
-        elif self.steps:
-            self.steps[-1].later += 1
+    def add(self, usage: Usage, *, has_new_view: bool, share: float = 1.0) -> None:
+        """Add a call; one with a new view that is smaller is the first after a compaction.
+
+        `share`: of the request's size that would have been sent, where it went out as it came.
+        """
         self.total = self.total.plus(usage)
         self.calls += 1
-        self.last = usage
+        fitted = usage
+        if share != 1.0:
+            fitted = usage.scale(share)
+            fitted = fitted.without_cache() if has_new_view else fitted
+        self.would_be = self.would_be.plus(fitted)
+        if has_new_view and self.last is not None and fitted.read < self.last.read:
+            self.steps.append(Step(self.last, fitted))
+        elif self.steps:
+            self.steps[-1].later += 1
+        self.last = fitted
 
     def lines(self) -> Iterator[str]:
         """The receipts in words."""
@@ -38,6 +47,9 @@ class Account:
         parts = f"{kilo(total.cached)} of them cached, {kilo(total.output)} written"
         cost = price.say(price.cost_of(total))
         yield f"{self.name} through the gateway: {said}, {parts}, {cost}"
+        if self.would_be != total:
+            cost = price.say(price.cost_of(self.would_be))
+            yield f"  without --shadow: about {kilo(self.would_be.read)} tokens read, {cost}"
         for number, step in enumerate(self.steps, 1):
             yield f"  compaction {number}: {step.line(price)}"
 
@@ -85,10 +97,9 @@ class Ledger:
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
 
-    def add(self, name: str, model: str, usage: Usage, *, has_new_view: bool) -> None:
-        """Add what a provider counted for one call of a conversation."""
-        account = self.accounts.setdefault(name, Account(name, price_of(model)))
-        account.add(usage, has_new_view=has_new_view)
+    def account_of(self, name: str, model: str) -> Account:
+        """The account of a conversation, opened where there is none."""
+        return self.accounts.setdefault(name, Account(name, price_of(model)))
 
     def lines(self) -> Iterator[str]:
         """The receipts in words."""

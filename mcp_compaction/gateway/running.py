@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +70,7 @@ def with_large_steps(settings: Settings) -> Settings:
 @asynccontextmanager
 async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator[CallTurns]:
     """The conversations of a gateway on its store; a shadow has a store of its own, for now."""
-    with TemporaryDirectory(prefix="mcp-compaction-") as folder:
+    with TemporaryDirectory(prefix="mcp-compaction-") as folder, _keep_log_from_screen():
         settings = with_large_steps(place.settings)
         if place.is_shadow:
             settings = settings.model_copy(update={"home": Path(folder)})
@@ -87,6 +88,20 @@ async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator
             await turns.close()
         finally:
             await opening.close()
+
+
+@contextmanager
+def _keep_log_from_screen() -> Generator[None]:
+    """Have the package's log go only to handlers that somebody set, until the end of the block.
+
+    The host has the screen; compactions, also those that failed, are counted and told at the end.
+    """
+    log, handler = logging.getLogger("mcp_compaction"), logging.NullHandler()
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 class StoreOpening:

@@ -24,7 +24,7 @@ from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.lexicon.overflow import is_overflow
-from mcp_compaction.model import Compaction, Outcome, SessionInfo, Traits
+from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
@@ -206,7 +206,9 @@ class CallTurns:
     def note_outcome(self, outcome: Outcome | None) -> None:
         """Count a compaction."""
         if isinstance(outcome, Compaction):
-            self.tally[counting.COMPACTED] += 1
+            self.tally[counting.WOULD_COMPACT if self.is_shadow else counting.COMPACTED] += 1
+        elif isinstance(outcome, Failed):
+            self.tally[counting.COMPACTION_FAILED] += 1
         self.on_change()
 
     def wait_for_cold_cache(
@@ -251,6 +253,7 @@ class CallTurn:
         self._given = given
         self._call = given.call
         self._sent: Sent | None = None
+        self._share = 1.0  # of the request's size, that would have been sent without --shadow
         self._accepting: asyncio.Task[Sent] | None = None
         self._reader: AnswerReader | None = None
 
@@ -286,17 +289,22 @@ class CallTurn:
             tally[counting.SIDE] += 1
             return
         self._sent = sent = Sent(self._given.messages) if self._turns.is_aside else sent
-        if _is_same(sent, self._given):
+        is_same = _is_same(sent, self._given)
+        if is_same or self._turns.is_shadow:
             tally[counting.AS_IT_CAME] += 1
+        if is_same:
             return
         self._make_body(sent)
-        tally[counting.FITTED] += 1
+        tally[counting.WOULD_FIT if self._turns.is_shadow else counting.FITTED] += 1
 
     def _make_body(self, sent: Sent) -> None:
-        if self._turns.is_shadow:
-            return
         before = self._call.messages[: self._given.before]
-        self.body = self._call.with_messages([*before, *sent.messages])
+        body = self._call.with_messages([*before, *sent.messages])
+        if self._turns.is_shadow:
+            # What came is written anew, too: a host may write the same text in fewer bytes.
+            self._share = len(body) / len(self._call.with_messages(self._call.messages))
+        else:
+            self.body = body
 
     def narrow(self, headers: Headers) -> Headers:
         """The headers to send: only encodings that can be read here are asked for."""
@@ -341,6 +349,9 @@ class CallTurn:
         sent = await self._turns.isolate(counting.FAILED, self._compress())
         if sent is None:
             return False
+        if self._turns.is_shadow:
+            self._turns.tally[counting.WOULD_REPLAY] += 1
+            return False
         self._sent = sent
         self._make_body(sent)
         self._turns.tally[counting.REPLAYED] += 1
@@ -380,13 +391,15 @@ class CallTurn:
     ) -> None:
         sent = await accepting
         conversation = await self._turns.conversation_of(self._call)
-        conversation.pay(self._turns.ledger, self._call, sent, answer.usage)
+        conversation.pay(self._turns.ledger, self._call, sent, answer.usage, self._share)
         if has_overflow:
             # What has begun to pass cannot be taken back: the host's next request is smaller.
             await self._compress()
             return
         if answer.message is not None:
-            await conversation.record_answer(self._given, sent, answer.message)
+            # What the provider counted for a whole request says nothing of a smaller one.
+            counted = sent if self._share == 1.0 else sent._replace(view=None)
+            await conversation.record_answer(self._given, counted, answer.message)
         if self._turns.is_aside:
             return
         self._turns.note_outcome(await conversation.relieve(self._given))

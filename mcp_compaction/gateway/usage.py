@@ -27,6 +27,19 @@ class Usage(NamedTuple):
         """Both together."""
         return Usage(*(one + two for one, two in zip(self, other, strict=True)))
 
+    def scale(self, share: float) -> Usage:
+        """The usage of a request that is a share of this one's size, with the same answer."""
+        return Usage(*(round(share * one) for one in self))._replace(output=self.output)
+
+    def without_cache(self) -> Usage:
+        """The usage of a call whose beginning is new to the cache; where it keeps what is read,
+        it is kept."""
+        if self.written_long:
+            return self._replace(cached=0, written_long=self.written_long + self.cached)
+        if self.written:
+            return self._replace(cached=0, written=self.written + self.cached)
+        return self._replace(cached=0, fresh=self.fresh + self.cached)
+
 
 def read_usage(told: JsonValue) -> Usage | None:
     """The usage that an answer reports; None where it reports none."""

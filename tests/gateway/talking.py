@@ -14,6 +14,7 @@ import httpx2
 
 from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
+from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.turns import CallTurns
 from tests.checkers import Json, problems
 from tests.gateway.upstream import Answer, Asked, open_gateway, provide, write_whole
@@ -217,8 +218,9 @@ class Host:
     async def work_until_compacted(self) -> None:
         """Work until a request was sent smaller, and one more."""
         number = 0
-        before = self.turns.tally["compactions"]
-        while self.turns.tally["compactions"] == before:
+        kind = counting.WOULD_COMPACT if self.turns.is_shadow else counting.COMPACTED
+        before = self.turns.tally[kind]
+        while self.turns.tally[kind] == before:
             await self.work(number)
             number += 1
             assert number < 40

@@ -163,7 +163,7 @@ def test_a_shadow_run_leaves_nothing_behind(tmp_path: Path, host: str) -> None:
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 3
-    assert "it would have been so; requests passed as they came: 1" in ran.stderr
+    assert "nothing was changed; requests passed as they came: 1" in ran.stderr
     assert [path for path in store.rglob("*") if path.is_file()] == []
 
 

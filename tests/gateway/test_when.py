@@ -7,12 +7,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from mcp_compaction.api import OpenSession
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway import conversation
 from mcp_compaction.gateway.money import Price
-from tests.gateway.talking import PATHS, WINDOW, Host, StrictProvider, open_talk, size_of
+from tests.gateway.talking import (
+    PATHS,
+    TOOLS,
+    WINDOW,
+    Host,
+    StrictProvider,
+    open_talk,
+    size_of,
+)
+from tests.gateway.upstream import provide
+from tests.hosts.live import PROGRAM
 
 pytestmark = pytest.mark.anyio
 
@@ -121,8 +133,68 @@ async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_
         assert f"m{len(shown)} " in json.dumps(shown[-1])
 
 
-async def test_a_shadow_changes_nothing_and_counts_what_it_would_do(tmp_path: Path) -> None:
+async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_path: Path) -> None:
     async with open_talk(tmp_path, agent_controlled=False, is_shadow=True) as (host, _):
         await host.work_until_compacted()
         assert host.last_sent == host.history[:-1]
-        assert host.turns.tally["requests sent with our records in them"] >= 2
+        sent = len(host.provider.requests)
+        counts = {"requests passed as they came": sent, "compactions that would have been made": 1}
+        fitted = "requests that would have been sent with our records in them"
+        assert host.turns.tally == {**counts, fitted: 2}
+        whole, without, step = host.turns.ledger.lines()
+        assert f"{sent} calls" in whole
+        assert "without --shadow: about" in without
+        (account,) = host.turns.ledger.accounts.values()
+        (found,) = account.steps
+        assert found.after.read < 0.7 * found.before.read
+        assert f"{kilo(found.before.read)} -> {kilo(found.after.read)} tokens a request" in step
+        assert account.total.read - account.would_be.read > found.before.read - found.after.read
+
+
+async def test_a_shadow_goes_on_from_the_window_that_it_would_have_sent(tmp_path: Path) -> None:
+    async with open_talk(tmp_path, agent_controlled=False, is_shadow=True) as (host, _):
+        await host.work_until_compacted()
+        for _ in range(6):  # past the cool-down, with whole requests that are nearly full
+            await host.say("And?")
+        assert host.turns.tally["compactions that would have been made"] == 1
+
+
+async def test_a_shadow_sends_nothing_again_after_an_overflow(tmp_path: Path) -> None:
+    provider = StrictProvider()
+    async with open_talk(tmp_path, provider, is_shadow=True) as (host, _):
+        for number in range(6):
+            await host.work(number)
+        provider.window = size_of(host.history) - 1
+        asked = len(provider.credentials)
+        response = await host.post(host.body([*host.history, {"role": "user", "content": "So?"}]))
+        assert response.status_code == 400
+        assert len(provider.credentials) == asked + 1
+        would = "requests that would have been made smaller and sent again after an overflow"
+        assert host.turns.tally[would] == 1
+
+
+async def test_a_shadow_gateway_tells_its_user_in_plain_words(tmp_path: Path) -> None:
+    arguments = ["--shadow", "--window-tokens", str(WINDOW), "--home", str(tmp_path / "store")]
+    async with provide(StrictProvider(), remembers=False) as upstream:
+        process = await asyncio.create_subprocess_exec(
+            *(PROGRAM, "gateway", "--upstream", upstream.url, *arguments),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        url = (await process.stdout.readline()).decode().rpartition(" ")[2].strip()
+        history: list[Any] = []
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+            for number in range(9):
+                history.append({"role": "user", "content": f"Part {number}: " + "so it is. " * 160})
+                body = {"model": "m", "tools": TOOLS, "messages": history}
+                headers = {"x-claude-code-session-id": "chat-1"}
+                await client.post(f"{url}/v1/messages", json=body, headers=headers)
+                answer = [{"type": "text", "text": f"answer {number + 1}"}]
+                history.append({"role": "assistant", "content": answer})
+        process.terminate()
+        told, errors = await process.communicate()
+    assert errors == b""  # the safety net's entry in the log is none of the user's
+    assert b"nothing was changed; compactions that would have been made: " in told
+    assert b"requests passed as they came: 9" in told

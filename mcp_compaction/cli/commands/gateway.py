@@ -12,6 +12,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.counting import say_counts
 from mcp_compaction.hosts.gateways import running_gateways
 
 DESCRIPTION = """\
@@ -67,6 +68,8 @@ async def run(call: Invocation) -> int:
         sys.stdout.flush()
         await _wait_for_end()
     if not call.args.json:
+        counts = say_counts(turns.tally)
+        call.screen.say(f"nothing was changed; {counts}" if place.is_shadow else counts)
         for line in turns.ledger.lines():
             call.screen.say(line)
     return 0
@@ -95,8 +98,7 @@ def _show_status(call: Invocation) -> int:
         host = f" for {one.host}" if one.host else ""
         call.screen.say(f"process {one.process}{host}, port {one.port}, since {one.started}")
         call.screen.say(f"  project {one.project}; chats: {', '.join(one.chats) or 'none yet'}")
-        counts = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(one.counts.items()))
-        call.screen.say(f"  {counts or 'no request yet'}")
+        call.screen.say(f"  {say_counts(one.counts)}")
         if not one.acts:
             call.screen.say("  it changes and records nothing")
     if not found:

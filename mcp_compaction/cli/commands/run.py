@@ -11,6 +11,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.counting import COMPACTED, say_counts
 from mcp_compaction.gateway.running import Place, Ran, run_host
 from mcp_compaction.program import lasting_command
 
@@ -70,13 +71,13 @@ def _lines_of(ran: Ran, *, is_shadow: bool) -> Iterator[str]:
             "given. Nothing was recorded."
         )
         return
-    counts = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(ran.turns.tally.items()))
-    yield f"{'it would have been so; ' if is_shadow else ''}{counts}"
+    counts = say_counts(ran.turns.tally)
+    yield f"nothing was changed; {counts}" if is_shadow else counts
     if ran.turns.is_aside:
         yield (
             "the provider refuses this login for requests that were changed on the way: they went "
             "out as they came. With an API key they can be smaller."
         )
     yield from ran.turns.ledger.lines()
-    if ran.turns.tally["compactions"] and not is_shadow:
+    if ran.turns.tally[COMPACTED]:
         yield f"the host's own history is longer than the window now. To go on {ran.start.resume}."
