@@ -75,7 +75,8 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "lexicon": Listed("mcp_compaction.cli.commands.lexicon", "check the words of a language"),
     "run": Listed(
-        "mcp_compaction.cli.commands.run", "run a host whose window really shrinks: claude, codex"
+        "mcp_compaction.cli.commands.run",
+        "run claude, codex or opencode with a window that really shrinks",
     ),
     "gateway": Listed(
         "mcp_compaction.cli.commands.gateway", "serve the gateway alone, or say which ones run"

@@ -17,6 +17,7 @@ from mcp_compaction.core.compaction.receipt.reasons import (
     explain_no_room_for_paging,
     explain_no_room_to_restore,
     explain_no_window_changed,
+    explain_undone,
 )
 from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
@@ -37,6 +38,7 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
     Shape,
+    View,
 )
 
 
@@ -100,6 +102,8 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
     view = await work.store.view(info.id, base)
     back = await work.store.load(info.id, now, view)
     view = await work.threads.run(view_to_restore, back, session)
+    if _shows_the_same(view, session.view):
+        return NothingToDo(reason="no_window_changed", text=explain_undone(ref))
     back = await work.store.load(info.id, now, view)
     undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
     before = await work.threads.run(work.fill_of, session)
@@ -115,6 +119,12 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
         return Failed(reason="view_changed", text=RESTORE_OVERTAKEN)
     await keep_reported_fill(work, session)
     return compaction
+
+
+def _shows_the_same(view: View, other: View) -> bool:
+    """Whether two views differ at most in what wrote them."""
+    writers = {"version": other.version, "compaction": other.compaction, "begun": other.begun}
+    return view.model_copy(update=writers) == other
 
 
 async def page_in(work: Workspace, info: SessionInfo, refs: str) -> Outcome:

@@ -75,7 +75,7 @@ BAD_ARGUMENTS = [
     (["pin", "x", "--supersedes", "p99"], "there are: p1."),
     (["pin", "x", "--supersedes", "p1", "--session", "new"], "one of: tax-2026."),
     (["forget", "nobody", "--yes"], "; SESSION is one of: tax-2026."),
-    (["forget", "tax-2026", "m9999", "--yes"], " recall --session tax-2026 WORDS"),
+    (["forget", "tax-2026", "m9999", "--yes"], " --session tax-2026 WORDS"),
     (["backup", "/nowhere/at/all.db"], "no folder /nowhere/at; make it, or pass another FILE."),
     (["export", "--output", "/nowhere/at/all"], "choose a new file."),
     (["sessions", "--limit", "0"], "pass 1 or more."),

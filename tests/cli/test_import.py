@@ -60,6 +60,9 @@ def test_only_a_person_at_a_terminal_can_move_a_hosts_folder(user: Shell) -> Non
     found = agent("import", "claude-code", "--json").json()
     assert found["new"] == 29
     assert not any(one["is_hosts_word"] for one in found["transcripts"])
+    said = agent.done("import", "codex")
+    assert "another variable moves the host's folder, which counts only at a terminal: who" in said
+    assert "to take it in as the host's own word, run this in a terminal\n" in said
 
 
 def test_where_no_host_wrote_anything_no_store_is_made(shell: Shell) -> None:

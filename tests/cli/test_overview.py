@@ -121,3 +121,8 @@ def test_a_misspelled_option_does_nothing(argv: list[str], recorded: Shell) -> N
 def test_every_file_of_the_commands_is_listed() -> None:
     files = {f"{commands.__name__}.{module.name}" for module in iter_modules(commands.__path__)}
     assert {listed.module for listed in COMMANDS.values()} == files
+
+
+def test_the_usage_of_run_names_the_host(shell: Shell) -> None:
+    usage, *_ = shell.bare("run", "--help").out.splitlines()
+    assert usage == "usage: mcp-compaction run [options] -- HOST …"

@@ -327,6 +327,16 @@ def test_a_restore_over_the_window_needs_force(recorded: Shell) -> None:
     assert recorded("restore", "c1", "--force").code == 0
 
 
+def test_what_is_undone_already_is_not_undone_again(recorded: Shell) -> None:
+    recorded.done("restore", "c1")
+    before = recorded.dump()
+    again = "nothing to restore: c1 is already undone; nothing was changed.\n"
+    assert recorded.done("restore", "c1") == again
+    assert recorded.dump() == before
+    assert "c3 restored" in recorded.done("restore", "c2")
+    assert "c4 restored" in recorded.done("restore", "c1")
+
+
 def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
     calls = json_lines(coding_session(120, 1200))
     shell.done("record", "--session", "s", "--window", "60000", stdin=calls)

@@ -26,7 +26,9 @@ DESCRIPTION = """\
 Take in the chats that hosts have written to their own files: Claude Code, Codex, Gemini CLI,
 opencode; and exports of this program. Run again, it reads only what is new.
 Changes: appends what is not yet known; a chat gets a session of its own, a subagent too, in the
-project it worked in. The hosts' files stay as they are. What was forgotten does not come back.
+project it worked in. The hosts' files stay as they are. What was forgotten does not come back from
+the same file, read in the same way; it does from a copy, and where the file was read at a terminal
+and now is read without one.
 Only your own files in a host's own folder are its word; in any other file, who said what is kept
 as the agent's word: no rule in it can become the user's."""
 EXAMPLES = (
@@ -60,7 +62,7 @@ async def run(call: Invocation) -> int:
     if call.args.json:
         call.screen.write_json(intake_as_json(intake))
     elif transcripts or failed:
-        for line in describe_intake(intake):
+        for line in describe_intake(call, intake):
             call.screen.say(line)
         call.screen.say(f"{plural(intake.new, 'new message')} in all")
     else:

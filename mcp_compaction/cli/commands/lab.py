@@ -11,8 +11,9 @@ from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.wording import plural
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.handover.sessions import RealSession, find_origins, read_session
+from mcp_compaction.evals.handover.sessions import RealSession, find_origins, read_newest_session
 from mcp_compaction.evals.lab import Result, Strategy, compare, strategies
+from mcp_compaction.program import as_typed
 
 DESCRIPTION = """\
 See the strategies side by side on one session: what each leaves in the window, and what of it can
@@ -52,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Compress by each strategy, and show what came of it."""
-    session = read_session(find_origins(call.args.source, call.environ)[0])
+    session = read_newest_session(find_origins(call.args.source, call.environ))
     counter = best_counter()
     model = asked_model(call, counter)
     wanted = _choose(list(strategies(model)), call.args.show, call.args.only)
@@ -110,9 +111,11 @@ def _show_table(call: Invocation, session: RealSession, results: list[Result]) -
         screen.say(f"  {line}")
     for one in results:
         if one.note:
-            screen.say(f"{one.name}: {one.note}")
+            # What follows is advice to who may compress again.
+            screen.say(f"{one.name}: {one.note.partition(' Go on')[0]}")
     screen.say()
-    screen.say(f"to read a view: {call.program} lab {call.args.source} --show ours-10")
+    typed = as_typed(["lab", call.args.source, "--show", "ours-10"])
+    screen.say(f"to read a view: {call.program} {typed}")
 
 
 def _show_view(call: Invocation, result: Result) -> None:

@@ -118,7 +118,7 @@ async def _take_in(
     if args.json:
         call.screen.write_json(intake_as_json(intake))
     else:
-        for line in describe_intake(intake):
+        for line in describe_intake(call, intake):
             call.screen.say(line)
     return 1 if intake.failed else 0
 

@@ -35,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_place(parser)
     add_policy(parser)
+    parser.usage = "%(prog)s [options] -- HOST …"
     parser.add_argument("host", nargs=REMAINDER, metavar="-- HOST …", help="the host's command")
 
 

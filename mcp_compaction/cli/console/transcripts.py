@@ -16,13 +16,13 @@ from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.folders import host_of_file
 from mcp_compaction.hosts.recording import Taken, project_of_chat, record_new
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
-_TOLD_AGENTS_WORD = (
-    "not in the host's own folder, or not a file of yours: who said what in it is kept as the "
-    "agent's word"
-)
+_FOREIGN_FILE = "not in the host's own folder, or not a file of yours"
+_MOVED_FOLDER = "HOME or another variable moves the host's folder, which counts only at a terminal"
+_AGENTS_WORD = "who said what in it is kept as the agent's word"
 
 
 @dataclass(slots=True)
@@ -84,15 +84,20 @@ async def take_in(
     return intake
 
 
-def describe_intake(intake: Intake) -> Iterable[str]:
+def describe_intake(call: Invocation, intake: Intake) -> Iterable[str]:
     """What was recorded where, a line a session, and then what was not."""
+    has_moved = False
     for transcript, taken in intake.taken:
         info = taken.session
         if info is not None and taken.new:
             which = f"the new session {info.name}" if taken.is_new else info.name
             yield f"recorded {plural(taken.new, 'message')} in {which} of {info.project}"
             if not transcript.is_hosts_word:
-                yield f"   {_TOLD_AGENTS_WORD}"
+                is_moved = host_of_file(transcript.path, call.environ) is not None
+                yield f"   {_MOVED_FOLDER if is_moved else _FOREIGN_FILE}: {_AGENTS_WORD}"
+                has_moved = has_moved or is_moved
+    if has_moved:
+        yield "to take it in as the host's own word, run this in a terminal"
     same = sum(taken.new == 0 and taken.refused is None for _, taken in intake.taken)
     if same:
         yield f"{plural(same, 'transcript')} had nothing new"

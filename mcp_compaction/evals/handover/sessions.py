@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +47,26 @@ def find_origins(source: str, environ: Mapping[str, str]) -> list[Origin]:
     """What a host has kept, or what is in a file or a folder, the newest first."""
     host = next((host for host in known_hosts() if host.name == source), None)
     paths = host.find_transcripts(environ) if host else _files_at(source)
-    found = [origin for path in paths for origin in _origins_in(path, environ)]
+    is_one_file = host is None and Path(source).expanduser().is_file()
+    found: list[Origin] = []
+    for path in paths:
+        # Among many files one that no host wrote is no reason to stop.
+        with suppress(*() if is_one_file else (InputError,)):
+            found += _origins_in(path, environ)
     if not found:
         raise InputError(f"there is no session in {source!r}; name another host, file or folder.")
     return sorted(found, key=lambda origin: -origin.changed)
+
+
+def read_newest_session(origins: Sequence[Origin]) -> RealSession:
+    """The first session that can be read; where none can, the reason of the first."""
+    reasons: list[InputError] = []
+    for origin in origins:
+        try:
+            return read_session(origin)
+        except InputError as error:
+            reasons.append(error)
+    raise reasons[0]
 
 
 def read_session(origin: Origin) -> RealSession:
@@ -69,7 +86,7 @@ def read_session(origin: Origin) -> RealSession:
 
 def _files_at(source: str) -> Iterable[Path]:
     path = Path(source).expanduser()
-    if not path.exists():
+    if not source or not path.exists():
         names = ", ".join(host.name for host in known_hosts())
         raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
     return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]

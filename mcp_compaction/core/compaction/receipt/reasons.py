@@ -186,6 +186,11 @@ def explain_no_window_changed(ref: str) -> str:
     )
 
 
+def explain_undone(ref: str) -> str:
+    """The window is what it was before a compaction."""
+    return f"nothing to restore: {ref} is already undone; nothing was changed."
+
+
 def explain_no_room_to_restore(after: Fill) -> str:
     """The window is too small for the view before a compaction."""
     return (
