@@ -73,13 +73,18 @@ def find_api(path: str) -> Api | None:
     return next((api for api in _APIS if path.endswith(api.path)), None)
 
 
+def find_chat(headers: Mapping[str, str]) -> tuple[Host, str] | None:
+    """The host that names a chat in its headers, and its id for it; None where none does."""
+    found = ((host, host.session_of(headers)) for host in known_hosts())
+    return next(((host, session) for host, session in found if session), None)
+
+
 def read_call(path: str, headers: Mapping[str, str], raw: bytes) -> Call | None:
     """The call that a request is; None where it is of no conversation that is known by an id."""
-    api = find_api(path)
-    found = ((host, host.session_of(headers)) for host in known_hosts())
-    host, session = next(((h, s) for h, s in found if s), (None, None))
-    if api is None or host is None or session is None or headers.get("content-encoding"):
+    api, chat = find_api(path), find_chat(headers)
+    if api is None or chat is None or headers.get("content-encoding"):
         return None
+    host, session = chat
     try:
         body: object = json.loads(raw)
     except (ValueError, RecursionError):

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 FITTED = "requests sent with our records in them"
 AS_IT_CAME = "requests passed as they came"
 SIDE = "side calls passed"
-UNKNOWN = "calls of no known conversation"
+NAMELESS = "requests that named no chat, passed as they came"
+UNREADABLE = "requests that could not be read, passed as they came"
 SLOW = "took too long, sent with the last records or as they came"
 FAILED = "failed, sent with the last records or as they came"
 NOT_RECORDED = "requests that could not be recorded"
@@ -25,4 +26,4 @@ WOULD_COMPACT = "compactions that would have been made"
 def say_counts(counts: Mapping[str, int]) -> str:
     """What happened so far, in words."""
     said = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(counts.items()))
-    return said or "no request yet"
+    return said or "no call of a model"

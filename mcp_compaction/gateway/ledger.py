@@ -51,7 +51,7 @@ class Account:
             cost = price.say(price.cost_of(self.would_be))
             yield f"  without --shadow: about {kilo(self.would_be.read)} tokens read, {cost}"
         for number, step in enumerate(self.steps, 1):
-            yield f"  compaction {number}: {step.line(price)}"
+            yield f"  compaction {number}: {step.line(price, has_cache=total.has_cache)}"
 
 
 @dataclass(slots=True)
@@ -62,33 +62,44 @@ class Step:
     after: Usage
     later: int = 0
 
-    def extra(self, price: Price) -> float:
-        """What the first call after it cost more than it would have, with all before it cached."""
-        would_be = Usage(cached=self.before.read, output=self.after.output)
-        return price.cost_of(self.after) - price.cost_of(would_be)
+    def extra(self, price: Price, *, has_cache: bool) -> float:
+        """What the first call after it cost more than with all that was there before it.
 
-    def saved_each(self, price: Price) -> float:
-        """What each later call costs less, since less is read from the cache."""
-        return price.cost_of(Usage(cached=max(0, self.before.read - self.after.read)))
+        `has_cache`: the provider would have read that from its cache.
+        """
+        would_be = _read_again(self.before.read, has_cache=has_cache)
+        return price.cost_of(self.after._replace(output=0)) - price.cost_of(would_be)
 
-    def line(self, price: Price) -> str:
-        """The receipt in words."""
+    def saved_each(self, price: Price, *, has_cache: bool) -> float:
+        """What each later call costs less, since less is read again."""
+        less = max(0, self.before.read - self.after.read)
+        return price.cost_of(_read_again(less, has_cache=has_cache))
+
+    def line(self, price: Price, *, has_cache: bool) -> str:
+        """The receipt in words; `has_cache`: the provider has counted tokens in a cache."""
         sizes = f"{kilo(self.before.read)} -> {kilo(self.after.read)} tokens a request"
-        extra, each = self.extra(price), self.saved_each(price)
+        extra = self.extra(price, has_cache=has_cache)
+        each = self.saved_each(price, has_cache=has_cache)
         if each <= 0:
             return f"{sizes}: it saved nothing"
         cached = (
             f"cache read {kilo(self.before.cached)} -> {kilo(self.after.cached)}, written "
             f"{kilo(self.after.written + self.after.written_long)}"
+            if has_cache
+            else "the provider counted nothing in a cache"
         )
         balance = self.later * each - extra
-        turns = max(0.0, extra) / each
+        pays = f"pays after {extra / each:.1f} turns" if extra > 0 else "pays at once"
         verdict = (
             f"{price.say(balance)} saved after {plural(self.later, 'turn')}"
             if balance >= 0
             else f"it has not paid: {price.say(-balance)} lost after {plural(self.later, 'turn')}"
         )
-        return f"{sizes}; {cached}; pays after {turns:.1f} turns; {verdict}"
+        return f"{sizes}; {cached}; {pays}; {verdict}"
+
+
+def _read_again(tokens: int, *, has_cache: bool) -> Usage:
+    return Usage(cached=tokens) if has_cache else Usage(fresh=tokens)
 
 
 class Ledger:

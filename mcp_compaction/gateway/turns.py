@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader
-from mcp_compaction.gateway.calls import Call, find_api, read_call
+from mcp_compaction.gateway.calls import Call, find_api, find_chat, read_call
 from mcp_compaction.gateway.conversation import Conversation, Given, Sent, read_history
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptSubstitutes, path_of_substitute
@@ -90,7 +90,10 @@ class CallTurns:
 
     async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
         """The call as it should be sent; None: as it came."""
-        return await self.isolate(counting.FAILED, self._begin(path, headers, body))
+        turn = await self.isolate(counting.FAILED, self._begin(path, headers, body))
+        if turn is None:
+            self.on_change()
+        return turn
 
     async def _begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
         if self.is_aside:
@@ -98,7 +101,8 @@ class CallTurns:
             return None
         call = read_call(path, headers, body)
         if call is None:
-            self.tally[counting.UNKNOWN] += 1
+            is_named = find_chat(headers) is not None
+            self.tally[counting.UNREADABLE if is_named else counting.NAMELESS] += 1
             return None
         if call.kind == "aside":
             self.tally[counting.SIDE] += 1

@@ -23,6 +23,11 @@ class Usage(NamedTuple):
         """The tokens of the request."""
         return self.fresh + self.cached + self.written + self.written_long
 
+    @property
+    def has_cache(self) -> bool:
+        """Whether the provider counted anything that it had kept, or kept now."""
+        return bool(self.cached or self.written or self.written_long)
+
     def plus(self, other: Usage) -> Usage:
         """Both together."""
         return Usage(*(one + two for one, two in zip(self, other, strict=True)))

@@ -204,7 +204,11 @@ def test_a_gateway_alone_serves_until_it_is_stopped(tmp_path: Path) -> None:
         assert f"process {process.pid}, port" in told
         assert "chats: chat-9" in told
         assert url.split("/")[3] not in told  # the secret of its path
+        httpx2.post(f"{url}/v1/messages", json=body, trust_env=False)
+        nameless = "requests that named no chat, passed as they came: 1"
+        assert nameless in subprocess.run(status, capture_output=True, text=True, check=True).stdout
         process.send_signal(signal.SIGINT)
+        assert nameless in process.stdout.read()
         assert process.wait() == 0
     told = subprocess.run(status, capture_output=True, text=True, check=True).stdout
     assert told.startswith("no gateway runs here")

@@ -168,7 +168,7 @@ async def test_what_a_compaction_cost_and_saved_is_told_and_stays_in_the_statist
         assert paid == [*host.turns.ledger.lines()]
         assert "through the gateway" in paid[0]
         assert "tokens a request" in paid[1]
-        assert "it has not paid" in paid[1]  # nothing is cached here, and few turns came after
+        assert "the provider counted nothing in a cache; pays at once" in paid[1]
         assert not info.traits.owns_window  # the window is the host's again
         assert await store.compactor.paid(info) == "\n".join(paid)
 

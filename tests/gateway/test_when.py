@@ -14,6 +14,7 @@ from mcp_compaction.api import OpenSession
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway import conversation
 from mcp_compaction.gateway.money import Price
+from mcp_compaction.model import Failed
 from tests.gateway.talking import (
     PATHS,
     TOOLS,
@@ -198,3 +199,15 @@ async def test_a_shadow_gateway_tells_its_user_in_plain_words(tmp_path: Path) ->
     assert errors == b""  # the safety net's entry in the log is none of the user's
     assert b"nothing was changed; compactions that would have been made: " in told
     assert b"requests passed as they came: 9" in told
+
+
+async def test_a_compaction_that_failed_is_counted_since_no_log_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def relieve(self: OpenSession) -> Failed:
+        return Failed(text="it came to nothing", reason="error")
+
+    monkeypatch.setattr(OpenSession, "relieve", relieve)
+    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
+        await host.work(0, size=4 * WINDOW)
+        assert host.turns.tally["compactions that failed"] == 1

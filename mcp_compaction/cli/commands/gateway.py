@@ -17,7 +17,8 @@ from mcp_compaction.hosts.gateways import running_gateways
 
 DESCRIPTION = """\
 Serve a gateway to this machine until it is stopped, or say which ones run (status).
-A host whose base URL is the one that is printed has its requests fitted into the window.
+A host whose base URL is the one that is printed has its requests fitted into the window if they
+name their chat in a header, as those of Claude Code, Codex, opencode do; others pass as they come.
 Changes: records what hosts send; status: nothing."""
 EXAMPLES = (
     "gateway --upstream https://api.anthropic.com",
@@ -65,6 +66,10 @@ async def run(call: Invocation) -> int:
         else:
             call.screen.say(f"base URL for the host: {url}")
             call.screen.say(f"requests go on to {upstream}; Ctrl-C ends it")
+            call.screen.say(
+                "fitted are requests that name their chat in a header, as those of Claude Code, "
+                "Codex and opencode do; others pass as they come"
+            )
         sys.stdout.flush()
         await _wait_for_end()
     if not call.args.json:

@@ -1,0 +1,49 @@
+"""What the receipts in money say of a compaction, by what the provider counted."""
+
+from __future__ import annotations
+
+from mcp_compaction.gateway.ledger import Account
+from mcp_compaction.gateway.money import Price
+from mcp_compaction.gateway.usage import Usage
+
+PRICE = Price(3.0, 15.0, 0.3, 3.75, 6.0, is_money=True)
+
+
+def _lines_of(*calls: Usage, share: float = 1.0) -> list[str]:
+    """The receipts of calls; from the second on they show a new view, with a share of its size."""
+    account = Account("w-1", PRICE)
+    for number, usage in enumerate(calls):
+        account.add(usage, has_new_view=number == 1, share=share if number else 1.0)
+    return [*account.lines()]
+
+
+def test_without_a_cache_each_call_saves_what_is_not_read_from_the_first_on() -> None:
+    small = Usage(fresh=22_000, output=500)
+    _, step = _lines_of(Usage(fresh=46_000, output=20), small, small, small)
+    assert step == (
+        "  compaction 1: 46k -> 22k tokens a request; the provider counted nothing in a cache; "
+        "pays at once; $0.216 saved after 2 turns"
+    )
+
+
+def test_with_a_cache_what_is_written_anew_has_to_be_saved_first() -> None:
+    first, later = Usage(written=22_000), Usage(cached=22_000)
+    _, step = _lines_of(Usage(cached=44_000, written=2_000), first, later, later)
+    assert step == (
+        "  compaction 1: 46k -> 22k tokens a request; cache read 44k -> 0, written 22k; "
+        "pays after 9.5 turns; it has not paid: $0.054 lost after 2 turns"
+    )
+
+
+def test_a_cache_that_was_used_in_other_calls_is_one_that_the_compaction_has_emptied() -> None:
+    _, step = _lines_of(Usage(fresh=46_000), Usage(fresh=22_000), Usage(cached=22_000))
+    assert "cache read 0 -> 0" in step
+    assert "it has not paid" in step
+
+
+def test_what_a_shadow_would_have_sent_is_reckoned_as_a_real_compaction_is_counted() -> None:
+    before, whole = Usage(cached=44_000, written=2_000), Usage(cached=42_000, written=2_000)
+    real = _lines_of(before, Usage(written=22_000))
+    told = _lines_of(before, whole, share=0.5)
+    assert told[1] == "  without --shadow: about 68k tokens read, $0.103"
+    assert told[2:] == real[1:]
