@@ -248,3 +248,13 @@ class _Chat:
         message = {**self._message, **({"tool_calls": calls} if calls else {})}
         choice: Any = {"index": 0, "message": message}
         return Answer({"model": self._model, "usage": self._usage, "choices": [choice]}, usage)
+
+
+def text_of_error(body: bytes, headers: Mapping[str, str]) -> str:
+    """The text of an error's body, as far as it can be read."""
+    if headers.get("content-encoding", "").lower() in READABLE:
+        try:
+            body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body)
+        except zlib.error:
+            return ""
+    return body.decode("utf-8", "replace")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.gateway import counting
-from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader
+from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader, text_of_error
 from mcp_compaction.gateway.calls import Call, find_api, find_chat, read_call
 from mcp_compaction.gateway.conversation import Conversation, Given, Sent, read_history
 from mcp_compaction.gateway.forwarding import Headers
@@ -39,6 +38,7 @@ FIRST_PATIENCE = 20.0  # where there is not, and the history may be longer than 
 CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and where asked to
 _MOST_CONVERSATIONS = 64
 _LEAST_BYTES = 3  # of a token, mostly
+_WRITING_SECONDS = 5.0  # after an answer a host has written it by then
 _OVERFLOW_REASON = "the provider refused the request: too large for the window"
 
 
@@ -72,6 +72,7 @@ class CallTurns:
         self.is_aside = False  # the provider refuses what is changed: calls go out as they came
         self.has_tried_original = False
         self.cache_seconds = CACHE_SECONDS
+        self.writing_seconds = _WRITING_SECONDS
         self.ledger = Ledger()
         self._environ = environ
         self._open_store = open_store
@@ -180,7 +181,12 @@ class CallTurns:
         if account is not None:
             told = "\n".join(account.lines())
             await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
+        await self._pass_over(conversation)
+
+    async def _pass_over(self, conversation: Conversation) -> None:
+        """Note that the host's transcript tells nothing new, where all of it is recorded."""
         if self._environ is not None and not conversation.has_gap:
+            compactor, info = conversation.session.store.compactor, conversation.session.info
             passing = pass_over_chat(compactor, info, self._environ)
             await self.isolate(counting.NOT_RECORDED, passing)
 
@@ -218,12 +224,16 @@ class CallTurns:
     def wait_for_cold_cache(
         self, conversation: Conversation, given: Given, usage: Usage | None
     ) -> None:
-        """Compress when the provider's cache has gone cold before the next request comes."""
+        """Compress when the provider's cache has gone cold before the next request comes; before
+        that, the host has written what was said, and the place in its transcript is noted."""
         is_long = usage is not None and usage.written_long > 0
         seconds = self.cache_seconds[1 if is_long else 0]
+        until_written = min(self.writing_seconds, seconds)
 
         async def relieve() -> None:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(until_written)
+            await self._pass_over(conversation)
+            await asyncio.sleep(seconds - until_written)
             relieving = conversation.relieve(given, is_warm=False)
             self.note_outcome(await self.isolate(counting.NOT_RECORDED, relieving))
 
@@ -408,16 +418,6 @@ class CallTurn:
             return
         self._turns.note_outcome(await conversation.relieve(self._given))
         self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)
-
-
-def text_of_error(body: bytes, headers: Mapping[str, str]) -> str:
-    """The text of an error's body, as far as it can be read."""
-    if headers.get("content-encoding", "").lower() in READABLE:
-        try:
-            body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body)
-        except zlib.error:
-            return ""
-    return body.decode("utf-8", "replace")
 
 
 def _is_same(sent: Sent, given: Given) -> bool:

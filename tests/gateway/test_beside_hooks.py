@@ -79,6 +79,34 @@ async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transc
         assert told == {"": len(host.history) + 1, "a7": len(helper.history)}
 
 
+async def test_after_an_answer_that_broke_off_only_what_is_missing_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    transcript = tmp_path / "claude/projects/-shop/chat-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    async with open_talk(tmp_path, environ=environ) as (host, store):
+        host.turns.writing_seconds = 0.0
+        await host.say("Hello.")
+        _write_transcript(transcript, host.history)
+        await host.turns.settle()
+        (one,) = transcripts_at(transcript, environ)
+        async with asyncio.timeout(60):
+            while await store.compactor.find_transcript(one.address) is None:
+                await asyncio.sleep(0)
+        written = len(host.history)
+        await _break_off(host, tmp_path / "elsewhere.jsonl", monkeypatch)
+        half: Json = {"role": "assistant", "content": "Not recorded."}
+        _write_transcript(transcript, [*host.history[written:], half])
+        await host.turns.close()
+        await record_new(store.compactor, one, lambda _: store.project)
+        (info,) = await store.compactor.sessions(store.project)
+        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+        said = [one.message.text for one in log]
+        # The request was recorded when it was accepted: only its words stand twice.
+        assert said == ["Hello.", "answer 1", "Well?", "Well?", "Not recorded."]
+
+
 async def test_a_chat_that_is_older_than_its_gateway_is_recorded_from_the_transcript(
     tmp_path: Path,
 ) -> None:
