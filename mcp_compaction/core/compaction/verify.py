@@ -12,6 +12,7 @@ from mcp_compaction.core.log.identifiers import Finding, find_identifiers, ident
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.retelling import Retelling
 from mcp_compaction.core.text.words import fold
@@ -88,8 +89,7 @@ def _holds(found: Sequence[Finding], wanted: Finding) -> bool:
     looks for `spec.py` and gets `tests/spec.py` has it."""
     if wanted.kind != "file":
         return wanted in found
-    end = f"/{wanted.text}"
-    return any(one.kind == "file" and f"/{one.text}".endswith(end) for one in found)
+    return any(one.kind == "file" and ends_with_path(one.text, wanted.text) for one in found)
 
 
 def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:

@@ -12,6 +12,7 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
 from mcp_compaction.core.log.updates import overtaken_statements
+from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.words import shorten
@@ -101,7 +102,7 @@ class Reading:
     def tells_of_gone_file(self, text: str, message: Message) -> bool:
         """Whether words of a message name a file that was deleted or moved after it."""
         return any(
-            f"/{path}".endswith(f"/{word}")
+            ends_with_path(path, word)
             for word in (exact_words(text) if self._gone else ())
             for path, seq in self._gone.items()
             if seq > message.seq

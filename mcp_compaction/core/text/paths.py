@@ -1,4 +1,4 @@
-"""Writes paths as text that every file, terminal and JSON can hold, whatever bytes are in them.
+"""Writes and compares paths as text that every file, terminal and JSON can hold, with any bytes.
 
 Python reads a byte that is not UTF-8 as a lone surrogate, which neither SQLite nor JSON takes.
 Here it stands as `\\xe9`, and can be read back.
@@ -23,6 +23,11 @@ def path_of(readable: str) -> str:
     """The path that was made readable."""
     data = _WRITTEN_BYTE.sub(_byte_of, readable).encode("utf-8", "surrogateescape")
     return data.decode("utf-8", "surrogateescape")
+
+
+def ends_with_path(path: str, end: str) -> bool:
+    """Whether a path is another one or ends with it: `tests/spec.py` with `spec.py`."""
+    return f"/{path}".endswith(f"/{end}")
 
 
 def without_surrogates(text: str) -> str:
