@@ -11,7 +11,7 @@ from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
-from mcp_compaction.core.compaction.room import fill_room, fit_steps
+from mcp_compaction.core.compaction.room import fill_room, fit_steps, sources_of_excerpts
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
@@ -59,13 +59,16 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     """Fill the room, check the view against its source, put back what is lost, finish."""
     progress = fit_steps(progress, inputs)
     found: set[Finding] = set()  # what the archive's own search gives back
+    sources = sources_of_excerpts(before, progress.session, inputs)
     fills = 0
     while True:
-        progress = fill_room(before, progress, inputs)
+        progress = fill_room(before, progress, sources, inputs)
         progress, seen, missing = yield from _put_lost_back(before, progress, found, inputs)
         after, fills = inputs.measure(progress.session), fills + 1
         if fills == _MOST_FILLS or _is_within_goal(progress, after):
             break
+        changed = sources_of_excerpts(before, progress.session, inputs)
+        sources = sources if changed == sources else changed
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
     kept = _tallies_of_lines(before, _lines_to_keep(before, seen.gone, inputs), seen.shown)

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from itertools import chain, islice
+from functools import cache, cached_property, lru_cache
+from itertools import chain, islice, pairwise
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
@@ -15,11 +15,19 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.log.updates import is_told
-from mcp_compaction.core.text.all_languages import part_in_all
-from mcp_compaction.core.text.patterns import Cuts
+from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.rows import fold_rows
-from mcp_compaction.core.text.words import WORD, one_line, telling_stem, telling_words
+from mcp_compaction.core.text.words import (
+    WORD,
+    fold,
+    one_line,
+    telling_in_order,
+    telling_stem,
+    telling_words,
+)
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
@@ -27,6 +35,9 @@ _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
+NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
+NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
+_QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
 
 _LINE_END = "\n"
 _FEWEST_WORDS = 4
@@ -42,17 +53,61 @@ _COMMON = 0.1  # a word said in more of the messages than this tells none of the
 _FEWEST_SAYING = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
-    """A piece of a message, word for word."""
+    """A piece of a message, word for word; what is told of its text is read once."""
 
     seq: int
     place: int
     by: By
     text: str
-    words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
     uses: int = 1  # of a command: how often it was run
     whole: str = ""  # with the ends that tell nothing, where they were left out
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words that say something, sorted: sums of floats depend on the order."""
+        return telling_words(self.text)
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The words that say something, and those that stand side by side."""
+        said = telling_in_order(self.text)
+        pairs = {f"{a} {b}" for a, b in pairwise(said) if a and b}
+        return (*self.words, *sorted(pairs))
+
+    @cached_property
+    def folded(self) -> str:
+        """The text as it is compared."""
+        return fold(self.text)
+
+    @cached_property
+    def folded_value(self) -> str:
+        """The words by which a view tells the piece, as they are compared: of a field its value."""
+        value = self.text.partition(": ")[2] if self.by == "field" else ""
+        return fold(value) if value else self.folded
+
+    @cached_property
+    def facts(self) -> float:
+        """How much the text tells by its numbers, names and quotations; 1 without any."""
+        text = self.text
+        names = 0 if text.islower() else len(NAME.findall(text))  # most lines name nobody
+        return (
+            1
+            + 0.3 * min(2, len(NUMBER.findall(text)))
+            + 0.8 * min(2, names)
+            + 0.6 * bool('"' in text and _QUOTE.search(text))
+        )
+
+    @cached_property
+    def is_small_talk(self) -> bool:
+        """Whether it only asks, or keeps the talk going."""
+        return self.text.endswith("?") or bool(pattern_of_kind("small-talk").match(self.text))
+
+    @cached_property
+    def is_harmless(self) -> bool:
+        """Whether it may be shown: what looks like an order or a tag stays in the archive."""
+        return self.by == "user" or not is_planted(self.text)
 
 
 class _Matters:
@@ -126,10 +181,7 @@ def cut_pieces(
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
                 uses[text] += by == "command"
-    found = [
-        Piece(*place, text, telling_words(text), max(1, uses[text]))
-        for text, place in places.items()
-    ]
+    found = [Piece(*place, text, max(1, uses[text])) for text, place in places.items()]
     return _trim_ends(found) if talk else found
 
 
@@ -153,8 +205,7 @@ def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
         if text == piece.text:
             trimmed.append(piece)
         elif text:
-            words = telling_words(text)
-            trimmed.append(replace(piece, text=text, words=words, whole=piece.text))
+            trimmed.append(replace(piece, text=text, whole=piece.text))
     return trimmed
 
 
