@@ -61,13 +61,9 @@ class Piece:
     place: int
     by: By
     text: str
+    words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
     uses: int = 1  # of a command: how often it was run
     whole: str = ""  # with the ends that tell nothing, where they were left out
-
-    @cached_property
-    def words(self) -> tuple[str, ...]:
-        """The words that say something, sorted: sums of floats depend on the order."""
-        return telling_words(self.text)
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -181,7 +177,10 @@ def cut_pieces(
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
                 uses[text] += by == "command"
-    found = [Piece(*place, text, max(1, uses[text])) for text, place in places.items()]
+    found = [
+        Piece(*place, text, telling_words(text), max(1, uses[text]))
+        for text, place in places.items()
+    ]
     return _trim_ends(found) if talk else found
 
 
@@ -205,7 +204,8 @@ def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
         if text == piece.text:
             trimmed.append(piece)
         elif text:
-            trimmed.append(replace(piece, text=text, whole=piece.text))
+            words = telling_words(text)
+            trimmed.append(replace(piece, text=text, words=words, whole=piece.text))
     return trimmed
 
 
