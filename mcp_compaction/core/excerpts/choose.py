@@ -65,7 +65,7 @@ def choose_excerpts(
         return wanted
     shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
     said = Haystack(fold(shown))
-    found = [piece for piece in sources.pieces if not said.holds(piece.folded_value)]
+    found = [piece for piece in sources.pieces if not said.holds(piece.folded)]
     chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
@@ -179,7 +179,8 @@ def _superseded_decisions(found: Iterable[Piece]) -> set[Piece]:
 
 def _is_overtaken(piece: Piece, overtaken: Collection[str]) -> bool:
     """Whether a piece is a statement that was overtaken, or part of one."""
-    return any(piece.folded in said or said in piece.folded for said in overtaken)
+    said = fold(piece.text) if overtaken else ""
+    return any(said in statement or statement in said for statement in overtaken)
 
 
 def _choose_newest(

@@ -74,14 +74,8 @@ class Piece:
 
     @cached_property
     def folded(self) -> str:
-        """The text as it is compared."""
-        return fold(self.text)
-
-    @cached_property
-    def folded_value(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
-        value = self.text.partition(": ")[2] if self.by == "field" else ""
-        return fold(value) if value else self.folded
+        return fold((self.by == "field" and self.text.partition(": ")[2]) or self.text)
 
     @cached_property
     def facts(self) -> float:
@@ -95,7 +89,7 @@ class Piece:
             + 0.6 * bool('"' in text and _QUOTE.search(text))
         )
 
-    @cached_property
+    @property
     def is_small_talk(self) -> bool:
         """Whether it only asks, or keeps the talk going."""
         return self.text.endswith("?") or bool(pattern_of_kind("small-talk").match(self.text))
@@ -115,19 +109,16 @@ class _Matters:
         self._by_word: dict[str, list[int]] = {}
         self._number = 0
 
-    def add(self, text: str) -> None:
+    def add(self, words: Iterable[str]) -> None:
         self._number += 1
-        for word in telling_words(text):
+        for word in words:
             self._by_word.setdefault(word, []).append(self._number)
 
-    def are_named_in(self, sentence: str) -> bool:
-        """Whether a sentence names what one of them named."""
-        shared: Counter[int] = Counter()
-        for word in telling_words(sentence):
-            matters = self._by_word.get(word, ())
-            if len(matters) <= _MOST_MATTERS:
-                shared.update(matters)
-        return any(number >= self._fewest for number in shared.values())
+    def are_named_by(self, words: Iterable[str]) -> bool:
+        """Whether the words of a sentence name what one of them named."""
+        said_by = (self._by_word.get(word, ()) for word in words)
+        shared = Counter(chain.from_iterable(m for m in said_by if len(m) <= _MOST_MATTERS))
+        return max(shared.values(), default=0) >= self._fewest
 
 
 class _Known:
@@ -156,12 +147,12 @@ def cut_pieces(
         for place, text in enumerate(excerpt.pieces):
             places[text] = (excerpt.seq, place, excerpt.by)
         if excerpt.by in OF_USER:
-            known.asked.add(" ".join(excerpt.pieces))
+            known.asked.add(telling_words(" ".join(excerpt.pieces)))
         for decision in excerpt.pieces if excerpt.by == "decision" else ():
-            known.decided.add(decision)
+            known.decided.add(telling_words(decision))
     for message in gone:
         if not talk and message.is_request:
-            known.asked.add(message.text)
+            known.asked.add(telling_words(message.text))
         texts = (
             found
             for part in message.parts
@@ -283,10 +274,12 @@ def _cut_speech(text: str, by: str, known: _Known, answers: bool) -> Iterator[tu
     for sentence in _cut_clauses(text, _SENTENCE):
         if by == "user" or by == "reported":
             yield by, sentence
-        elif states_decision(sentence) or known.decided.are_named_in(sentence):
-            known.decided.add(sentence)
+            continue
+        words = telling_words(sentence)
+        if known.decided.are_named_by(words) or states_decision(sentence):
+            known.decided.add(words)
             yield "decision", sentence
-        elif answers and known.asked.are_named_in(sentence):
+        elif answers and known.asked.are_named_by(words):
             yield "answer", sentence
         else:
             for clause in _cut_clauses(sentence, _clause_cuts()):

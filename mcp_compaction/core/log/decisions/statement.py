@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
+from mcp_compaction.core.text.signs import Signs, find_sign, part_of, shows_sign, signs_of
 from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import Kind, read_heads
 
 _OPENING = 80  # characters, by which the language of a yes is told
 
@@ -35,7 +36,16 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
 
 def states_decision(sentence: str) -> bool:
     """Whether a sentence settles something in this session."""
+    words = words_of(sentence)
+    if not any(signs.may_be_in(words) for signs in _signs_of_settling()):
+        return False  # half of all sentences: a look at their words is far cheaper than reading
     return any(_settles(part) for part in spoken_sentences(sentence))
+
+
+@cache
+def _signs_of_settling() -> tuple[Signs, ...]:
+    kinds: tuple[Kind, ...] = ("decision", "reversal")
+    return tuple(signs_of(head.language, kind) for head in read_heads() for kind in kinds)
 
 
 def _settles(sentence: Sentence, by_user: bool = True) -> bool:
