@@ -60,7 +60,8 @@ class _Turns(NamedTuple):
 
     def are_in(self, text: str) -> bool:
         # Most pieces have none of the words: a look at their letters is cheaper than reading them.
-        return any(word in text for word in self.words) and shows_sign("turn", text, self.languages)
+        may_turn = any(map(text.__contains__, self.words))
+        return may_turn and shows_sign("turn", text, self.languages)
 
 
 def cost_of(piece: Piece, count: CountTokens) -> int:

@@ -35,8 +35,9 @@ _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
-NUMBER = pattern_of(r"\b\d[\d,.:/%-]*\b")
-NAME = pattern_of(r"(?<=[a-z,] )[A-Z][a-z]+\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
+# Each begins with a plain sign, so that a search passes over all the others at once.
+NUMBER = pattern_of(r"\d(?<!\w\d)[\d,.:/%-]*\b")
+NAME = pattern_of(r"[A-Z](?:(?<=[a-z,] [A-Z])[a-z]+\b|(?<!\w[A-Z])[a-z]+(?: [A-Z][a-z]+)+\b)")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
 
 _LINE_END = "\n"
