@@ -84,7 +84,7 @@ def choose_excerpts(
     rest = [piece for piece in found if piece not in taken and piece.by != "doubt"]
     chosen += choose_by_cover(rest, covered, room - used, count)
     chosen = _restore_ends(chosen, room, count)
-    return (*wanted, *_excerpts_in_order(_drop_until_it_fits(chosen, room + count(LABEL), count)))
+    return (*wanted, *_excerpts_that_fit(chosen, room + count(LABEL), count))
 
 
 def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
@@ -196,12 +196,15 @@ def _choose_newest(
     return chosen, room - left
 
 
-def _drop_until_it_fits(chosen: list[Piece], room: int, count: CountTokens) -> list[Piece]:
+def _excerpts_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tuple[Excerpt, ...]:
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
-    while chosen and (over := count(excerpts_block(_excerpts_in_order(chosen))) - room) > 0:
+    while True:
+        excerpts = _excerpts_in_order(chosen)
+        over = count(excerpts_block(excerpts)) - room
+        if over <= 0 or not chosen:
+            return excerpts
         while chosen and over > 0:
             over -= cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
-    return chosen
 
 
 def _restore_ends(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
