@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
 from mcp_compaction.core.compaction.digests import add_prose, carry_out
 from mcp_compaction.core.compaction.gate import gate
@@ -34,6 +35,7 @@ def flow(
     precision: Precision = "exact",
 ) -> Flow:
     """Plan, ask for drafts, check, patch; the caller saves what is returned."""
+    count = cache(count)  # for this compaction: a view is laid out and measured again and again
     fill = measure(session, policy, count, precision)
     if ask.digest is not None and not session.messages:
         return keep_own_digest(session, ask, now, fill, count)

@@ -16,7 +16,7 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import conversation_of
@@ -41,31 +41,34 @@ def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
     return _fit_newest(_fit_unread(progress, inputs), inputs)
 
 
-def fill_room(before: Session, progress: Progress, inputs: Inputs) -> Progress:
+def sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> Sources:
+    """What excerpts are chosen from, where a session no longer holds all messages of before."""
+    kept = {message.seq for message in session.messages}
+    recalled = [message for message in before.recalled if message.seq not in kept]
+    by_itself = {message.seq for message in recalled}
+    return Sources(
+        gone=tuple(message for message in before.messages if message.seq not in kept),
+        earlier=(
+            *excerpts_of_digests(before.digests),
+            *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),
+        ),
+        recalled=tuple(map(quote_message, recalled)),
+        markers=inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None,
+        overtaken=inputs.overtaken,
+    )
+
+
+def fill_room(before: Session, progress: Progress, sources: Sources, inputs: Inputs) -> Progress:
     """The room left below the target, filled with the excerpts that say most; the index gives way
     where there is none."""
     progress = _fit_index(progress.change_view(promoted=()), inputs)
-    session = progress.session
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
     room = _room_for_excerpts(progress, progress.plan.goal, inputs)
     if room <= 0:
         return progress
-    kept = {message.seq for message in session.messages}
-    gone = [message for message in before.messages if message.seq not in kept]
-    shown = _text_of_view(session, inputs)
-    recalled = [message for message in before.recalled if message.seq not in kept]
-    by_itself = {message.seq for message in recalled}
-    earlier = (
-        *excerpts_of_digests(before.digests),
-        *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),
-    )
-    markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
-    again = [quote_message(message) for message in recalled]
-    chosen = choose_excerpts(
-        gone, earlier, shown, room, inputs.count, markers, inputs.overtaken, again
-    )
-    return progress.change_view(promoted=chosen)
+    shown = _text_of_view(progress.session, inputs)
+    return progress.change_view(promoted=choose_excerpts(sources, shown, room, inputs.count))
 
 
 def _fit_index(progress: Progress, inputs: Inputs) -> Progress:

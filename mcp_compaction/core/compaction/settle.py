@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mcp_compaction.core.compaction.digests import digest_with_prose, digest_without_prose
 from mcp_compaction.core.compaction.drafts import ask_for_draft, check_against_source
@@ -11,7 +12,7 @@ from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
-from mcp_compaction.core.compaction.room import fill_room, fit_steps
+from mcp_compaction.core.compaction.room import fill_room, fit_steps, sources_of_excerpts
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
@@ -46,29 +47,76 @@ _MOST_FILLS = 3  # what is put back takes room that excerpts had
 PlacedLine = tuple[int, Item]  # the number of the message that holds a line, and the line
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Comparison:
     """A view beside its source."""
 
     shown: tuple[Shown, ...]
     gone: list[Message]  # those that the view no longer shows whole
-    check: Check
+    inputs: Inputs
+
+    @cached_property
+    def check(self) -> Check:
+        """Where the identifiers of the messages are that are gone."""
+        limit = self.inputs.policy.recall_max_tokens
+        return compare(self.gone, self.shown, self.inputs.found, limit)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a view is held against: the session before, read once however often that is."""
+
+    before: Session
+    inputs: Inputs
+
+    def beside(self, session: Session) -> _Comparison:
+        """The view of a session beside what it was made of."""
+        shown = lay_out(session, self.inputs.given_policy.index_limit, self.inputs.count)
+        whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
+        gone = [message for message in self.before.messages if message.seq not in whole]
+        return _Comparison(shown, gone, self.inputs)
+
+    def lines_to_keep(self, gone: Iterable[Message]) -> dict[SectionName, list[PlacedLine]]:
+        """The rules and open tasks that must stand in the view, each with where it was said."""
+        earlier = [(d.last, item) for d in self.before.digests for item in d.items("CONSTRAINTS")]
+        numbers = {message.seq for message in gone}
+        said = ((seq, rule) for seq, rule in self._rules if seq in numbers)
+        overtaken = self.inputs.overtaken
+        rules = [(n, rule) for n, rule in (*earlier, *said) if fold(rule.text) not in overtaken]
+        return {"CONSTRAINTS": rules, "OPEN": self._tasks}
+
+    @cached_property
+    def _rules(self) -> list[PlacedLine]:
+        return [(_number_of(rule), rule) for rule in stated_rules(self.before.messages)]
+
+    @cached_property
+    def _tasks(self) -> list[PlacedLine]:
+        return [(_number_of(task), task) for task in open_tasks(self.before.messages)]
+
+
+def _number_of(line: Item) -> int:
+    """The number of the message that says a line."""
+    return int(line.refs[0][1:])
 
 
 def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
     """Fill the room, check the view against its source, put back what is lost, finish."""
     progress = fit_steps(progress, inputs)
+    source = _Source(before, inputs)
     found: set[Finding] = set()  # what the archive's own search gives back
+    excerpts = sources_of_excerpts(before, progress.session, inputs)
     fills = 0
     while True:
-        progress = fill_room(before, progress, inputs)
-        progress, seen, missing = yield from _put_lost_back(before, progress, found, inputs)
+        progress = fill_room(before, progress, excerpts, inputs)
+        progress, seen, missing = yield from _put_lost_back(source, progress, found)
         after, fills = inputs.measure(progress.session), fills + 1
         if fills == _MOST_FILLS or _is_within_goal(progress, after):
             break
+        changed = sources_of_excerpts(before, progress.session, inputs)
+        excerpts = excerpts if changed == excerpts else changed
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
-    kept = _tallies_of_lines(before, _lines_to_keep(before, seen.gone, inputs), seen.shown)
+    kept = _tallies_of_lines(before, source.lines_to_keep(seen.gone), seen.shown)
     used = tally_prose(seen.gone, before.messages, seen.shown)
     tallies = (*kept, *([used] if used else []), *tally_findings(seen.check, missing))
     return compaction_of(before, progress, inputs, after, tallies)
@@ -81,35 +129,27 @@ def _is_within_goal(progress: Progress, after: Fill) -> bool:
 
 
 def _put_lost_back(
-    before: Session, progress: Progress, found: set[Finding], inputs: Inputs
+    source: _Source, progress: Progress, found: set[Finding]
 ) -> Asking[tuple[Progress, _Comparison, tuple[Finding, ...]]]:
     """The view with what it would lose shown again, beside its source, and what is lost still."""
-    seen = _compare_with_source(before, progress, inputs)
+    inputs = source.inputs
+    seen = source.beside(progress.session)
     missing = yield from _find_missing(seen.check, found, inputs)
     if missing:
         repaired = yield from _ask_again(progress, missing, inputs)
         if repaired is not progress:
             progress = repaired
-            seen = _compare_with_source(before, progress, inputs)
+            seen = source.beside(progress.session)
             missing = _still_missing(missing, seen.check)
     if missing:
         lines = lines_of_findings(missing, seen.gone, inputs.found)
         progress = _put_lines_back(progress, lines, inputs)
-        seen = _compare_with_source(before, progress, inputs)
+        seen = source.beside(progress.session)
         missing = _still_missing(missing, seen.check)
-    must_stay = _lines_to_keep(before, seen.gone, inputs)
-    if missing_now := _lines_missing(must_stay, seen.shown):
+    if missing_now := _lines_missing(source.lines_to_keep(seen.gone), seen.shown):
         progress = _put_lines_back(progress, missing_now, inputs)
-        seen = _compare_with_source(before, progress, inputs)
+        seen = source.beside(progress.session)
     return progress, seen, missing
-
-
-def _compare_with_source(before: Session, progress: Progress, inputs: Inputs) -> _Comparison:
-    shown = lay_out(progress.session, inputs.given_policy.index_limit, inputs.count)
-    whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
-    gone = [message for message in before.messages if message.seq not in whole]
-    check = compare(gone, shown, inputs.found, inputs.policy.recall_max_tokens)
-    return _Comparison(shown, gone, check)
 
 
 def _find_missing(check: Check, found: set[Finding], inputs: Inputs) -> Asking[tuple[Finding, ...]]:
@@ -155,19 +195,6 @@ def _put_lines_back(progress: Progress, lines: Lines, inputs: Inputs) -> Progres
     shown = {digest.number: digest for digest in session.digests}
     digests = tuple(shown.get(digest.number, digest) for digest in progress.digests)
     return replace(progress, session=session, digests=digests)
-
-
-def _lines_to_keep(
-    before: Session, gone: Sequence[Message], inputs: Inputs
-) -> dict[SectionName, list[PlacedLine]]:
-    """The rules and open tasks that must stand in the view, each with where it was said."""
-    rules = [
-        *((d.last, item) for d in before.digests for item in d.items("CONSTRAINTS")),
-        *((message.seq, rule) for message in gone for rule in stated_rules([message])),
-    ]
-    rules = [(seq, rule) for seq, rule in rules if fold(rule.text) not in inputs.overtaken]
-    tasks = [(int(task.refs[0][1:]), task) for task in open_tasks(before.messages)]
-    return {"CONSTRAINTS": rules, "OPEN": tasks}
 
 
 def _lines_missing(

@@ -122,7 +122,7 @@ def tally_prose(
     if not used and not stated:
         return None
     view = Retelling("\n".join(_text_of(piece) for piece in shown))
-    kept = sum(view.tells(line) or view.tells(defuse(line)) for line in (*used, *stated))
+    kept = sum(any(map(view.tells, {line, defuse(line)})) for line in (*used, *stated))
     return Tally(kind="findings", retained=kept, recoverable=len(used) + len(stated) - kept)
 
 

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from itertools import chain, islice
+from functools import cache, cached_property, lru_cache
+from itertools import chain, islice, pairwise
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
@@ -15,11 +15,19 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.log.updates import is_told
-from mcp_compaction.core.text.all_languages import part_in_all
-from mcp_compaction.core.text.patterns import Cuts
+from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.rows import fold_rows
-from mcp_compaction.core.text.words import WORD, one_line, telling_stem, telling_words
+from mcp_compaction.core.text.words import (
+    WORD,
+    fold,
+    one_line,
+    telling_in_order,
+    telling_stem,
+    telling_words,
+)
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
@@ -27,6 +35,10 @@ _AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
+# Each begins with a plain sign, so that a search passes over all the others at once.
+NUMBER = pattern_of(r"\d(?<!\w\d)[\d,.:/%-]*\b")
+NAME = pattern_of(r"[A-Z](?:(?<=[a-z,] [A-Z])[a-z]+\b|(?<!\w[A-Z])[a-z]+(?: [A-Z][a-z]+)+\b)")
+_QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
 
 _LINE_END = "\n"
 _FEWEST_WORDS = 4
@@ -42,9 +54,9 @@ _COMMON = 0.1  # a word said in more of the messages than this tells none of the
 _FEWEST_SAYING = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
-    """A piece of a message, word for word."""
+    """A piece of a message, word for word; what is told of its text is read once."""
 
     seq: int
     place: int
@@ -53,6 +65,40 @@ class Piece:
     words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
     uses: int = 1  # of a command: how often it was run
     whole: str = ""  # with the ends that tell nothing, where they were left out
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The words that say something, and those that stand side by side."""
+        said = telling_in_order(self.text)
+        pairs = {f"{a} {b}" for a, b in pairwise(said) if a and b}
+        return (*self.words, *sorted(pairs))
+
+    @cached_property
+    def folded(self) -> str:
+        """The words by which a view tells the piece, as they are compared: of a field its value."""
+        return fold((self.by == "field" and self.text.partition(": ")[2]) or self.text)
+
+    @cached_property
+    def facts(self) -> float:
+        """How much the text tells by its numbers, names and quotations; 1 without any."""
+        text = self.text
+        names = 0 if text.islower() else len(NAME.findall(text))  # most lines name nobody
+        return (
+            1
+            + 0.3 * min(2, len(NUMBER.findall(text)))
+            + 0.8 * min(2, names)
+            + 0.6 * bool('"' in text and _QUOTE.search(text))
+        )
+
+    @property
+    def is_small_talk(self) -> bool:
+        """Whether it only asks, or keeps the talk going."""
+        return self.text.endswith("?") or bool(pattern_of_kind("small-talk").match(self.text))
+
+    @cached_property
+    def is_harmless(self) -> bool:
+        """Whether it may be shown: what looks like an order or a tag stays in the archive."""
+        return self.by == "user" or not is_planted(self.text)
 
 
 class _Matters:
@@ -64,19 +110,16 @@ class _Matters:
         self._by_word: dict[str, list[int]] = {}
         self._number = 0
 
-    def add(self, text: str) -> None:
+    def add(self, words: Iterable[str]) -> None:
         self._number += 1
-        for word in telling_words(text):
+        for word in words:
             self._by_word.setdefault(word, []).append(self._number)
 
-    def are_named_in(self, sentence: str) -> bool:
-        """Whether a sentence names what one of them named."""
-        shared: Counter[int] = Counter()
-        for word in telling_words(sentence):
-            matters = self._by_word.get(word, ())
-            if len(matters) <= _MOST_MATTERS:
-                shared.update(matters)
-        return any(number >= self._fewest for number in shared.values())
+    def are_named_by(self, words: Iterable[str]) -> bool:
+        """Whether the words of a sentence name what one of them named."""
+        said_by = (self._by_word.get(word, ()) for word in words)
+        shared = Counter(chain.from_iterable(m for m in said_by if len(m) <= _MOST_MATTERS))
+        return max(shared.values(), default=0) >= self._fewest
 
 
 class _Known:
@@ -105,12 +148,12 @@ def cut_pieces(
         for place, text in enumerate(excerpt.pieces):
             places[text] = (excerpt.seq, place, excerpt.by)
         if excerpt.by in OF_USER:
-            known.asked.add(" ".join(excerpt.pieces))
+            known.asked.add(telling_words(" ".join(excerpt.pieces)))
         for decision in excerpt.pieces if excerpt.by == "decision" else ():
-            known.decided.add(decision)
+            known.decided.add(telling_words(decision))
     for message in gone:
         if not talk and message.is_request:
-            known.asked.add(message.text)
+            known.asked.add(telling_words(message.text))
         texts = (
             found
             for part in message.parts
@@ -232,10 +275,12 @@ def _cut_speech(text: str, by: str, known: _Known, answers: bool) -> Iterator[tu
     for sentence in _cut_clauses(text, _SENTENCE):
         if by == "user" or by == "reported":
             yield by, sentence
-        elif states_decision(sentence) or known.decided.are_named_in(sentence):
-            known.decided.add(sentence)
+            continue
+        words = telling_words(sentence)
+        if known.decided.are_named_by(words) or states_decision(sentence):
+            known.decided.add(words)
             yield "decision", sentence
-        elif answers and known.asked.are_named_in(sentence):
+        elif answers and known.asked.are_named_by(words):
             yield "answer", sentence
         else:
             for clause in _cut_clauses(sentence, _clause_cuts()):

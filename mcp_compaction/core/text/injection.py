@@ -172,7 +172,7 @@ def _lines_as_seen(text: str) -> Iterator[str]:
 
 def _as_seen(line: str) -> tuple[str, Sequence[int]]:
     """A line as a reader takes it in, and where each sign of that stands in the line."""
-    if unicodedata.is_normalized("NFKC", line) and not _INVISIBLE.search(line):
+    if _is_plain(line) or (unicodedata.is_normalized("NFKC", line) and not _INVISIBLE.search(line)):
         return line, range(len(line))
     signs: list[str] = []
     places: list[int] = []
@@ -182,6 +182,11 @@ def _as_seen(line: str) -> tuple[str, Sequence[int]]:
             signs.append(usual)
             places += [place] * len(usual)
     return "".join(signs), places
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text has nothing but signs that are seen as they are: a cheap look."""
+    return text.isascii() and text.isprintable()
 
 
 def is_planted(text: str) -> bool:
@@ -194,7 +199,7 @@ _ORDER: Kind = "order-to-model"
 
 def is_order(text: str) -> bool:
     """Whether a text orders the model that reads it about, in whatever language."""
-    seen = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
+    seen = text if _is_plain(text) else unicodedata.normalize("NFKC", UNSEEN.sub("", text))
     return may_say(seen, needs_of_kind(_ORDER)) and any(
         may_say(seen, needs) and pattern.search(seen)
         for needs, pattern in patterns_with_needs(_ORDER)

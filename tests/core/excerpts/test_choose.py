@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.choose import choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens, estimate
@@ -36,7 +36,9 @@ COUNTS: dict[str, CountTokens] = {
 
 def block(session: list[Json], room: int, shown: str = "", *earlier: Excerpt) -> str:
     """What a room shows of a session, as one record."""
-    return excerpts_block(choose_excerpts(messages_of(session), earlier, shown, room, estimate))
+    return excerpts_block(
+        choose_excerpts(Sources(messages_of(session), earlier), shown, room, estimate)
+    )
 
 
 def parts(shown: str) -> dict[str, list[str]]:
@@ -58,7 +60,7 @@ def parts(shown: str) -> dict[str, list[str]]:
 def test_the_block_never_takes_more_than_the_room(room: int, counter: str, upto: int) -> None:
     count = COUNTS[counter]
 
-    found = choose_excerpts(messages_of(SESSION[:upto]), (), "", room, count, markers=2)
+    found = choose_excerpts(Sources(messages_of(SESSION[:upto]), markers=2), "", room, count)
 
     assert count(excerpts_block(found)) <= max(0, room)
 
@@ -81,7 +83,7 @@ def test_where_the_sum_was_too_little_the_last_chosen_give_way() -> None:
     def dear(text: str) -> int:  # more than its parts, as joining may cost
         return len(text.split()) + 2 * text.count(" … ")
 
-    found = choose_excerpts(messages_of(SESSION), (), "", 60, dear)
+    found = choose_excerpts(Sources(messages_of(SESSION)), "", 60, dear)
 
     assert found
     assert dear(excerpts_block(found)) <= 60
@@ -100,13 +102,24 @@ def test_a_larger_room_never_shows_less() -> None:
     assert sizes == sorted(sizes)
 
 
+@given(st.lists(st.integers(0, 400), min_size=2, max_size=4))
+def test_sources_give_the_same_excerpts_however_often_room_is_filled(rooms: list[int]) -> None:
+    used = Sources(messages_of(SESSION), markers=2)
+
+    for room in rooms:
+        fresh = Sources(messages_of(SESSION), markers=2)
+        assert choose_excerpts(used, "", room, estimate) == choose_excerpts(
+            fresh, "", room, estimate
+        )
+
+
 # What is shown already
 
 
 def test_what_the_view_already_shows_is_not_repeated() -> None:
     shown = 'The user said: "never restart the Gateway". Also: quota: 4096.'
 
-    found = choose_excerpts(messages_of(SESSION), (), shown, 2_000, estimate)
+    found = choose_excerpts(Sources(messages_of(SESSION)), shown, 2_000, estimate)
 
     kept = [text for one in found for text in one.pieces]
     assert "Anna must agree first." in kept
@@ -142,7 +155,7 @@ def test_the_users_words_come_first_in_a_part_of_their_own() -> None:
 def test_the_newest_words_of_the_user_stay_when_they_do_not_all_fit() -> None:
     wishes = [user(f"Wish number {n} is about harbor {n}.") for n in range(1, 41)]
 
-    found = choose_excerpts(messages_of([*WORK, *wishes]), (), "", 150, estimate)
+    found = choose_excerpts(Sources(messages_of([*WORK, *wishes])), "", 150, estimate)
 
     seqs = [one.seq for one in found if one.by == "user"]
     assert 0 < len(seqs) < len(wishes)
@@ -180,7 +193,7 @@ def test_what_an_agent_told_of_the_user_has_its_own_part() -> None:
     (*others, told) = messages_of([*WORK, user("Ask Bob."), user("Move it to the other host.")])
     reported = told.model_copy(update={"via": "tool"})
 
-    shown = parts(excerpts_block(choose_excerpts([*others, reported], (), "", 500, estimate)))
+    shown = parts(excerpts_block(choose_excerpts(Sources((*others, reported)), "", 500, estimate)))
 
     assert shown["the user:"] == ["m3 Ask Bob."]
     assert shown["the user, as the agent told it:"] == ["m4 Move it to the other host."]
@@ -222,7 +235,7 @@ def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
     messages = messages_of([*WORK, assistant(doubt)])
 
     def unsure(room: int) -> str:
-        shown = excerpts_block(choose_excerpts(messages, (), "", room, estimate, markers=3))
+        shown = excerpts_block(choose_excerpts(Sources(messages, markers=3), "", room, estimate))
         return "\n".join(parts(shown).get("the agent was unsure:", []))
 
     as_room_grows = list(dict.fromkeys(unsure(room) for room in range(20, 400, 5)))
@@ -238,8 +251,8 @@ def test_pieces_kept_before_compete_again() -> None:
     lines = used("x", "Look", "\n".join(f"harbor{n} crane{n} tower{n}" for n in range(60)))
     gone = messages_of(lines, 10)
 
-    wide = choose_excerpts(gone, (weak, kept), "", 2_000, estimate)
-    narrow = choose_excerpts(gone, (weak, kept), "", estimate(LABEL) + 34, estimate)
+    wide = choose_excerpts(Sources(gone, (weak, kept)), "", 2_000, estimate)
+    narrow = choose_excerpts(Sources(gone, (weak, kept)), "", estimate(LABEL) + 34, estimate)
 
     assert {1, 2} <= {one.seq for one in wide}
     assert kept in narrow
@@ -247,9 +260,9 @@ def test_pieces_kept_before_compete_again() -> None:
 
 
 def test_promoting_what_was_promoted_changes_nothing() -> None:
-    once = choose_excerpts(messages_of(SESSION), (), "", 120, estimate)
+    once = choose_excerpts(Sources(messages_of(SESSION)), "", 120, estimate)
 
-    again = choose_excerpts((), once, "", 120, estimate)
+    again = choose_excerpts(Sources((), once), "", 120, estimate)
 
     assert set(again) == set(once)
 
@@ -306,7 +319,7 @@ def test_lines_of_near_messages_share_a_range_of_refs() -> None:
 
 
 def test_pieces_stand_in_the_order_of_their_messages_and_places() -> None:
-    found = choose_excerpts(messages_of(SESSION), (), "", 2_000, estimate)
+    found = choose_excerpts(Sources(messages_of(SESSION)), "", 2_000, estimate)
 
     assert [one.seq for one in found] == sorted(one.seq for one in found)
     for one in found:
@@ -392,7 +405,9 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
     room: int, counter: str
 ) -> None:
     count = COUNTS[counter]
-    shown = excerpts_block(choose_excerpts(messages_of(SESSION), (AGAIN,), "", room, count))
+    shown = excerpts_block(
+        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count)
+    )
     assert count(shown) <= max(0, room)
     if room >= count(excerpts_block([AGAIN])):
         assert "\nm1 tool\n| gone at 10:42\n| and back" in shown
@@ -404,8 +419,8 @@ def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
     older = AGAIN.model_copy(update={"pieces": ("before that",)})
     newer = AGAIN.model_copy(update={"seq": 2})
     room = estimate(excerpts_block([newer])) + 2
-    assert choose_excerpts((), (older, newer), "", room, estimate) == (newer,)
-    assert choose_excerpts((), (older, newer), "", 400, estimate) == (older, newer)
+    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate) == (newer,)
+    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate) == (older, newer)
 
 
 def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
@@ -414,10 +429,10 @@ def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_
     long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
     kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
     room = estimate(excerpts_block(kept)) + 20
-    assert choose_excerpts((), kept, "", room, estimate) == tuple(kept)
+    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate) == tuple(kept)
 
     def recalled(room: int) -> list[int]:
-        chosen = choose_excerpts((), (), "", room, estimate, recalled=kept[::-1])
+        chosen = choose_excerpts(Sources((), recalled=tuple(kept[::-1])), "", room, estimate)
         return [one.seq for one in chosen]
 
     assert recalled(room) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.excerpts.choose import choose_excerpts
+from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.tokens import estimate
 from tests.core.saying import ran, user
@@ -27,6 +27,6 @@ def test_what_a_user_says_without_spaces_comes_before_words_that_only_steer(
     rule: str, steering: list[str]
 ) -> None:
     session = [user(rule), *(step for text in steering for step in (*WORK, user(text)))]
-    shown = excerpts_block(choose_excerpts(messages_of(session), (), "", 60, estimate))
+    shown = excerpts_block(choose_excerpts(Sources(messages_of(session)), "", 60, estimate))
     assert rule in shown
     assert not all(text in shown for text in steering)

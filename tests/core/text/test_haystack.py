@@ -1,4 +1,4 @@
-"""A text is looked for by its rarest word, with the answer a plain look would give."""
+"""A text is looked for by its words, with the answer a plain look would give."""
 
 from __future__ import annotations
 
