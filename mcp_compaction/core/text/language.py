@@ -11,6 +11,8 @@ from mcp_compaction.lexicon.languages import Head, read_heads
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
+# Lowercase letters, and spaces for all other signs: cutting a text so is faster than any pattern.
+_ASCII_LETTERS = bytes(ord(chr(n).lower()) if chr(n).isalpha() else 32 for n in range(256))
 _LONGEST = 600  # characters of a sentence; the words of longer texts are asked for once
 
 Votes = dict[str, int]  # by the code of the language
@@ -23,8 +25,9 @@ def words_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences
 def _read_words(text: str) -> frozenset[str]:
-    plain = text if text.isascii() else text.translate(_ODD_CASES)
-    return frozenset(_WORD.findall(plain.lower()))
+    if text.isascii():
+        return frozenset(text.encode().translate(_ASCII_LETTERS).decode().split())
+    return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
 
 
 def languages_of(text: str) -> tuple[str, ...]:
@@ -54,10 +57,9 @@ def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
 
 def most_voted(votes: Votes) -> tuple[str, ...]:
     """The languages with the most votes: several, where they have the same number."""
-    if len(votes) < 2:
-        return tuple(votes)
-    most = max(votes.values())
-    return tuple(h.language for h in read_heads() if votes.get(h.language) == most)
+    most = max(votes.values(), default=0)
+    first = [code for code, number in votes.items() if number == most]
+    return tuple(first if len(first) < 2 else sorted(first, key=_languages().index))
 
 
 def speaks_for(head: Head, text: str) -> int:
@@ -65,6 +67,11 @@ def speaks_for(head: Head, text: str) -> int:
     words = len(words_of(text) & {*head.function_words, *head.typical_words})
     letters = len(re.findall(f"[{head.letters}]", text, re.I)) if head.letters else 0
     return words + letters
+
+
+@cache
+def _languages() -> tuple[str, ...]:
+    return tuple(head.language for head in read_heads())
 
 
 @cache

@@ -106,8 +106,7 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
     """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
     first of several."""
     languages = sentence.languages or (ENGLISH,)
-    words = words_of(sentence.bare) if sentence.words is None else sentence.words
-    if not any(signs_of(code, kind).may_be_in(words) for code in languages):
+    if not any(signs_of(code, kind).may_be_in(sentence.words) for code in languages):
         return None
     return _find_sign(kind, sentence.bare, languages, by_user)
 
