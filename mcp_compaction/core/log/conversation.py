@@ -17,9 +17,17 @@ from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
 _TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
 
 
-def conversation_of(messages: Iterable[Message]) -> tuple[Message, ...]:
+class Conversation(tuple[Message, ...]):
+    """Messages as people and tools said them."""
+
+    __slots__ = ()
+
+
+def conversation_of(messages: Iterable[Message]) -> Conversation:
     """The messages as people and tools said them, without what a host put in and without the
     calls and results of our own tools; one of which nothing is left is left out."""
+    if isinstance(messages, Conversation):
+        return messages
     own_calls: set[str] = set()
     found: list[Message] = []
     for message in messages:
@@ -30,7 +38,7 @@ def conversation_of(messages: Iterable[Message]) -> tuple[Message, ...]:
             found.append(message)
         elif kept:
             found.append(message.model_copy(update={"parts": kept}))
-    return tuple(found)
+    return Conversation(found)
 
 
 def has_request(message: Message) -> bool:
