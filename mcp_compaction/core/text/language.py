@@ -37,7 +37,10 @@ def languages_of(text: str) -> tuple[str, ...]:
 
 def main_language(text: str, words: frozenset[str] | None = None) -> str:
     """The one language that a text is read in: the first that it may be in, or English."""
-    return next(iter(most_voted(count_votes(text, words))), ENGLISH)
+    known = words_of(text) if words is None else words
+    if text.isascii() and known.isdisjoint(_foreign_words()):
+        return ENGLISH  # which comes first among languages with the same number of votes
+    return next(iter(most_voted(count_votes(text, known))), ENGLISH)
 
 
 def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
@@ -82,6 +85,12 @@ def _voters() -> dict[str, tuple[str, ...]]:
         for word in {*head.function_words, *head.typical_words}:
             found[word] = (*found.get(word, ()), head.language)
     return found
+
+
+@cache
+def _foreign_words() -> frozenset[str]:
+    """The words that speak for some language and not for English."""
+    return frozenset(word for word, codes in _voters().items() if ENGLISH not in codes)
 
 
 @cache
