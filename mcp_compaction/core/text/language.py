@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
+from string import ascii_lowercase
 
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
 from mcp_compaction.lexicon.languages import Head, read_heads
 
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
-# Lowercase letters, and spaces for all other signs: cutting a text so is faster than any pattern.
-_ASCII_LETTERS = bytes(ord(chr(n).lower()) if chr(n).isalpha() else 32 for n in range(256))
+_LETTERS = cutting_table(ascii_lowercase)
 _LONGEST = 600  # characters of a sentence; the words of longer texts are asked for once
 
 Votes = dict[str, int]  # by the code of the language
@@ -26,7 +26,7 @@ def words_of(text: str) -> frozenset[str]:
 @lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences
 def _read_words(text: str) -> frozenset[str]:
     if text.isascii():
-        return frozenset(text.encode().translate(_ASCII_LETTERS).decode().split())
+        return frozenset(cut_words(text, _LETTERS))
     return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
 
 

@@ -60,6 +60,16 @@ class Cuts:
         return self._ascii if text.isascii() else self._wide
 
 
+def cutting_table(signs: str) -> bytes:
+    """A table for `cut_words`, of the lowercase signs that words consist of."""
+    return bytes(ord(low) if (low := chr(n).lower()) in signs else 32 for n in range(256))
+
+
+def cut_words(text: str, table: bytes) -> list[str]:
+    """The words of an ASCII text in small letters: many times faster than a pattern for them."""
+    return text.encode().translate(table).decode().split()
+
+
 def word_set(words: str) -> frozenset[str]:
     """The words of a table."""
     return frozenset(re.findall(r"[\w']+", words))
