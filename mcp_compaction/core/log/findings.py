@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.ledger import CHANGED, Ledger
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, Text, ToolCall
 
@@ -15,7 +16,8 @@ from mcp_compaction.model import Message, Text, ToolCall
 _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
-_RUN = pattern_of(r"[\w./:@+~-]{4,}")  # of signs that may stand in such a word
+_RUN = pattern_of(r"[\w./:@+~-]+")  # of signs that may stand in such a word
+_SIGNS = cutting_table(f"{ascii_letters}{digits}_./:@+~-")
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
 _LISTED = pattern_of(r"^\s*[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
 _ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
@@ -55,13 +57,10 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
 
 def exact_words(text: str) -> set[str]:
     """The words of a text that name something exact."""
-    # Most words are plain, and a text repeats itself: each is looked at once.
-    candidates = (run for run in set(_RUN.findall(text)) if not _is_plain(run))
-    return {word.rstrip(_END) for run in candidates for word in _EXACT.findall(run)}
-
-
-def _is_plain(word: str) -> bool:
-    return word.isalpha() and word[1:].islower()
+    runs = set(cut_words(text, _SIGNS) if text.isascii() else _RUN.findall(text))
+    # Most words are plain ones, in small letters but for the first.
+    exact = [run for run in runs if not (run.isalpha() and run[1:].islower())]
+    return {word.rstrip(_END) for run in exact for word in _EXACT.findall(run)}
 
 
 def _words_typed_in(message: Message) -> set[str]:

@@ -61,12 +61,14 @@ class Cuts:
 
 
 def cutting_table(signs: str) -> bytes:
-    """A table for `cut_words`, of the lowercase signs that words consist of."""
-    return bytes(ord(low) if (low := chr(n).lower()) in signs else 32 for n in range(256))
+    """A table for `cut_words`, of the ASCII signs that words consist of; capitals that are not
+    among them count as small letters."""
+    found = (next((c for c in (chr(n), chr(n).lower()) if c in signs), " ") for n in range(256))
+    return "".join(found).encode()
 
 
 def cut_words(text: str, table: bytes) -> list[str]:
-    """The words of an ASCII text in small letters: many times faster than a pattern for them."""
+    """The words of an ASCII text: many times faster than a pattern for them."""
     return text.encode().translate(table).decode().split()
 
 

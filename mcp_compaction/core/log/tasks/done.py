@@ -66,12 +66,6 @@ class _Doing(NamedTuple):
     empty_words: frozenset[str]  # that tell nothing about what was done
     empty_endings: tuple[str, ...]
 
-    def has_marks(self, text: str, words: frozenset[str]) -> bool:
-        """Whether a text of these words has one that may say that something is done."""
-        if not self.verbs.keys().isdisjoint(words) or not self.done_words.isdisjoint(words):
-            return True
-        return not text.isascii() and not _CHECKED.isdisjoint(text)
-
     def find_marks(self, text: str) -> Iterator[re.Match[str]]:
         """Each word or sign of a text that may say that something is done."""
         return (match for match in _SPOKEN.finditer(text) if self._is_mark(match[0].lower()))
@@ -111,7 +105,7 @@ def _doing_in(language: str) -> _Doing:
 def done_in_text(text: str) -> tuple[DoneThing, ...]:
     """Each thing that a text says is done."""
     words = words_of(text)
-    if not _doing_in(ENGLISH).has_marks(text, words) and not _may_be_foreign(text, words):
+    if not _has_marks(text, words) and not _may_be_foreign(text, words):
         return ()
     return tuple(
         thing
@@ -119,6 +113,14 @@ def done_in_text(text: str) -> tuple[DoneThing, ...]:
         for language in sentence.languages or (ENGLISH,)
         for thing in _done_in_sentence(sentence, language)
     )
+
+
+def _has_marks(text: str, words: frozenset[str]) -> bool:
+    """Whether an English text has a word or sign that may say that something is done."""
+    doing = _doing_in(ENGLISH)
+    if not doing.verbs.keys().isdisjoint(words) or not doing.done_words.isdisjoint(words):
+        return True
+    return not text.isascii() and not _CHECKED.isdisjoint(text)
 
 
 def _may_be_foreign(text: str, words: frozenset[str]) -> bool:
@@ -130,9 +132,7 @@ def _done_in_sentence(sentence: Sentence, language: str) -> Iterable[DoneThing]:
     said = text if len(text) == len(bare) else bare  # else nothing tells where its code stood
     if language != ENGLISH:
         return _done_by_signs(said, bare, _doing_in(language))
-    if not _doing_in(ENGLISH).has_marks(bare, sentence.words):
-        return ()
-    return _done_in_english(said, bare)
+    return _done_in_english(said, bare) if _has_marks(bare, sentence.words) else ()
 
 
 def _done_by_signs(said: str, bare: str, doing: _Doing) -> Iterator[DoneThing]:
