@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal, NamedTuple
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -91,17 +93,17 @@ class Message(Value):
         """The short id a model can say: `m42`."""
         return f"m{self.seq}"
 
-    @property
+    @cached_property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of this message, in order."""
         return tuple([p for p in self.parts if isinstance(p, ToolCall)])
 
-    @property
+    @cached_property
     def results(self) -> tuple[ToolResult, ...]:
         """The tool results of this message, in order."""
         return tuple([p for p in self.parts if isinstance(p, ToolResult)])
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The words of this message, without calls, results and thinking."""
         return "\n".join(p.text for p in self.parts if isinstance(p, Text))
@@ -110,6 +112,13 @@ class Message(Value):
     def is_request(self) -> bool:
         """Whether a user said something here, rather than a tool."""
         return self.role == "user" and not self.results
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed; what was read from the parts is read again."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("calls", "results", "text"):
+            vars(copied).pop(name, None)
+        return copied
 
 
 class Spoken(NamedTuple):

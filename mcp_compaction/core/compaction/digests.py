@@ -27,7 +27,6 @@ from mcp_compaction.core.digest.text import (
     measure_digest,
     merge,
 )
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks.closing import unfinished_tasks
 from mcp_compaction.core.text.words import fold
@@ -55,7 +54,7 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     blocks, session = progress.plan.window.blocks, progress.session
     written = _Written(memory_in=session.view.memory_in)
     newest = _newest_span(blocks)
-    ledger = ledger_of(conversation_of(inputs.messages)) if _has_digest(blocks) else None
+    ledger = ledger_of(inputs.said) if _has_digest(blocks) else None
     # What is written now tells how things stand at the end of the window, whatever its own span.
     of_now = {digest.number for digest in progress.digests}
     for position, block in enumerate(blocks):

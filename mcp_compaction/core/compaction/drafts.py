@@ -12,7 +12,7 @@ from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_i
 from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.text import join, parse_digest
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import has_conversation
 from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
 
@@ -60,7 +60,7 @@ def draft_without_summarizer(ask: Ask, is_newest: bool) -> Draft | None:
 
 def ask_for_draft(request: SummaryRequest) -> Asking[Draft]:
     """The draft that the outside gives for a request; nobody is asked where nothing was said."""
-    if not request.memory and not conversation_of(request.messages):
+    if not request.memory and not has_conversation(request.messages):
         return Draft(author="extractive")
     answer = yield request
     if not isinstance(answer, Draft):

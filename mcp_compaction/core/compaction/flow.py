@@ -13,9 +13,6 @@ from mcp_compaction.core.compaction.own_digest import keep_own_digest
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.settle import settle
-from mcp_compaction.core.digest.extract import ref_of_standing_plan
-from mcp_compaction.core.log.identifiers import identifiers_by_message
-from mcp_compaction.core.log.updates import overtaken_statements, without_overtaken_values
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import in_counted_tokens, measure
@@ -59,7 +56,6 @@ def flow(
         return too_little_gain(plan, fill, counted)
     if ask.dry_run:
         return projection(plan, fill)
-    overtaken = overtaken_statements(session.messages, session.digests)
     inputs = Inputs(
         policy=counted,
         given_policy=policy,
@@ -69,11 +65,6 @@ def flow(
         count=count,
         messages=session.messages,
         digests=session.digests,
-        found=without_overtaken_values(
-            identifiers_by_message(session.messages), session.messages, overtaken
-        ),
-        plan_ref=ref_of_standing_plan(session.messages),
-        overtaken=overtaken,
     )
     progress = yield from _climb_to_goal(Progress(session, plan), inputs)
     return (yield from settle(session, add_prose(progress, inputs), inputs))

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TypeVar
 
 from mcp_compaction.core.compaction.blocks import Freed
 from mcp_compaction.core.compaction.plan import Plan
-from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.digest.extract import ref_of_standing_plan
+from mcp_compaction.core.log.conversation import Conversation, conversation_of
+from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
+from mcp_compaction.core.log.updates import overtaken_statements, without_overtaken_values
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -32,9 +36,9 @@ Asking = Generator[Request, Answer, T]
 """A part of the compaction that yields requests and returns a T."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inputs:
-    """What stays the same throughout one compaction."""
+    """What stays the same throughout one compaction, and what is read in it, once."""
 
     policy: Policy  # its window in counted tokens
     given_policy: Policy  # as the caller gave it: the view is shown and measured by it
@@ -44,9 +48,27 @@ class Inputs:
     count: CountTokens
     messages: tuple[Message, ...]  # all that the window showed before
     digests: tuple[Digest, ...]  # and its digests
-    found: dict[int, tuple[Finding, ...]]  # their identifiers
-    plan_ref: str  # the ref of the task plan that is in force
-    overtaken: frozenset[str]  # what users stated and later changed, folded
+
+    @cached_property
+    def said(self) -> Conversation:
+        """The messages as people and tools said them."""
+        return conversation_of(self.messages)
+
+    @cached_property
+    def found(self) -> dict[int, tuple[Finding, ...]]:
+        """The identifiers of each message, by its number."""
+        found = identifiers_by_message(self.messages)
+        return without_overtaken_values(found, self.messages, self.overtaken)
+
+    @cached_property
+    def plan_ref(self) -> str:
+        """The ref of the task plan that is in force."""
+        return ref_of_standing_plan(self.messages)
+
+    @cached_property
+    def overtaken(self) -> frozenset[str]:
+        """What users stated and later changed, folded."""
+        return overtaken_statements(self.said, self.digests)
 
     def measure(self, session: Session) -> Fill:
         """The fill of a session's view under the policy that the caller gave."""

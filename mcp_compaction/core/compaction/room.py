@@ -19,7 +19,6 @@ from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts, excerpts_of_digests
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.typed_names import typed_names
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
@@ -93,8 +92,7 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     for digest in written:
         progress = progress.replace_digest(without_names(digest, count))
     without_index = progress.change_view(index_most=0).session
-    said, earlier = conversation_of(inputs.messages), names_of_digests(inputs.digests)
-    typed = typed_names(said, inputs.found, earlier)
+    typed = typed_names(inputs.said, inputs.found, names_of_digests(inputs.digests))
     shown_now = _text_of_view(without_index, inputs)
     bare = without_names(written[-1], count)
     # Where even the lines that must stay do not fit, the next compaction would take names out.

@@ -63,22 +63,22 @@ def must_keep(
     """What every digest of these messages has to hold: the user's rules, what users call a fact
     and, where no call was made since, a state, if it was not overtaken; what they said is still to
     be done, and the open tasks if the plan that stands is among them."""
-    rules = [rule for rule in stated_rules(messages) if fold(rule.text) not in overtaken]
-    facts = _told_by_users(messages, told_facts, overtaken)
     said = conversation_of(messages)
+    rules = [rule for rule in stated_rules(said) if fold(rule.text) not in overtaken]
+    facts = _told_by_users(said, told_facts, overtaken)
     last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
     states = _told_by_users(said[last_call + 1 :], told_states, overtaken)
     planned = _still_open(read_tasks(messages), plan)
-    tasks = [*planned, *spoken_tasks(messages)]
+    tasks = [*planned, *spoken_tasks(said)]
     return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})
 
 
 def _told_by_users(
-    messages: Sequence[Message], told_in: Callable[[str], Iterable[str]], overtaken: Collection[str]
+    said: Sequence[Message], told_in: Callable[[str], Iterable[str]], overtaken: Collection[str]
 ) -> list[Item]:
     return [
         Item(text=told, refs=(message.ref,), provenance="verbatim", must_stay=True)
-        for message in conversation_of(messages)
+        for message in said
         if message.is_request and message.via == "host"
         for told in told_in(message.text)
         if fold(told) not in overtaken

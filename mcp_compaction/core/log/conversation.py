@@ -17,25 +17,28 @@ from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
 _TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
 
 
-def conversation_of(messages: Iterable[Message]) -> tuple[Message, ...]:
+class Conversation(tuple[Message, ...]):
+    """Messages as people and tools said them."""
+
+    __slots__ = ()
+
+
+def conversation_of(messages: Iterable[Message]) -> Conversation:
     """The messages as people and tools said them, without what a host put in and without the
     calls and results of our own tools; one of which nothing is left is left out."""
-    own_calls: set[str] = set()
-    found: list[Message] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        kept = tuple(_parts_said(message, own_calls))
-        if kept == message.parts:
-            found.append(message)
-        elif kept:
-            found.append(message.model_copy(update={"parts": kept}))
-    return tuple(found)
+    return (
+        messages if isinstance(messages, Conversation) else Conversation(_messages_said(messages))
+    )
+
+
+def has_conversation(messages: Iterable[Message]) -> bool:
+    """Whether anybody said anything in some messages."""
+    return any(True for _ in _messages_said(messages))
 
 
 def has_request(message: Message) -> bool:
     """Whether a user asked for something here, rather than a tool or a host spoke."""
-    return message.is_request and bool(conversation_of([message]))
+    return message.is_request and has_conversation([message])
 
 
 def is_own_call(call: ToolCall) -> bool:
@@ -58,6 +61,18 @@ def is_own_tool(name: str) -> bool:
 @cache
 def _own_names() -> re.Pattern[str]:
     return re.compile(rf"(?:^|[^A-Za-z0-9])(?:{'|'.join(own_tools())})$")
+
+
+def _messages_said(messages: Iterable[Message]) -> Iterator[Message]:
+    own_calls: set[str] = set()
+    for message in messages:
+        if message.role == "system":
+            continue
+        kept = tuple(_parts_said(message, own_calls))
+        if kept == message.parts:
+            yield message
+        elif kept:
+            yield message.model_copy(update={"parts": kept})
 
 
 def _parts_said(message: Message, own_calls: set[str]) -> Iterator[Part]:

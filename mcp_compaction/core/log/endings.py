@@ -14,16 +14,22 @@ from mcp_compaction.model import ToolResult
 CallEnding = Ending | Literal["done"]
 
 _OPENING = 5_000  # characters; a host repeats a whole command before it says that it timed out
+_CLOSING = 4_000
 _TRACE = pattern_of(r"^(?:Traceback \(most recent call last\)|\S+: (?:command )?not found$)", re.M)
+_TRACE_SIGNS = ("Traceback (most recent call last)", "not found")
 
 
 def ending_of_call(result: ToolResult) -> CallEnding:
     """How a call ended, by what its result says."""
     opening = result.text[:_OPENING].lstrip()
-    for sign in known_endings():
-        if is_said(sign, opening):
-            return sign.kind
-    return "failed" if is_failure(result) or _TRACE.search(result.text[-4_000:]) else "done"
+    if _any_sign().match(opening):
+        return next(sign.kind for sign in known_endings() if is_said(sign, opening))
+    return "failed" if is_failure(result) or _ends_in_trace(result.text) else "done"
+
+
+def _ends_in_trace(text: str) -> bool:
+    end = text[-_CLOSING:]
+    return any(sign in end for sign in _TRACE_SIGNS) and bool(_TRACE.search(end))
 
 
 def is_said(sign: EndingSign, opening: str) -> bool:
@@ -36,3 +42,11 @@ def is_said(sign: EndingSign, opening: str) -> bool:
 @cache
 def _pattern(source: str) -> re.Pattern[str]:
     return re.compile(source, re.S)
+
+
+@cache
+def _any_sign() -> re.Pattern[str]:
+    """What any of the known endings begins with: most results match none of them."""
+    return re.compile(
+        "|".join(f"(?:{sign.says or re.escape(sign.begins)})" for sign in known_endings()), re.S
+    )

@@ -92,23 +92,24 @@ def _first_words(text: str) -> str:
 def _last_words(text: str) -> str:
     lines = [line.strip() for line in text[-_MOST_CHARS:].split("\n")]
     told = [line for line in lines if line and not _EXIT_LINE.match(line)]
-    return "" if not told or _SUMMARY.search(told[-1]) else told[-1]
+    return "" if not told or _sums_up(told[-1]) else told[-1]
 
 
 # How a run ended
 
+# Each takes a whole line.
 _SUMMARY = pattern_of(
-    r"^[ \t=]*(?:Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
+    r"[ \t=]*(?:Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
     r"|test result: .+|BUILD (?:FAILED|FAILURE|SUCCESS\w*)\b.*|FAILED \(\w+=.+\)|Ran \d+ tests? .+"
     r"|error: could not compile .+|error: build failed.*|make(?:\[\d+\])?: \*\*\* .+"
     r"|npm ERR! code .+|npm error code .+|Found \d+ (?:errors?|problems?)\b.*|[✖✗] \d+ problems?.*"
     r"|Success: no issues found.*|\d+ errors?, \d+ warnings?.*|All checks passed!"
     r"|(?:webpack|vite|Compiled).{0,40}(?:compiled|built|success\w*|with \d+ (?:error|warning)).*"
     r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
-    r"|failed|completed).*|.*\b\d+ (?:passed|failed)\b(?![./_-]\w).*)[ \t=]*$",
-    re.M,
+    r"|failed|completed).*)[ \t=]*$",
 )
 _COUNTED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)")
+_COUNTS_TESTS = pattern_of(r"\b\d+ (?:passed|failed)\b(?![./_-]\w)")
 _MOST_SUMMARY = 100
 
 
@@ -117,20 +118,33 @@ def ending_of(result: ToolResult) -> str:
     how = outcome_of(result)
     if _COUNTED.search(how):
         return how
-    found = [match[0].strip(" \t=") for match in _SUMMARY.finditer(result.text[-_MOST_CHARS:])]
-    summary = one_line(found[-1])[:_MOST_SUMMARY] if found else ""
+    summary = one_line(_summary_in(result.text).strip(" \t="))[:_MOST_SUMMARY]
     return ", ".join(part for part in (how, summary) if part)
 
 
 def is_run_of_tests(result: ToolResult) -> bool:
     """Whether a result sums up a run of tests, checks or a build."""
-    end = result.text[-_MOST_CHARS:]
-    return bool(_COUNTED.search(outcome_of(result)) or _SUMMARY.search(end))
+    return bool(_COUNTED.search(outcome_of(result)) or _summary_in(result.text))
+
+
+def _summary_in(text: str) -> str:
+    """The last line of a text that sums up a test run or a build; blank where none does."""
+    lines = reversed(text[-_MOST_CHARS:].split("\n"))
+    return next(filter(_sums_up, lines), "")
+
+
+def _sums_up(line: str) -> bool:
+    if ("passed" in line or "failed" in line) and _COUNTS_TESTS.search(line):
+        return True
+    return bool(_SUMMARY.match(line))
 
 
 def is_failure(result: ToolResult) -> bool:
     """Whether a command plainly failed."""
-    return result.is_error or bool(exit_code(result)) or bool(_FAILED.search(ending_of(result)))
+    if result.is_error or exit_code(result):
+        return True
+    end = result.text[-_MOST_CHARS:]
+    return any(sign in end for sign in _FAILED_SIGNS) and bool(_FAILED.search(ending_of(result)))
 
 
 _FAILED = pattern_of(
@@ -138,3 +152,4 @@ _FAILED = pattern_of(
     r"|could not compile"
     r"|build failed|\*\*\*|npm (?:ERR!|error)|[Cc]ompilation failed"
 )
+_FAILED_SIGNS = ("fail", "FAIL", "error", "ERR!", "problem", "compile", "***")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.ledger import CHANGED, Ledger
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, Text, ToolCall
 
@@ -15,6 +16,8 @@ from mcp_compaction.model import Message, Text, ToolCall
 _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
+_RUN = pattern_of(r"[\w./:@+~-]+")  # of signs that may stand in such a word
+_SIGNS = cutting_table(f"{ascii_letters}{digits}_./:@+~-")
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
 _LISTED = pattern_of(r"^\s*[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
 _ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
@@ -38,32 +41,40 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
 
     What stands in a file that was changed since is no longer true and is left out.
     """
-    uses = _uses_by_word(messages)
+    typed = [(message, _words_typed_in(message)) for message in messages]
+    uses = _uses_by_word(typed)
     outdated = _outdated_results(ledger)
     known: set[str] = set()
-    for message in messages:
+    for message, words in typed:
         for result in message.results:
-            if (message.ref, result.call) not in outdated:
-                yield from _lines_used(result.text, message, uses, known)
-            known.update(exact_words(result.text))
-        for part in message.parts:
-            if isinstance(part, Text | ToolCall):
-                known.update(exact_words(words_of(part)))
+            told = exact_words(result.text)
+            new = {w for w in told - known if uses.get(w, [0])[-1] > message.seq}
+            if new and (message.ref, result.call) not in outdated:
+                yield from _lines_used(result.text, message, uses, new)
+            known |= told
+        known |= words
 
 
 def exact_words(text: str) -> set[str]:
     """The words of a text that name something exact."""
-    return {word.rstrip(_END) for word in _EXACT.findall(text)}
+    runs = set(cut_words(text, _SIGNS) if text.isascii() else _RUN.findall(text))
+    # Most words are plain ones, in small letters but for the first.
+    exact = [run for run in runs if not (run.isalpha() and run[1:].islower())]
+    return {word.rstrip(_END) for run in exact for word in _EXACT.findall(run)}
 
 
-def _uses_by_word(messages: Sequence[Message]) -> dict[str, list[int]]:
+def _words_typed_in(message: Message) -> set[str]:
+    """The exact words that a message says or types in its calls."""
+    texts = (words_of(part) for part in message.parts if isinstance(part, Text | ToolCall))
+    return {word for text in texts for word in exact_words(text)}
+
+
+def _uses_by_word(typed: Iterable[tuple[Message, set[str]]]) -> dict[str, list[int]]:
     """The numbers of the messages in which the agent typed or said each exact word."""
     uses: dict[str, list[int]] = {}
-    for message in messages:
-        if message.role == "assistant":
-            texts = (words_of(p) for p in message.parts if isinstance(p, Text | ToolCall))
-            for word in {w for text in texts for w in exact_words(text)}:
-                uses.setdefault(word, []).append(message.seq)
+    for message, words in typed:
+        for word in words if message.role == "assistant" else ():
+            uses.setdefault(word, []).append(message.seq)
     return uses
 
 
@@ -87,22 +98,19 @@ def _outdated_results(ledger: Ledger) -> set[tuple[str, str]]:
 
 
 def _lines_used(
-    text: str, message: Message, uses: dict[str, list[int]], known: set[str]
+    text: str, message: Message, uses: dict[str, list[int]], new: set[str]
 ) -> Iterator[UsedLine]:
+    """The lines of a result that first say one of the new words, which were used later."""
     lines = text.split("\n")
     half = _MOST_LINES // 2
     for line in lines if len(lines) <= _MOST_LINES else [*lines[:half], *lines[-half:]]:
-        if len(line) > 4 * _LONGEST or _LISTED.match(line):
+        if len(line) > 4 * _LONGEST or not any(word in line for word in new):
             continue
-        new = [
-            word
-            for word in exact_words(line)
-            if word not in known and uses.get(word, [0])[-1] > message.seq
-        ]
-        if not new:
+        told = new & exact_words(line)
+        if not told or _LISTED.match(line):
             continue
         said = one_line(_LINE_NUMBER.sub("", line))
         if _SHORTEST <= len(said) <= _LONGEST and _TELLS.search(said) and " " in said:
-            later = {n for word in new for n in uses[word] if n > message.seq}
+            later = {n for word in told for n in uses[word] if n > message.seq}
             yield UsedLine(said, message.ref, len(later), max(later))
-            known.update(new)
+            new -= told

@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from math import log
+from string import ascii_lowercase, digits
 from typing import NamedTuple
 
 from mcp_compaction.core.recall.terms import ways_of
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
 
 _WORD = pattern_of(r"[^\W_]+")
+_LETTERS = cutting_table(ascii_lowercase + digits)
 _OF_KEYS = 0.6  # what a key counts beside a word, as in the store's index
 _SATURATION, _LENGTH = 1.2, 0.75  # BM25's k1 and b
 _LEAST_RARITY = 1e-6
@@ -188,8 +190,8 @@ class _Places:
 
     def _follow(self, root: _Node, words: Sequence[str], place: int, worth: float) -> None:
         first, counts, last = root.following, self._counts, len(words)
-        for start, word in enumerate(words):
-            node = first.get(word)
+        for start in [place for place, word in enumerate(words) if word in first]:
+            node: _Node | None = first[words[start]]
             following = start
             while node is not None:
                 for phrase in node.ends:
@@ -226,4 +228,4 @@ def _endings_of(start: str, known: Sequence[str]) -> Iterable[str]:
 
 
 def _words_of(text: str) -> _Words:
-    return tuple(_WORD.findall(text.lower()))
+    return tuple(cut_words(text, _LETTERS) if text.isascii() else _WORD.findall(text.lower()))

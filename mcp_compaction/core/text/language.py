@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
+from string import ascii_lowercase
 
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
 from mcp_compaction.lexicon.languages import Head, read_heads
 
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
+_LETTERS = cutting_table(ascii_lowercase)
 _LONGEST = 600  # characters of a sentence; the words of longer texts are asked for once
 
 Votes = dict[str, int]  # by the code of the language
@@ -23,8 +25,9 @@ def words_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences
 def _read_words(text: str) -> frozenset[str]:
-    plain = text if text.isascii() else text.translate(_ODD_CASES)
-    return frozenset(_WORD.findall(plain.lower()))
+    if text.isascii():
+        return frozenset(cut_words(text, _LETTERS))
+    return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
 
 
 def languages_of(text: str) -> tuple[str, ...]:
@@ -34,7 +37,10 @@ def languages_of(text: str) -> tuple[str, ...]:
 
 def main_language(text: str, words: frozenset[str] | None = None) -> str:
     """The one language that a text is read in: the first that it may be in, or English."""
-    return next(iter(most_voted(count_votes(text, words))), ENGLISH)
+    known = words_of(text) if words is None else words
+    if text.isascii() and known.isdisjoint(_foreign_words()):
+        return ENGLISH  # which comes first among languages with the same number of votes
+    return next(iter(most_voted(count_votes(text, known))), ENGLISH)
 
 
 def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
@@ -54,10 +60,9 @@ def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
 
 def most_voted(votes: Votes) -> tuple[str, ...]:
     """The languages with the most votes: several, where they have the same number."""
-    if len(votes) < 2:
-        return tuple(votes)
-    most = max(votes.values())
-    return tuple(h.language for h in read_heads() if votes.get(h.language) == most)
+    most = max(votes.values(), default=0)
+    first = [code for code, number in votes.items() if number == most]
+    return tuple(first if len(first) < 2 else sorted(first, key=_languages().index))
 
 
 def speaks_for(head: Head, text: str) -> int:
@@ -68,6 +73,11 @@ def speaks_for(head: Head, text: str) -> int:
 
 
 @cache
+def _languages() -> tuple[str, ...]:
+    return tuple(head.language for head in read_heads())
+
+
+@cache
 def _voters() -> dict[str, tuple[str, ...]]:
     """The languages that each function word speaks for."""
     found: dict[str, tuple[str, ...]] = {}
@@ -75,6 +85,12 @@ def _voters() -> dict[str, tuple[str, ...]]:
         for word in {*head.function_words, *head.typical_words}:
             found[word] = (*found.get(word, ()), head.language)
     return found
+
+
+@cache
+def _foreign_words() -> frozenset[str]:
+    """The words that speak for some language and not for English."""
+    return frozenset(word for word, codes in _voters().items() if ENGLISH not in codes)
 
 
 @cache

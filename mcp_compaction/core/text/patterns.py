@@ -60,6 +60,18 @@ class Cuts:
         return self._ascii if text.isascii() else self._wide
 
 
+def cutting_table(signs: str) -> bytes:
+    """A table for `cut_words`, of the ASCII signs that words consist of; capitals that are not
+    among them count as small letters."""
+    found = (next((c for c in (chr(n), chr(n).lower()) if c in signs), " ") for n in range(256))
+    return "".join(found).encode()
+
+
+def cut_words(text: str, table: bytes) -> list[str]:
+    """The words of an ASCII text: many times faster than a pattern for them."""
+    return text.encode().translate(table).decode().split()
+
+
 def word_set(words: str) -> frozenset[str]:
     """The words of a table."""
     return frozenset(re.findall(r"[\w']+", words))

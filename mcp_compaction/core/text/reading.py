@@ -8,16 +8,19 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 
-_MOST_TEXTS = 32_768  # the messages of a very large window
-_MOST_CHARS = 2_000  # longer texts are few, and the cache would hold on to them
+_MOST_TEXTS, _MOST_CHARS = 32_768, 2_000  # the messages of a very large window
+_MOST_LONG_TEXTS, _LONGEST = 64, 32_000  # few texts are longer, and a cache holds on to them
 
 
 def read_once(read: Callable[[str], Found]) -> Callable[[str], Found]:
-    """A pure function of a text that remembers what it found in texts of ordinary length."""
+    """A pure function of a text that remembers what it found, in long texts for a short while."""
     remembered = lru_cache(maxsize=_MOST_TEXTS)(read)
+    of_long_texts = lru_cache(maxsize=_MOST_LONG_TEXTS)(read)
 
     @wraps(read)
     def reading(text: str) -> Found:
-        return remembered(text) if len(text) <= _MOST_CHARS else read(text)
+        if len(text) <= _MOST_CHARS:
+            return remembered(text)
+        return of_long_texts(text) if len(text) <= _LONGEST else read(text)
 
     return reading

@@ -49,8 +49,8 @@ class Sentence(NamedTuple):
     bare: str
     start: int
     end: int
-    languages: tuple[str, ...] = ()  # that it may be in, or else those of the text around it
-    words: frozenset[str] | None = None  # of its bare text, where they were read
+    words: frozenset[str]  # of its bare text
+    languages: tuple[str, ...]  # that it may be in, or else those of the text around it
 
 
 @read_once
@@ -64,16 +64,20 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     begin = 0
     for cut in (*_sentence_cuts().in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
-        sentence = _read_sentence(open_text, bare, begin, end)
-        if sentence is not None:
-            found.append(sentence)
-            votes.append(count_votes(sentence.bare, sentence.words))
+        place = _place_of_sentence(open_text, begin, end)
+        if place is not None:
+            start, end = place
+            unquoted = bare[start:end]
+            words = words_of(unquoted)
+            own = count_votes(unquoted, words)
+            said = one_line(open_text[start:end])
+            found.append(Sentence(said, unquoted, start, end, words, most_voted(own)))
+            votes.append(own)
         begin = following
-    around = () if all(votes) else most_voted(_add_up(votes))
-    return tuple(
-        one._replace(languages=most_voted(own) or around)
-        for one, own in zip(found, votes, strict=True)
-    )
+    if all(votes):
+        return tuple(found)
+    around = most_voted(_add_up(votes))
+    return tuple(one if one.languages else one._replace(languages=around) for one in found)
 
 
 def _add_up(votes: Iterable[Votes]) -> Votes:
@@ -88,19 +92,18 @@ def is_speech(line: str) -> bool:
     return not _NOT_SPEECH.match(line)
 
 
-def _read_sentence(text: str, bare: str, start: int, end: int) -> Sentence | None:
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
+def _place_of_sentence(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where the words of a stretch begin and end, without a list sign; None for what is no
+    speech."""
+    said = text[start:end]
+    start += len(said) - len(said.lstrip())
+    end = start + len(said.strip())
     sign = _LIST_SIGN.match(text, start, end) if text[start : start + 1] != ">" else None
     start = sign.end() if sign else start
     said = text[start:end]
     fewest = _FEWEST_CHARS if said.isascii() else _FEWEST_WIDE_CHARS
-    if not fewest <= len(said) <= _LONGEST or not is_speech(said):
-        return None
-    unquoted = bare[start:end]
-    return Sentence(one_line(said), unquoted, start, end, words=words_of(unquoted))
+    is_long_enough = fewest <= len(said) <= _LONGEST
+    return (start, end) if is_long_enough and is_speech(said) else None
 
 
 def _as_lines(match: re.Match[str]) -> str:

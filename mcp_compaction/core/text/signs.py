@@ -91,9 +91,9 @@ class Signs:
             yield from look.pattern.finditer(bare)
 
     def _likely(self, bare: str) -> Iterable[_Look]:
-        said = sorted(words_of(bare) & self._by_word.keys()) if self._by_word else ()
-        likely = chain(chain.from_iterable(self._by_word[word] for word in said), self._always)
-        return {id(look): look for look in likely}.values()
+        said = sorted(self.needed & words_of(bare))
+        likely = [look for word in said for look in self._by_word[word]]
+        return {id(look): look for look in (*likely, *self._always)}.values()
 
 
 @cache
@@ -106,10 +106,8 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
     """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
     first of several."""
     languages = sentence.languages or (ENGLISH,)
-    words = words_of(sentence.bare) if sentence.words is None else sentence.words
-    if not any(signs_of(code, kind).may_be_in(words) for code in languages):
-        return None
-    return _find_sign(kind, sentence.bare, languages, by_user)
+    likely = [code for code in languages if signs_of(code, kind).may_be_in(sentence.words)]
+    return _find_sign(kind, sentence.bare, tuple(likely), by_user) if likely else None
 
 
 def shows_sign(

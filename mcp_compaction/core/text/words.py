@@ -48,7 +48,7 @@ def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
     words = WORD.findall(text.lower())
     language = main_language(text, frozenset(words))
-    return tuple(telling_stem(word, language) for word in words)
+    return tuple([telling_stem(word, language) for word in words])
 
 
 @lru_cache(maxsize=65_536)

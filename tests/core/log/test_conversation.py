@@ -15,7 +15,7 @@ from mcp_compaction.core.log.passages import passages_of
 from mcp_compaction.core.log.quotes import saying_of
 from mcp_compaction.core.log.steps import count_head
 from mcp_compaction.lexicon.furniture import own_tools
-from mcp_compaction.model import Spoken
+from mcp_compaction.model import Spoken, ToolCall
 from tests.sessions import messages_of
 from tests.strategies import sessions
 
@@ -54,6 +54,15 @@ def test_only_the_part_that_a_host_wrote_leaves_a_message() -> None:
     (said,) = conversation_of([message])
     assert (said.text, said.ref) == ("Fix the login.", message.ref)
     assert message.text.startswith(REMINDER)  # the message itself is as it was
+
+
+def test_a_message_that_lost_a_part_is_read_anew() -> None:
+    (message,) = messages_of([user(REMINDER, "Fix the login.")])
+    assert (message.calls, message.results) == ((), ())
+    call = ToolCall(id="c1", name="Bash", arguments={})
+    changed = message.model_copy(update={"parts": (call,)})
+    assert (changed.calls, changed.results, changed.text) == ((call,), (), "")
+    assert message.calls == ()
 
 
 def test_a_message_of_the_system_is_no_part_of_the_conversation() -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from inspect import unwrap
+from string import ascii_letters, ascii_lowercase, digits
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.check.opposites import Rules
+from mcp_compaction.core.log import endings, failures, identifiers
+from mcp_compaction.core.log.endings import ending_of_call
+from mcp_compaction.core.log.findings import exact_words
+from mcp_compaction.core.log.identifiers import error_lines, find_identifiers
+from mcp_compaction.core.log.tasks import done
+from mcp_compaction.core.log.tasks.done import done_in_text
 from mcp_compaction.core.text import injection, remarks
 from mcp_compaction.core.text.injection import defuse_lines, has_label, is_forged, is_planted
-from mcp_compaction.core.text.patterns import Cuts
+from mcp_compaction.core.text.language import languages_of, main_language, words_of
+from mcp_compaction.core.text.patterns import Cuts, cut_words, cutting_table
 from mcp_compaction.core.text.remarks import marker_groups
-from mcp_compaction.model import SectionName
+from mcp_compaction.model import SectionName, ToolResult
 
 SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", '"', "`", " - ", "_")
 OURS = (
@@ -44,6 +54,40 @@ DOUBTS = (
     *("I was wrong", "perhaps", "alternatively", "I'm not sure", "I am not sure", "uncertain"),
     *("let me verify", "double-check", "check", "but wait", "actually, no"),
 )
+ENDINGS = (
+    *(
+        "3 failed, 2 passed in 1.2s",
+        "12 passed",
+        "2 failing",
+        "BUILD FAILED in 3s",
+        "FAIL\tpkg 0.1s",
+    ),
+    *(
+        "make: *** [all] Error 2",
+        "npm ERR! code 1",
+        "npm error code 1",
+        "Found 3 errors.",
+        "FAILED",
+    ),
+    *("error: could not compile `x`", "0 errors, 2 warnings", "ok  \tpkg\t0.1s", "exit code 0"),
+    *("Compilation failed: x", "Compiled with 2 errors", "✖ 2 problems", "All checks passed!"),
+    *("Traceback (most recent call last):", "sh: x: command not found", "x: not found", "exit 1"),
+    *(
+        "ValueError: no",
+        "a.b.Exception: no",
+        "Failure: no",
+        "fatal: no",
+        "panic: no",
+        "error[E1]: x",
+    ),
+    *("the problem", "no error", "to compile", "Interrupted by user", "Command timed out"),
+)
+SAID = (
+    *("I fixed the login", "The login is done", "we removed it", "the cache was added", "closed"),
+    *("✓ the login", "the login", "not done", "Ich habe den Cache gebaut", "erledigt: der Cache"),
+    *("hemos añadido el login", "the plan", "Fixed", "no me gusta", "die Datei", "la maison"),
+)
+NAMED = "aB3_/.:@+~-,;()'\" \n"
 
 
 def always(_: str, __: object) -> bool:
@@ -77,6 +121,45 @@ def test_a_look_at_the_words_of_a_text_spares_it_no_pattern_that_finds_something
 def test_a_text_without_wide_stops_is_cut_where_any_text_is(text: str) -> None:
     cuts = Cuts(r"(?<=[.!?。！？])\s+|\n+", r"(?<=,)\s+(?=a)|\s+-\s+")
     assert cuts.in_text(text).split(text) == cuts.in_text("。").split(text)
+
+
+@given(st.text(NAMED, max_size=40))
+def test_an_ascii_text_is_cut_into_the_words_that_a_pattern_finds(text: str) -> None:
+    both_cases = cutting_table(ascii_letters + digits)
+    assert cut_words(text, both_cases) == re.findall(r"[A-Za-z0-9]+", text)
+    assert cut_words(text, cutting_table(ascii_lowercase)) == re.findall(r"[a-z]+", text.lower())
+
+
+@given(st.text(NAMED, max_size=40))
+def test_an_ascii_text_is_read_as_beside_a_wide_sign(text: str) -> None:
+    wide = f"{text}\n\n…"
+    assert exact_words(text) == exact_words(wide)
+    assert words_of(text) == words_of(wide)
+    assert find_identifiers(text) == tuple(f for f in find_identifiers(wide) if f.text != "…")
+
+
+@given(texts_of(SAID))
+def test_a_text_is_read_in_the_language_that_most_of_its_words_speak_for(text: str) -> None:
+    assert main_language(text) == next(iter(languages_of(text)), "en")
+
+
+@given(texts_of(SAID))
+def test_a_look_at_the_words_of_a_text_spares_it_nothing_that_is_done(text: str) -> None:
+    spared = done_in_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(done, "_has_marks", always)
+        assert unwrap(done_in_text)(text) == spared
+
+
+@given(texts_of(ENDINGS))
+def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None:
+    result = ToolResult(call="a", text=text)
+    spared = ending_of_call(result), list(error_lines(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failures, "_FAILED_SIGNS", ("",))
+        patch.setattr(endings, "_TRACE_SIGNS", ("",))
+        patch.setattr(identifiers, "_ERROR_SIGNS", ("",))
+        assert (ending_of_call(result), list(error_lines(text))) == spared
 
 
 RULES = st.lists(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tasks.done import (
@@ -46,12 +46,16 @@ def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:
     return {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
 
 
-def last_closed(items: Sequence[Item], messages: Sequence[Message]) -> dict[str, int]:
-    """The place in the conversation where each task was last said to be done, by its text."""
+def last_closed(
+    items: Sequence[Item], messages: Sequence[Message], since: int = 0
+) -> dict[str, int]:
+    """The place in the conversation where each task was last said to be done, by its text; what
+    stands before a place is not looked at."""
     wanted = {item.text: read_task(item.text) for item in items}
     by_word = _tasks_by_rarest_words(wanted)
     closed: dict[str, int] = {}
-    for place, message in enumerate(conversation_of(messages)) if by_word else ():
+    said = enumerate(conversation_of(messages)) if by_word else ()
+    for place, message in islice(said, since, None):
         for told in _done_things(message):
             near = {text for word in told.words for text in by_word.get(word, ())}
             closed.update((text, place) for text in near if _closes(told, wanted[text]))

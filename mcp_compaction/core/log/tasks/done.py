@@ -8,7 +8,13 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from mcp_compaction.core.text.language import ENGLISH, languages_of, main_language
+from mcp_compaction.core.text.language import (
+    ENGLISH,
+    count_votes,
+    main_language,
+    most_voted,
+    words_of,
+)
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
@@ -98,8 +104,8 @@ def _doing_in(language: str) -> _Doing:
 @read_once
 def done_in_text(text: str) -> tuple[DoneThing, ...]:
     """Each thing that a text says is done."""
-    is_english = set(languages_of(text)) <= {ENGLISH}
-    if is_english and not any(_doing_in(ENGLISH).find_marks(text)):
+    words = words_of(text)
+    if not _has_marks(text, words) and not _may_be_foreign(text, words):
         return ()
     return tuple(
         thing
@@ -109,12 +115,24 @@ def done_in_text(text: str) -> tuple[DoneThing, ...]:
     )
 
 
+def _has_marks(text: str, words: frozenset[str]) -> bool:
+    """Whether an English text has a word or sign that may say that something is done."""
+    doing = _doing_in(ENGLISH)
+    if not doing.verbs.keys().isdisjoint(words) or not doing.done_words.isdisjoint(words):
+        return True
+    return not text.isascii() and not _CHECKED.isdisjoint(text)
+
+
+def _may_be_foreign(text: str, words: frozenset[str]) -> bool:
+    return bool(set(most_voted(count_votes(text, words))) - {ENGLISH})
+
+
 def _done_in_sentence(sentence: Sentence, language: str) -> Iterable[DoneThing]:
     text, bare = sentence.text, sentence.bare
     said = text if len(text) == len(bare) else bare  # else nothing tells where its code stood
-    if language == ENGLISH:
-        return _done_in_english(said, bare)
-    return _done_by_signs(said, bare, _doing_in(language))
+    if language != ENGLISH:
+        return _done_by_signs(said, bare, _doing_in(language))
+    return _done_in_english(said, bare) if _has_marks(bare, sentence.words) else ()
 
 
 def _done_by_signs(said: str, bare: str, doing: _Doing) -> Iterator[DoneThing]:

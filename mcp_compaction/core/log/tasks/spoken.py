@@ -31,7 +31,7 @@ def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     if not found:
         return ()
     items = tuple(item for _, item in found.values())
-    closed = last_closed(items, said)
+    closed = last_closed(items, said, since=min(place for place, _ in found.values()))
     return tuple(i for place, i in found.values() if closed.get(i.text, -1) <= place)
 
 
