@@ -41,8 +41,9 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     if any(m.role == "assistant" and m.text and not m.calls for m in after):
         return
     ref = asked.message.ref
-    main = main_sentence(asked.text)
-    verb = "answer" if main.endswith(("?", "？")) else "finish"
+    main = main_sentence(asked)
+    has_begun = any(m.calls for m in after)
+    verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
     yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
     found = find_identifiers(FENCED.sub("", asked.text))
     named = [f.text for f in found if f.kind == "file" and not is_of_library(f.text)]

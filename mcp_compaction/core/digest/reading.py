@@ -65,6 +65,21 @@ class Reading:
         return _speeches([m for m in conversation_of(self.request.earlier) if m.is_request])
 
     @cached_property
+    def answered_in_words(self) -> frozenset[int]:
+        """The numbers of the users' messages that an assistant answered without any call."""
+        found: set[int] = set()
+        asked = 0
+        for message in self._all:
+            if message.is_request:
+                asked = message.seq
+            elif message.calls:
+                found.discard(asked)
+                asked = 0
+            elif asked and message.role == "assistant":
+                found.add(asked)
+        return frozenset(found)
+
+    @cached_property
     def ledger(self) -> Ledger:
         """What calls did in the span and after it."""
         return ledger_of(self._all)

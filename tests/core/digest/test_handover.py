@@ -48,6 +48,37 @@ def test_a_request_that_stays_in_the_window_is_in_force_instead() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "I am the champion of detours! Half a day went into the setup.",
+        "Ich bin der König der Umwege! Wir haben den halben Tag verloren.",
+        "Je suis le roi des détours ! Nous avons perdu la journée.",
+    ],
+)
+def test_talk_that_asks_for_nothing_and_led_to_no_call_is_not_the_goal(talk: str) -> None:
+    work = [user("Rename the flag of the importer."), *ran("1", "sed -i x", "ok")]
+    chat = [user(talk), assistant("It was worth the time.")]
+    assert texts(drafted([*work, assistant("Renamed."), *chat]), "GOAL") == [
+        "Rename the flag of the importer."
+    ]
+    told = texts(drafted([*work, assistant("Renamed.")], chat), "GOAL")
+    assert told == ["Rename the flag of the importer."]
+
+
+def test_words_that_led_to_calls_or_wait_for_an_answer_are_a_request() -> None:
+    report = user("The importer still drops the last row.")
+    for after in ([], ran("1", "cat importer.py", "x")):
+        draft = drafted([user("Rename the flag."), *ran("0", "sed -i x", "ok"), report, *after])
+        assert texts(draft, "GOAL")[0] == "The importer still drops the last row."
+
+
+def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:
+    asked = user("Well, that was quite a jump. I want one test for each error of the importer.")
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: I want one test for each error of the importer."
+
+
 def test_a_long_request_is_cut_at_a_word() -> None:
     (goal,) = texts(drafted([user("please " + "mend the login page " * 60)]), "GOAL")
     assert goal.startswith("please mend the login")
@@ -280,6 +311,13 @@ def test_the_request_in_work_is_next_until_closing_words() -> None:
         "named there and not touched so far: report.csv",
     ]
     assert texts(drafted([*span, assistant("It is all done.")]), "NEXT") == []
+
+
+def test_a_question_is_to_be_answered_until_work_on_it_has_begun() -> None:
+    asked = [*ran("1", "ls", "lists.py"), user("Shall both lists become one list?")]
+    assert texts(drafted(asked), "NEXT") == ["answer: Shall both lists become one list?"]
+    begun = drafted([*asked, *ran("2", "cat lists.py", "x")])
+    assert texts(begun, "NEXT") == ["finish: Shall both lists become one list?"]
 
 
 def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
