@@ -115,7 +115,7 @@ class Head(Value):
 
     language: str
     name: str
-    stemmer: str = ""  # its name in the snowballstemmer package
+    stemmer: str = ""  # its name in the PyStemmer package
     letters: str = ""  # that few other languages write, as the inside of a pattern's class
     letters_per_word: int = 0  # about, where no spaces part the words
     function_words: Words  # that every text of the language is full of, and that tell nothing

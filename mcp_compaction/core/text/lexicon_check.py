@@ -55,7 +55,7 @@ def check_head(lexicon: Lexicon, others: Iterable[Lexicon]) -> Iterator[str]:
         return
     yield from _complain_of_parts(lexicon)
     if head.stemmer and stem_by(head.stemmer, "word") is None:
-        yield f"stemmer = {head.stemmer!r} is none of snowballstemmer's; leave it out or mend it"
+        yield f"stemmer = {head.stemmer!r} is none of PyStemmer's; leave it out or mend it"
     for name in ("day_hint", "date_in_numbers"):
         if any(sign.kind == "date" for sign in lexicon.sign) and not lexicon.has(name):
             yield f"it reads dates; give the part {name}, or a draft's dates count as invented"

@@ -83,13 +83,13 @@ def stem(word: str, language: str = ENGLISH) -> str:
 
 def stem_by(stemmer: str, word: str) -> str | None:
     """A word without its endings, by the stemmer of that name; None, where there is none."""
-    # Nobody who compacts nothing pays for the tables of all stemmers. One stemmer keeps the word
-    # it works on, so that each thread needs its own; making one costs nothing.
+    # Nobody who compacts nothing pays for the library. A stemmer keeps the word it works on, so
+    # that each thread needs its own; making one costs nothing, nor is there need of its cache.
     # The package has no types.
-    from snowballstemmer import stemmer as make  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+    from Stemmer import Stemmer  # pyright: ignore[reportMissingModuleSource, reportMissingTypeStubs, reportUnknownVariableType]
 
     try:
-        return cast("str", make(stemmer).stemWord(word))  # pyright: ignore[reportUnknownMemberType]
+        return cast("str", Stemmer(stemmer, 0).stemWord(word))  # pyright: ignore[reportUnknownMemberType]
     except KeyError:
         return None
 
