@@ -10,17 +10,22 @@ from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.findings import UsedLine, used_lines
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.spoken import leaves_open
+from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Item
 
 _MOST_FACTS = 40
 _MOST_FOUND = 16
 _FEWEST_WORDS = 3  # of a sentence: a name alone tells nothing
+_OPENS = ("?", ":", "：", "？")
+# A command line that stands in prose without any sign of code.
+_COMMAND = pattern_of(r"^sudo |\s(?:&&|\|\|?|2>\S*)(?:\s|$)")
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
@@ -72,7 +77,7 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
                 for sentence in one.sentences
                 if fold(sentence.text) not in known
                 and _is_fact(sentence, is_work)
-                and not reading.tells_of_gone_file(sentence.text, one.message)
+                and not reading.is_outdated(sentence.text, one.message)
             )
     yield from ranked[0]
     yield from ranked[1]
@@ -80,9 +85,11 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:
     said = sentence.text
-    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.endswith(("?", ":")):
+    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.rstrip("*_").endswith(_OPENS):
         return False
-    if pattern_of_kind("intent").match(said):
+    if pattern_of_kind("intent").match(said) or _COMMAND.search(sentence.bare):
+        return False
+    if remarks.is_doubt(sentence) or find_sign("step", sentence) is not None:
         return False
     if is_work and _NUMBER.search(said):
         return True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
-from mcp_compaction.core.log.families import family_of, options_of, work_of
+from mcp_compaction.core.log.families import family_of, is_search, options_of, work_of
 from mcp_compaction.core.log.ledger import CallEntry, Ledger
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
@@ -57,7 +57,7 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
         if not kind:
             continue
         old = standing.get(kind)
-        if entry.ending in _FAILED:
+        if entry.ending in _FAILED and not _found_nothing(entry):
             times, first = (old.times + 1, old.first) if old else (1, entry)
             standing[kind] = _Failure(entry, place, times, first)
         elif entry.ending == "done" and old is not None:
@@ -66,9 +66,16 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
     yield from standing.values()
 
 
+def _found_nothing(entry: CallEntry) -> bool:
+    return entry.action.kind == "run" and is_search(entry.action.target) and not _cause(entry)
+
+
 def _kind_of(entry: CallEntry) -> str:
     if entry.action.kind == "run":
-        return f"run {family_of(entry.action.target)}"
+        family = family_of(entry.action.target)
+        # One piece of inline code tells nothing of another.
+        code = f" {work_of(entry.action.target)}" if family.endswith(" -c") else ""
+        return f"run {family}{code}"
     return f"{entry.call.name} {entry.action.target}"
 
 

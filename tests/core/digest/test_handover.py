@@ -159,6 +159,11 @@ def test_what_is_left_running_and_the_folder_are_state() -> None:
     assert texts(draft, "STATE") == ["left running: npm run dev &", "folder: /app"]
 
 
+def test_what_was_killed_at_its_start_is_not_left_running() -> None:
+    killed = "The last command <command>serve &</command> timed out and has been killed."
+    assert texts(drafted(ran("1", "serve --port 8000 &", killed)), "STATE") == []
+
+
 def test_the_lines_last_edited_are_shown() -> None:
     edit = used("1", "Edit", "ok", file_path="src/a.py", old_string="a", new_string="limit = 90")
     assert texts(drafted(edit), "STATE") == ["last edit of src/a.py: limit = 90"]
@@ -180,6 +185,12 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
     assert texts(drafted(span), "DONE") == ["src/b.py deleted", "src/a.py written"]
     gone = ran("4", "rm src/a.py", "")
     assert texts(drafted(span, gone), "DONE") == ["src/a.py deleted", "src/b.py deleted"]
+
+
+def test_a_file_changed_in_a_later_span_is_told_there() -> None:
+    read, edit = used("1", "Read", "x", file_path="a.py"), used("2", "Edit", "ok", file_path="a.py")
+    assert texts(drafted(read, edit), "DONE") == ["a.py edited"]
+    assert "a.py edited" not in texts(drafted(read, edit, is_newest=False), "DONE")
 
 
 def test_what_cannot_be_told_is_unknown_since() -> None:
@@ -276,6 +287,23 @@ def test_a_call_of_any_tool_that_failed_says_why() -> None:
     assert draft.items("LEARNED") == (Item(text="failed: f: no such file", refs=("m1", "m2")),)
 
 
+def test_a_search_that_finds_nothing_is_no_failure() -> None:
+    nothing = "Command `grep -n rate src` executed with exit code 1."
+    draft = drafted([*ran("1", "grep -n rate src", nothing), *ran("2", "grep -n x src", "x")])
+    assert texts(draft, "LEARNED") == []
+    missing = "grep: src/rates: No such file or directory\nexit code 2"
+    (told,) = texts(drafted(ran("1", "grep -n rate src/rates", missing)), "LEARNED")
+    assert "No such file" in told
+
+
+def test_one_piece_of_inline_code_does_not_mend_another() -> None:
+    broken = ran("1", 'python -c "\nimport rates\nrates.load()\n"', "KeyError: 'x'\nexit code 1")
+    other = ran("2", 'python -c "\nprint(1)\n"', "1")
+    assert texts(drafted([*broken, *other]), "LEARNED") == [
+        "failed: python -c \" import rates rates.load() \": KeyError: 'x'"
+    ]
+
+
 # Facts and names
 
 
@@ -288,6 +316,62 @@ def test_what_a_result_said_is_a_fact_once_it_was_used() -> None:
         ]
     )
     assert texts(draft, "FACTS") == ["listen = 8443"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/rate_spec.py::it_limits_each_host FAILED [ 50%]",
+        "KeyError: 'rate_limit_7' is not there",
+        "def rate_limit_7(host: str) -> int:",
+        "rate_limit_7: int,",
+        'File "/srv/rate_limit_7.py", line 3, in run',
+        "rootdir: /srv/rate_limit_7",
+    ],
+)
+def test_code_errors_and_rows_of_a_test_run_are_no_facts(line: str) -> None:
+    word = next(w for w in ("rate_limit_7", "tests/rate_spec.py") if w in line)
+    use = ran("2", f"grep -r {line.split()[0]} {word} /srv/rate_limit_7.py /srv/rate_limit_7", "x")
+    assert texts(drafted([*ran("1", "tool", line), *use]), "FACTS") == []
+
+
+def test_a_file_named_anywhere_in_a_call_counts_as_shown_by_it() -> None:
+    shown = used("1", "Read", "limit = 20000", file_path='"src/a.py", offset: 4')
+    edit = used("3", "Edit", "ok", file_path="src/a.py")
+    draft = drafted([*shown, *ran("2", "grep -r 20000 src", "none"), *edit])
+    assert texts(draft, "FACTS") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Update `rates.py` to read the new limit.",
+        "Actualizar los tests de `rates.py` con el límite.",
+        "Den Import in `rates.py` ergänzen.",
+        "sudo ls -l /srv/rates.py 2>/dev/null",
+        "It seems that `rates.py` is read twice.",
+        "**What stands in `rates.py` at the moment:**",
+    ],
+)
+def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
+    draft = drafted([*ran("1", "ls", "a"), assistant(said)])
+    assert texts(draft, "FACTS") == []
+
+
+def test_a_line_of_a_file_by_its_number_is_a_fact_until_files_change() -> None:
+    span = [*ran("1", "ls", "a"), assistant("The limit is set on line 13 of rates.py.")]
+    assert texts(drafted(span), "FACTS") == ["The limit is set on line 13 of rates.py."]
+    edit = used("2", "Edit", "ok", file_path="src/rates.py")
+    assert texts(drafted([*span, *edit]), "FACTS") == []
+    assert texts(drafted(span, edit), "FACTS") == []
+
+
+def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> None:
+    chosen, looked = "I'll use SQLite for the store.", "Looking at the store, we moved to SQLite."
+    searched = "Let's search for what might be the cause."
+    draft = drafted([*ran("1", "ls", "a"), assistant(f"{looked} {searched} {chosen}")])
+    assert texts(draft, "DECISIONS") == [chosen]
+    assert texts(draft, "UNCERTAIN") == []
 
 
 def test_what_stood_in_a_file_that_was_changed_since_is_no_fact() -> None:
