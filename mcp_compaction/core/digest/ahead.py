@@ -29,7 +29,18 @@ def next_items(reading: Reading) -> list[Item]:
     recent = [one for one in reading.said if one.message.seq > since]
     steps = [item for one in reversed(recent) for item in _steps_of(one, reading)]
     failing = [i for i in still_failing(reading) if int(i.refs[-1][1:]) > since]
-    return [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
+    ahead = [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
+    return ahead or list(_turn_is_over(reading))
+
+
+def _turn_is_over(reading: Reading) -> Iterator[Item]:
+    """That the user is to speak, where closing words end the window and no task is open."""
+    said = (*reading.said, *reading.said_later)
+    last = said[-1].message if said else None
+    is_closing = last is not None and last.role == "assistant" and not last.calls
+    has_open_tasks = any(name == "OPEN" for name, _ in reading.request.must_keep)
+    if last is not None and is_closing and last.seq == reading.end and not has_open_tasks:
+        yield Item(text="the turn is over: the user speaks next", refs=(last.ref,))
 
 
 def _in_work(reading: Reading) -> Iterator[Item]:

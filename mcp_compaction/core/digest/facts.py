@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.findings import UsedLine, used_lines
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.spoken import leaves_open
-from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
@@ -18,6 +17,7 @@ from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import Item
 
 _MOST_FACTS = 40
@@ -25,7 +25,9 @@ _MOST_FOUND = 16
 _FEWEST_WORDS = 3  # of a sentence: a name alone tells nothing
 _OPENS = ("?", ":", "：", "？")
 # A command line that stands in prose without any sign of code.
-_COMMAND = pattern_of(r"^sudo |\s(?:&&|\|\|?|2>\S*)(?:\s|$)")
+_COMMAND = pattern_of(r"^sudo |\s(?:&&|\|\|?|2>\S*)(?:\s|$)|^[a-z-][^,.;:]*\s--?[a-z]|\\$")
+_NO_FACTS: tuple[Kind, ...] = ("doubt", "step", "tests-pass")
+_SIGNS = pattern_of(r"^\W+")  # ticks and bold signs before a sentence
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
@@ -34,10 +36,11 @@ def fact_items(reading: Reading, told: Sequence[Item]) -> list[Item]:
     """What results said and was used, and sentences that name something exact and are told
     nowhere else; in turns."""
     found, said = list(_found(reading)), list(_said(reading, told))
-    mixed: list[Item] = []
-    for place in range(max(len(found), len(said))):
-        mixed += [*found[place : place + 1], *said[place : place + 1]]
-    return mixed[:_MOST_FACTS]
+    mixed: dict[str, Item] = {}
+    for pair in zip_longest(found, said):
+        for item in filter(None, pair):
+            mixed.setdefault(fold(_SIGNS.sub("", item.text)), item)
+    return list(mixed.values())[:_MOST_FACTS]
 
 
 def _found(reading: Reading) -> Iterator[Item]:
@@ -89,7 +92,7 @@ def _is_fact(sentence: Sentence, is_work: bool) -> bool:
         return False
     if pattern_of_kind("intent").match(said) or _COMMAND.search(sentence.bare):
         return False
-    if remarks.is_doubt(sentence) or find_sign("step", sentence) is not None:
+    if any(find_sign(kind, sentence) is not None for kind in _NO_FACTS):
         return False
     if is_work and _NUMBER.search(said):
         return True

@@ -23,11 +23,11 @@ _TELLS = pattern_of(r"[=:]\s?\S|\b(?:is|are|was|has|not|no)\b|\d")
 _CODE = pattern_of(
     r"^(?:\S+?:(?:\d+:)?)?\s*(?:@\w|(?:async )?def |class \w+[(:{]|return\b|import \w"
     r"|from \S+ import |assert |(?:const|let|var) |\"\"\"|#include)"
-    r"|^[^\"'{\[].*[,;({\[]$|\w = [\w.]+\("
+    r"|^[^\"'{\[].*[,;({\[]$|\w = [\w.]+\(|\w = .* (?:if|#) |^[\w.]+\(.*\)…?$"
 )
-_PASSING = pattern_of(  # rows of a run of tests, and frames of a trace
+_PASSING = pattern_of(  # rows of a run of tests, frames of a trace, signs of progress
     r"\b(?:PASSED|FAILED|SKIPPED|XFAIL|XPASS)\b|\[ *\d{1,3}%\]|^File \".*\", line \d"
-    r"|^(?:rootdir|platform|plugins|cachedir|collected)\b"
+    r"|^(?:rootdir|platform|plugins|cachedir|collected)\b|(?:\.\.\.|…)$"
 )
 _WORDS = pattern_of(r"[^\W\d_]{2}")
 _SHORTEST, _LONGEST = 8, 220

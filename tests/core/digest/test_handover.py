@@ -327,6 +327,9 @@ def test_what_a_result_said_is_a_fact_once_it_was_used() -> None:
         "rate_limit_7: int,",
         'File "/srv/rate_limit_7.py", line 3, in run',
         "rootdir: /srv/rate_limit_7",
+        "os.makedirs(rate_limit_7, 0)",
+        "Read(rate_limit_7 of 3)…",
+        "reading rate_limit_7 of 9...",
     ],
 )
 def test_code_errors_and_rows_of_a_test_run_are_no_facts(line: str) -> None:
@@ -351,11 +354,21 @@ def test_a_file_named_anywhere_in_a_call_counts_as_shown_by_it() -> None:
         "sudo ls -l /srv/rates.py 2>/dev/null",
         "It seems that `rates.py` is read twice.",
         "**What stands in `rates.py` at the moment:**",
+        "rates list --config /srv/rates.yml",
+        "I can see there's a `rates.py` script.",
+        "All tests of `rates.py` pass.",
+        "API Error: /srv/rates.py was aborted.",
     ],
 )
 def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
     draft = drafted([*ran("1", "ls", "a"), assistant(said)])
     assert texts(draft, "FACTS") == []
+
+
+def test_a_fact_is_told_once_whatever_sign_stands_before_it() -> None:
+    said = "The limit of rates.py is 40 rows."
+    draft = drafted([*ran("1", "ls", "a"), assistant(f"✅ {said}"), user("ok"), assistant(said)])
+    assert texts(draft, "FACTS") == [said]
 
 
 def test_a_line_of_a_file_by_its_number_is_a_fact_until_files_change() -> None:
@@ -394,7 +407,7 @@ def test_the_request_in_work_is_next_until_closing_words() -> None:
         "finish: Write the report into report.csv please.",
         "named there and not touched so far: report.csv",
     ]
-    assert texts(drafted([*span, assistant("It is all done.")]), "NEXT") == []
+    assert "finish" not in str(drafted([*span, assistant("It is all done.")]).items("NEXT"))
 
 
 def test_a_question_is_to_be_answered_until_work_on_it_has_begun() -> None:
@@ -402,6 +415,16 @@ def test_a_question_is_to_be_answered_until_work_on_it_has_begun() -> None:
     assert texts(drafted(asked), "NEXT") == ["answer: Shall both lists become one list?"]
     begun = drafted([*asked, *ran("2", "cat lists.py", "x")])
     assert texts(begun, "NEXT") == ["finish: Shall both lists become one list?"]
+
+
+def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "ok")]
+    over = ["the turn is over: the user speaks next"]
+    assert texts(drafted([*span, assistant("It is mended.")]), "NEXT") == over
+    assert texts(drafted(span, [assistant("It is mended.")]), "NEXT") == over
+    assert "the turn is over" not in str(drafted(span).items("NEXT"))
+    left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
+    assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
 
 
 def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
