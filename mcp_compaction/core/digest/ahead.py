@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mcp_compaction.core.digest.learned import still_failing
@@ -57,12 +58,18 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
     yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
     found = find_identifiers(FENCED.sub("", asked.text))
-    named = [f.text for f in found if f.kind == "file" and not is_of_library(f.text)]
+    named = [f.text for f in found if f.kind == "file" and _is_meant(f.text, asked.text)]
     touched = "\n".join(words_of(part) for m in after for part in m.parts)
     left = [name for name in named if name.rpartition("/")[2] not in touched]
     if left:
         text = f"named there and not touched so far: {', '.join(left[:_MOST_FILES])}"
         yield Item(text=text, refs=(ref,))
+
+
+def _is_meant(name: str, request: str) -> bool:
+    """Whether a request means a file itself: no library, no placeholder, no place in a trace."""
+    is_example = f"<{name}>" in request or re.search(rf"{re.escape(name)}:\d", request)
+    return not is_example and not is_of_library(name)
 
 
 def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
@@ -76,7 +83,8 @@ def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
         if is_taken or not _names_a_step(sentence):
             continue
         exact = exact_words(sentence.text)
-        if exact.isdisjoint(typed) and (exact or not typed or one.message.calls):
+        is_typed = any(word in typed for word in exact)
+        if not is_typed and (exact or not typed or one.message.calls):
             yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 
@@ -86,15 +94,14 @@ def _names_a_step(sentence: Sentence) -> bool:
     return remarks.is_next_step(sentence) and bool(telling_words(sentence.text))
 
 
-def _typed_since(one: Speech, reading: Reading) -> set[str]:
-    """The exact words of all calls made from that message on."""
-    return {
-        word
+def _typed_since(one: Speech, reading: Reading) -> str:
+    """What all calls say that were made from that message on."""
+    return "\n".join(
+        words_of(call)
         for message in (*reading.messages, *reading.later)
         if message.seq >= one.message.seq
         for call in message.calls
-        for word in exact_words(words_of(call))
-    }
+    )
 
 
 def _is_answered(one: Speech, reading: Reading) -> bool:

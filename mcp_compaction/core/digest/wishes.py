@@ -90,10 +90,16 @@ def main_sentence(one: Speech) -> str:
     sentences = [said for said in spoken if not remarks.is_pleasantry(said)]
     if len(sentences) == 1:
         return sentences[0]
-    asking = (s.text for s in one.sentences if _asks(s))
-    full = next((said for said in asking if len(telling_words(said)) >= _FULL_REQUEST), "")
+    asking = (s.text for s in one.sentences if _asks(s) and _stands_alone(s.text))
+    full = next(asking, "")
     telling = (said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING)
     return full or next(telling, "")
+
+
+def _stands_alone(said: str) -> bool:
+    """Whether a sentence is understood without those around it; one that announces what follows
+    has to say more of itself."""
+    return len(telling_words(said)) >= _FULL_REQUEST + 2 * said.endswith((":", "："))
 
 
 def rejected_items(reading: Reading) -> list[Item]:

@@ -433,13 +433,27 @@ def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
     assert texts(drafted(span), "NEXT") == ["finish: Find out why this fails."]
 
 
+def test_placeholders_and_places_in_a_trace_are_nothing_to_do() -> None:
+    asked = user("Mend the certificate error (_tls.c:1000). Try `cc <name.c>` first, then run.sh.")
+    assert texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[1:] == [
+        "named there and not touched so far: run.sh"
+    ]
+
+
+def test_a_sentence_that_only_announces_what_follows_is_not_the_request() -> None:
+    asked = user("Consider the following bug:\n\nRows are lost.\n\nFix the import of late rows.")
+    draft = drafted([asked, *ran("1", "ls", "a")])
+    assert texts(draft, "NEXT") == ["finish: Fix the import of late rows."]
+
+
 def test_a_step_that_its_own_message_or_a_later_call_takes_is_not_next() -> None:
     said = "First I read it. Then I'll update src/b.py as well. Next, I run the tests now."
     step = calls(("1", "Bash", {"command": "cat src/a.py"}), text=said)
     span = [step, results(("1", "ok"))]
     assert texts(drafted(span), "NEXT") == ["Then I'll update src/b.py as well."]
-    taken = used("2", "Edit", "ok", file_path="src/b.py")
-    assert texts(drafted([*span, *taken]), "NEXT") == []
+    for path in ("src/b.py", "/srv/src/b.py.new"):
+        taken = used("2", "Edit", "ok", file_path=path)
+        assert texts(drafted([*span, *taken]), "NEXT") == []
 
 
 def test_a_span_of_nothing_worth_a_line_still_says_what_was_done() -> None:
