@@ -84,7 +84,7 @@ def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
             continue
         exact = exact_words(sentence.text)
         is_typed = any(word in typed for word in exact)
-        if not is_typed and (exact or not typed or one.message.calls):
+        if not is_typed and (exact or not exact_words(typed) or one.message.calls):
             yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 
