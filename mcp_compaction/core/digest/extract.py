@@ -157,7 +157,8 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         for one in said
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not decision.endswith(":") and len(telling_words(decision)) >= _FEWEST_TELLING
+        if not decision.rstrip("*_").endswith(":")
+        and len(telling_words(decision)) >= _FEWEST_TELLING
         if not _only_looks(decision)
     ]
     return newest_first(mark_superseded(made))

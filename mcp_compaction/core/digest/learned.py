@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
-from mcp_compaction.core.log.families import family_of, is_search, options_of, work_of
+from mcp_compaction.core.log.families import family_of, is_search, operands_of, options_of, work_of
 from mcp_compaction.core.log.ledger import CallEntry, Ledger
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
@@ -126,10 +126,18 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
         return None
     told = f"; between: {', '.join(steps)}" if steps else ""
     failed = f"failed {one.entry.ref}{f', {one.times} times' if one.times > 1 else ''}"
-    text = f"{_what(one.entry)}: {failed} ({cause}), passed {one.passed.ref}{told}"
+    text = f"{_what(one.entry)}: {failed} ({cause}){_passed(one.entry, one.passed)}{told}"
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))
+
+
+def _passed(failed: CallEntry, passed: CallEntry) -> str:
+    """Which call passed, in its own words where it was given other things than the one before."""
+    before, after = operands_of(failed.action.target), operands_of(passed.action.target)
+    if failed.action.kind != "run" or (before and before <= after) or before == after:
+        return f", passed {passed.ref}"
+    return f"; {_what(passed)} passed {passed.ref}"
 
 
 def _since(path: str, ledger: Ledger) -> str:

@@ -78,6 +78,13 @@ def work_of(command: str, most: int = 100) -> str:
     return short if len(short) > most // 2 or len(line) <= most else f"{line[:most]}…"
 
 
+def operands_of(command: str) -> frozenset[str]:
+    """What the command that does the work is given beside options: packages, files, no prose."""
+    part = main_part_of(command)
+    words = part.words[1:] if part else ()
+    return frozenset(w for w in words if not w.startswith("-") and " " not in w)
+
+
 def options_of(command: str) -> tuple[str, ...]:
     """The options of the command that does the work."""
     part = main_part_of(command)

@@ -296,6 +296,18 @@ def test_a_search_that_finds_nothing_is_no_failure() -> None:
     assert "No such file" in told
 
 
+def test_a_run_that_passed_with_other_things_is_told_in_its_own_words() -> None:
+    killed = "The last command <command>pip install rates</command> timed out and has been killed."
+    failing = ran("1", "pip install rates", killed)
+    other, same = (ran("2", f"pip install {name}", "ok") for name in ("flask", "rates flask"))
+    assert texts(drafted([*failing, *other]), "LEARNED") == [
+        "pip install rates: failed m1 (timed out); pip install flask passed m3"
+    ]
+    assert texts(drafted([*failing, *same]), "LEARNED") == [
+        "pip install rates: failed m1 (timed out), passed m3"
+    ]
+
+
 def test_one_piece_of_inline_code_does_not_mend_another() -> None:
     broken = ran("1", 'python -c "\nimport rates\nrates.load()\n"', "KeyError: 'x'\nexit code 1")
     other = ran("2", 'python -c "\nprint(1)\n"', "1")
