@@ -51,19 +51,31 @@ def still_failing(reading: Reading) -> list[Item]:
 
 def _failures(reading: Reading) -> Iterator[_Failure]:
     """Each run of failures of one kind of call, closed by the call of that kind that was done."""
-    standing: dict[str, _Failure] = {}
+    standing: dict[tuple[str, frozenset[str]], _Failure] = {}
     for place, entry in enumerate(reading.ledger.entries):
-        kind = _kind_of(entry)
+        kind, given = _kind_of(entry), _given_to(entry)
         if not kind:
             continue
-        old = standing.get(kind)
-        if entry.ending in _FAILED and not _found_nothing(entry):
+        known = next((k for k in standing if k[0] == kind and _may_be_same(k[1], given)), None)
+        has_failed = entry.ending in _FAILED and not _found_nothing(entry)
+        old = standing.pop(known) if known and (has_failed or entry.ending == "done") else None
+        if has_failed:
             times, first = (old.times + 1, old.first) if old else (1, entry)
-            standing[kind] = _Failure(entry, place, times, first)
-        elif entry.ending == "done" and old is not None:
+            standing[kind, given] = _Failure(entry, place, times, first)
+        elif old is not None:
             yield old._replace(passed=entry, passed_at=place)
-            del standing[kind]
     yield from standing.values()
+
+
+def _given_to(entry: CallEntry) -> frozenset[str]:
+    return operands_of(entry.action.target) if entry.action.kind == "run" else frozenset()
+
+
+def _may_be_same(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two runs of one kind are of the same things, or one of them is of all there are."""
+    if not one or not other:
+        return True
+    return any(a.startswith(b) or b.startswith(a) for a in one for b in other)
 
 
 def _found_nothing(entry: CallEntry) -> bool:
@@ -134,8 +146,8 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
 
 def _passed(failed: CallEntry, passed: CallEntry) -> str:
     """Which call passed, in its own words where it was given other things than the one before."""
-    before, after = operands_of(failed.action.target), operands_of(passed.action.target)
-    if failed.action.kind != "run" or (before and before <= after) or before == after:
+    before, after = _given_to(failed), _given_to(passed)
+    if before == after or (before and before <= after):
         return f", passed {passed.ref}"
     return f"; {_what(passed)} passed {passed.ref}"
 

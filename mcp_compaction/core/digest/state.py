@@ -22,6 +22,7 @@ from mcp_compaction.model import Item
 _MOST_RUNS = 3
 _FIRST_COMMITS = 2
 _MOST_FILES_NAMED = 4
+_MOST_NAMED_SINCE_TESTS = 2  # DONE names them all
 _MOST_COMMANDS = 6
 _MOST_CLAIMS = 6
 _MOST_TAKEN_BACK = 40
@@ -75,13 +76,13 @@ def _changes_after(reading: Reading, entry: CallEntry) -> list[tuple[str, str]]:
 
 def _changed_since(reading: Reading, entry: CallEntry) -> str:
     names = [path.rpartition("/")[2] for path, _ in _changes_after(reading, entry)]
-    more = len(names) - _MOST_FILES_NAMED
-    shown = ", ".join(names[-_MOST_FILES_NAMED:])
+    more = len(names) - _MOST_NAMED_SINCE_TESTS
+    shown = ", ".join(names[-_MOST_NAMED_SINCE_TESTS:])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _refs_of_changes(reading: Reading, entry: CallEntry) -> tuple[str, ...]:
-    refs = [ref for _, ref in _changes_after(reading, entry)][-_MOST_FILES_NAMED:]
+    refs = [ref for _, ref in _changes_after(reading, entry)][-_MOST_NAMED_SINCE_TESTS:]
     return tuple(dict.fromkeys(refs))
 
 

@@ -82,7 +82,9 @@ def operands_of(command: str) -> frozenset[str]:
     """What the command that does the work is given beside options: packages, files, no prose."""
     part = main_part_of(command)
     words = part.words[1:] if part else ()
-    return frozenset(w for w in words if not w.startswith("-") and " " not in w)
+    family = family_of(command).split()
+    given = (w for w in words if not w.startswith("-") and " " not in w)
+    return frozenset(w for w in given if w.rpartition("/")[2] not in family)
 
 
 def options_of(command: str) -> tuple[str, ...]:

@@ -296,15 +296,19 @@ def test_a_search_that_finds_nothing_is_no_failure() -> None:
     assert "No such file" in told
 
 
-def test_a_run_that_passed_with_other_things_is_told_in_its_own_words() -> None:
-    killed = "The last command <command>pip install rates</command> timed out and has been killed."
-    failing = ran("1", "pip install rates", killed)
-    other, same = (ran("2", f"pip install {name}", "ok") for name in ("flask", "rates flask"))
-    assert texts(drafted([*failing, *other]), "LEARNED") == [
-        "pip install rates: failed m1 (timed out); pip install flask passed m3"
+def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
+    killed = "The last command <command>pip install</command> timed out and has been killed."
+    failing = ran("1", "pip install rates flask", killed)
+    passing = {name: ran("2", f"pip install {name}", "ok") for name in ("jinja", "flask")}
+    assert texts(drafted([*failing, *passing["jinja"]]), "LEARNED") == [
+        "timed out: pip install rates flask"
     ]
-    assert texts(drafted([*failing, *same]), "LEARNED") == [
-        "pip install rates: failed m1 (timed out), passed m3"
+    assert texts(drafted([*failing, *passing["flask"]]), "LEARNED") == [
+        "pip install rates flask: failed m1 (timed out); pip install flask passed m3"
+    ]
+    both = ran("2", "pip install --no-deps flask rates", "ok")
+    assert texts(drafted([*failing, *both]), "LEARNED") == [
+        "pip install rates flask: failed m1 (timed out), passed m3; between: with --no-deps"
     ]
 
 
