@@ -61,6 +61,8 @@ Kind = Literal[
     "plans",
     "reports",
     "asks-for",
+    "request",
+    "step",
     "says-done",
     "leaves-open",
     "rejects",

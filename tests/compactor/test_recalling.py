@@ -86,7 +86,7 @@ async def test_what_the_callers_view_shows_whole_is_named_instead_of_repeated(
 async def test_what_is_recalled_again_and_again_is_kept_at_the_next_compaction(
     tmp_path: Path, recalls: int, is_kept: bool
 ) -> None:
-    detail = "The staging token id is QX-88123; it was issued for the second cluster in Lyon."
+    detail = "The second cluster in Lyon was handed over to somebody of another team."
     async with open_session(tmp_path) as (compactor, info):
         await record_long_with(compactor, info, detail)
         await compactor.compress(info, Ask(reason="x", target_percent=30))

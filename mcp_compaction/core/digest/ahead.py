@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mcp_compaction.core.digest.learned import still_failing
@@ -29,7 +30,18 @@ def next_items(reading: Reading) -> list[Item]:
     recent = [one for one in reading.said if one.message.seq > since]
     steps = [item for one in reversed(recent) for item in _steps_of(one, reading)]
     failing = [i for i in still_failing(reading) if int(i.refs[-1][1:]) > since]
-    return [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
+    ahead = [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
+    return ahead or list(_turn_is_over(reading))
+
+
+def _turn_is_over(reading: Reading) -> Iterator[Item]:
+    """That the user is to speak, where closing words end the window and no task is open."""
+    said = (*reading.said, *reading.said_later)
+    last = said[-1].message if said else None
+    is_closing = last is not None and last.role == "assistant" and not last.calls
+    has_open_tasks = any(name == "OPEN" for name, _ in reading.request.must_keep)
+    if last is not None and is_closing and last.seq == reading.end and not has_open_tasks:
+        yield Item(text="the turn is over: the user speaks next", refs=(last.ref,))
 
 
 def _in_work(reading: Reading) -> Iterator[Item]:
@@ -41,16 +53,23 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     if any(m.role == "assistant" and m.text and not m.calls for m in after):
         return
     ref = asked.message.ref
-    main = main_sentence(asked.text)
-    verb = "answer" if main.endswith(("?", "？")) else "finish"
+    main = main_sentence(asked)
+    has_begun = any(m.calls for m in after)
+    verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
     yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
     found = find_identifiers(FENCED.sub("", asked.text))
-    named = [f.text for f in found if f.kind == "file" and not is_of_library(f.text)]
+    named = [f.text for f in found if f.kind == "file" and _is_meant(f.text, asked.text)]
     touched = "\n".join(words_of(part) for m in after for part in m.parts)
     left = [name for name in named if name.rpartition("/")[2] not in touched]
     if left:
         text = f"named there and not touched so far: {', '.join(left[:_MOST_FILES])}"
         yield Item(text=text, refs=(ref,))
+
+
+def _is_meant(name: str, request: str) -> bool:
+    """Whether a request means a file itself: no library, no placeholder, no place in a trace."""
+    is_example = f"<{name}>" in request or re.search(rf"{re.escape(name)}:\d", request)
+    return not is_example and not is_of_library(name)
 
 
 def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
@@ -64,7 +83,8 @@ def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
         if is_taken or not _names_a_step(sentence):
             continue
         exact = exact_words(sentence.text)
-        if exact.isdisjoint(typed) and (exact or not typed or one.message.calls):
+        is_typed = any(word in typed for word in exact)
+        if not is_typed and (exact or not exact_words(typed) or one.message.calls):
             yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 
@@ -74,15 +94,14 @@ def _names_a_step(sentence: Sentence) -> bool:
     return remarks.is_next_step(sentence) and bool(telling_words(sentence.text))
 
 
-def _typed_since(one: Speech, reading: Reading) -> set[str]:
-    """The exact words of all calls made from that message on."""
-    return {
-        word
+def _typed_since(one: Speech, reading: Reading) -> str:
+    """What all calls say that were made from that message on."""
+    return "\n".join(
+        words_of(call)
         for message in (*reading.messages, *reading.later)
         if message.seq >= one.message.seq
         for call in message.calls
-        for word in exact_words(words_of(call))
-    }
+    )
 
 
 def _is_answered(one: Speech, reading: Reading) -> bool:

@@ -19,8 +19,10 @@ from mcp_compaction.core.log.tasks.spoken import spoken_tasks
 from mcp_compaction.core.log.tool_calls import Task
 from mcp_compaction.core.log.updates import told_facts, told_states
 from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.signs import shows_sign
 from mcp_compaction.core.text.words import first_line, fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
@@ -155,15 +157,22 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         for one in said
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not decision.endswith(":") and len(telling_words(decision)) >= _FEWEST_TELLING
+        if not decision.rstrip("*_").endswith(":")
+        and len(telling_words(decision)) >= _FEWEST_TELLING
+        if not _only_looks(decision)
     ]
     return newest_first(mark_superseded(made))
+
+
+def _only_looks(decision: str) -> bool:
+    """Whether somebody says what to look at or what is needed, and does not choose."""
+    return bool(pattern_of_kind("intent").match(decision)) and not shows_sign("intends", decision)
 
 
 def _doubts(said: Sequence[Speech]) -> Iterable[Item]:
     for one in reversed(said):
         for sentence in one.sentences if one.message.role == "assistant" else ():
-            if remarks.is_doubt(sentence):
+            if remarks.is_doubt(sentence) and not pattern_of_kind("intent").match(sentence.text):
                 yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 

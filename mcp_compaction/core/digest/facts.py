@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.decisions.statement import states_decision
@@ -15,12 +15,19 @@ from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold
+from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import Item
 
 _MOST_FACTS = 40
 _MOST_FOUND = 16
 _FEWEST_WORDS = 3  # of a sentence: a name alone tells nothing
+_OPENS = ("?", ":", "：", "？")
+# A command line that stands in prose without any sign of code.
+_COMMAND = pattern_of(r"^sudo |\s(?:&&|\|\|?|2>\S*)(?:\s|$)|^[a-z-][^,.;:]*\s--?[a-z]|\\$")
+_NO_FACTS: tuple[Kind, ...] = ("doubt", "step", "tests-pass")
+_SIGNS = pattern_of(r"^\W+")  # ticks and bold signs before a sentence
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
@@ -29,10 +36,11 @@ def fact_items(reading: Reading, told: Sequence[Item]) -> list[Item]:
     """What results said and was used, and sentences that name something exact and are told
     nowhere else; in turns."""
     found, said = list(_found(reading)), list(_said(reading, told))
-    mixed: list[Item] = []
-    for place in range(max(len(found), len(said))):
-        mixed += [*found[place : place + 1], *said[place : place + 1]]
-    return mixed[:_MOST_FACTS]
+    mixed: dict[str, Item] = {}
+    for pair in zip_longest(found, said):
+        for item in filter(None, pair):
+            mixed.setdefault(fold(_SIGNS.sub("", item.text)), item)
+    return list(mixed.values())[:_MOST_FACTS]
 
 
 def _found(reading: Reading) -> Iterator[Item]:
@@ -72,7 +80,7 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
                 for sentence in one.sentences
                 if fold(sentence.text) not in known
                 and _is_fact(sentence, is_work)
-                and not reading.tells_of_gone_file(sentence.text, one.message)
+                and not reading.is_outdated(sentence.text, one.message)
             )
     yield from ranked[0]
     yield from ranked[1]
@@ -80,9 +88,11 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:
     said = sentence.text
-    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.endswith(("?", ":")):
+    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.rstrip("*_").endswith(_OPENS):
         return False
-    if pattern_of_kind("intent").match(said):
+    if pattern_of_kind("intent").match(said) or _COMMAND.search(sentence.bare):
+        return False
+    if any(find_sign(kind, sentence) is not None for kind in _NO_FACTS):
         return False
     if is_work and _NUMBER.search(said):
         return True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
-from mcp_compaction.core.log.families import family_of, options_of, work_of
+from mcp_compaction.core.log.families import family_of, is_search, operands_of, options_of, work_of
 from mcp_compaction.core.log.ledger import CallEntry, Ledger
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
@@ -51,24 +51,43 @@ def still_failing(reading: Reading) -> list[Item]:
 
 def _failures(reading: Reading) -> Iterator[_Failure]:
     """Each run of failures of one kind of call, closed by the call of that kind that was done."""
-    standing: dict[str, _Failure] = {}
+    standing: dict[tuple[str, frozenset[str]], _Failure] = {}
     for place, entry in enumerate(reading.ledger.entries):
-        kind = _kind_of(entry)
+        kind, given = _kind_of(entry), _given_to(entry)
         if not kind:
             continue
-        old = standing.get(kind)
-        if entry.ending in _FAILED:
+        known = next((k for k in standing if k[0] == kind and _may_be_same(k[1], given)), None)
+        has_failed = entry.ending in _FAILED and not _found_nothing(entry)
+        old = standing.pop(known) if known and (has_failed or entry.ending == "done") else None
+        if has_failed:
             times, first = (old.times + 1, old.first) if old else (1, entry)
-            standing[kind] = _Failure(entry, place, times, first)
-        elif entry.ending == "done" and old is not None:
+            standing[kind, given] = _Failure(entry, place, times, first)
+        elif old is not None:
             yield old._replace(passed=entry, passed_at=place)
-            del standing[kind]
     yield from standing.values()
+
+
+def _given_to(entry: CallEntry) -> frozenset[str]:
+    return operands_of(entry.action.target) if entry.action.kind == "run" else frozenset()
+
+
+def _may_be_same(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two runs of one kind are of the same things, or one of them is of all there are."""
+    if not one or not other:
+        return True
+    return any(a.startswith(b) or b.startswith(a) for a in one for b in other)
+
+
+def _found_nothing(entry: CallEntry) -> bool:
+    return entry.action.kind == "run" and is_search(entry.action.target) and not _cause(entry)
 
 
 def _kind_of(entry: CallEntry) -> str:
     if entry.action.kind == "run":
-        return f"run {family_of(entry.action.target)}"
+        family = family_of(entry.action.target)
+        # One piece of inline code tells nothing of another.
+        code = f" {work_of(entry.action.target)}" if family.endswith(" -c") else ""
+        return f"run {family}{code}"
     return f"{entry.call.name} {entry.action.target}"
 
 
@@ -119,10 +138,18 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
         return None
     told = f"; between: {', '.join(steps)}" if steps else ""
     failed = f"failed {one.entry.ref}{f', {one.times} times' if one.times > 1 else ''}"
-    text = f"{_what(one.entry)}: {failed} ({cause}), passed {one.passed.ref}{told}"
+    text = f"{_what(one.entry)}: {failed} ({cause}){_passed(one.entry, one.passed)}{told}"
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))
+
+
+def _passed(failed: CallEntry, passed: CallEntry) -> str:
+    """Which call passed, in its own words where it was given other things than the one before."""
+    before, after = _given_to(failed), _given_to(passed)
+    if before == after or (before and before <= after):
+        return f", passed {passed.ref}"
+    return f"; {_what(passed)} passed {passed.ref}"
 
 
 def _since(path: str, ledger: Ledger) -> str:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.findings import exact_words
-from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.log.updates import overtaken_statements
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
@@ -65,6 +66,21 @@ class Reading:
         return _speeches([m for m in conversation_of(self.request.earlier) if m.is_request])
 
     @cached_property
+    def answered_in_words(self) -> frozenset[int]:
+        """The numbers of the users' messages that an assistant answered without any call."""
+        found: set[int] = set()
+        asked = 0
+        for message in self._all:
+            if message.is_request:
+                asked = message.seq
+            elif message.calls:
+                found.discard(asked)
+                asked = 0
+            elif asked and message.role == "assistant":
+                found.add(asked)
+        return frozenset(found)
+
+    @cached_property
     def ledger(self) -> Ledger:
         """What calls did in the span and after it."""
         return ledger_of(self._all)
@@ -99,8 +115,11 @@ class Reading:
         text = "\n".join(words_of(part) for message in named for part in message.parts)
         return all(word in text or word.rpartition("/")[2] in text for word in words)
 
-    def tells_of_gone_file(self, text: str, message: Message) -> bool:
-        """Whether words of a message name a file that was deleted or moved after it."""
+    def is_outdated(self, text: str, message: Message) -> bool:
+        """Whether words of a message name a file that was deleted or moved after it, or a line by
+        its number where files were changed since."""
+        if self._last_change > message.seq and part_in_all("line_of_file").search(text):
+            return True
         return any(
             ends_with_path(path, word)
             for word in (exact_words(text) if self._gone else ())
@@ -113,6 +132,12 @@ class Reading:
         """The files that are no longer where they were, each with the message since which."""
         states = self.ledger.files.items()
         return {path: int(s.ref[1:]) for path, s in states if s.word in ("deleted", "moved")}
+
+    @cached_property
+    def _last_change(self) -> int:
+        """The number of the message that last changed a file."""
+        states = self.ledger.files.values()
+        return max((int(s.ref[1:]) for s in states if s.word in CHANGED), default=0)
 
     @cached_property
     def _by_ref(self) -> dict[str, Message]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.wishes import closing_speeches, is_rejection
 from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
-from mcp_compaction.core.log.families import family_of, work_of
+from mcp_compaction.core.log.families import family_of, is_search, work_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
 from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tasks.jobs import running_jobs
@@ -22,6 +22,7 @@ from mcp_compaction.model import Item
 _MOST_RUNS = 3
 _FIRST_COMMITS = 2
 _MOST_FILES_NAMED = 4
+_MOST_NAMED_SINCE_TESTS = 2  # DONE names them all
 _MOST_COMMANDS = 6
 _MOST_CLAIMS = 6
 _MOST_TAKEN_BACK = 40
@@ -75,13 +76,13 @@ def _changes_after(reading: Reading, entry: CallEntry) -> list[tuple[str, str]]:
 
 def _changed_since(reading: Reading, entry: CallEntry) -> str:
     names = [path.rpartition("/")[2] for path, _ in _changes_after(reading, entry)]
-    more = len(names) - _MOST_FILES_NAMED
-    shown = ", ".join(names[-_MOST_FILES_NAMED:])
+    more = len(names) - _MOST_NAMED_SINCE_TESTS
+    shown = ", ".join(names[-_MOST_NAMED_SINCE_TESTS:])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _refs_of_changes(reading: Reading, entry: CallEntry) -> tuple[str, ...]:
-    refs = [ref for _, ref in _changes_after(reading, entry)][-_MOST_FILES_NAMED:]
+    refs = [ref for _, ref in _changes_after(reading, entry)][-_MOST_NAMED_SINCE_TESTS:]
     return tuple(dict.fromkeys(refs))
 
 
@@ -185,8 +186,9 @@ def _file_items(reading: Reading) -> Iterator[Item]:
 
 
 def _is_named_in_span(reading: Reading, path: str, ref: str) -> bool:
-    if reading.is_in_span(ref):
-        return True
+    """Whether a digest tells of a file: what was changed later, the digest of a later span does."""
+    if reading.is_in_span(ref) or not reading.request.is_newest:
+        return reading.is_in_span(ref)
     name = path.rpartition("/")[2]
     return any(name in entry.action.target for entry in reading.entries)
 
@@ -208,7 +210,7 @@ def _claims(reading: Reading) -> Iterator[Item]:
         if _is_rejected_by(following.get(one.message.seq)):
             continue
         claim = next(filter(_tells_a_deed, one.sentences), None)
-        if claim is not None and not reading.tells_of_gone_file(claim.text, one.message):
+        if claim is not None and not reading.is_outdated(claim.text, one.message):
             words = frozenset(telling_words(claim.text))
             later = (told for seq, told in taken_back if seq > one.message.seq)
             if not any(len(words & told) > 1 for told in later):
@@ -236,7 +238,7 @@ def _commands(reading: Reading) -> Iterator[Item]:
         if entry.action.kind != "run" or entry.result is None or entry.ending != "done":
             continue
         how = ending_of(entry.result)
-        if how and not is_run_of_tests(entry.result):
+        if how and not is_run_of_tests(entry.result) and not is_search(entry.action.target):
             command = work_of(entry.action.target)
             last.pop(command, None)
             last[command] = Item(text=f"ran {command}: {how}", refs=(entry.result_ref,))

@@ -37,7 +37,7 @@ MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _TURNS: dict[SectionName, int] = {
     "GOAL": 1,
     "REJECTED": 2,
-    "STATE": 3,
+    "STATE": 2,
     "NEXT": 1,
     "ASKED": 1,
     "DONE": 3,

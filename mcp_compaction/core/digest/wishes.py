@@ -17,6 +17,7 @@ from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.model import Item
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a request
+_FULL_REQUEST = 4  # such words, in a sentence that is understood without those around it
 _MOST_CHARS = 320  # of the request in force
 _MOST_BEFORE, _CHARS_BEFORE = 6, 140
 _MOST_REJECTED = 8
@@ -29,17 +30,17 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     """The request in force in the user's words, then those before it, the newest first."""
     if not _is_work(reading):
         return
-    asked = [one for one in reading.said if _asks_for_something(one)]
+    asked = [one for one in reading.said if _is_request(one, reading)]
     requests = [one for one in asked if not _is_only_a_rule(one)] or asked
-    is_in_force = not any(map(_asks_for_something, reading.said_later))
+    is_in_force = not any(_is_request(one, reading) for one in reading.said_later)
     in_force = request_in_force(reading) if requests and not is_in_force else None
     if in_force is not None and reading.request.is_newest:
-        text = f"{IN_FORCE}{short(main_sentence(in_force.text), _CHARS_BEFORE)}"
+        text = f"{IN_FORCE}{short(main_sentence(in_force), _CHARS_BEFORE)}"
         yield Item(text=text, refs=(in_force.message.ref,))
     for place, one in enumerate(reversed(requests[-_MOST_BEFORE - 1 :])):
         is_told = one.message.via != "host"
         if place or not is_in_force:
-            text = f"{BEFORE}{short(main_sentence(one.text), _CHARS_BEFORE)}"
+            text = f"{BEFORE}{short(main_sentence(one), _CHARS_BEFORE)}"
             yield Item(text=text, refs=(one.message.ref,))
         else:
             text = short(one.text, _MOST_CHARS)
@@ -51,8 +52,8 @@ def goal_items(reading: Reading) -> Iterator[Item]:
 def request_in_force(reading: Reading) -> Speech | None:
     """The newest request of the window."""
     said = (*reading.said_earlier, *reading.said, *reading.said_later)
-    asked = [one for one in said if _asks_for_something(one)]
-    return next((one for one in reversed(asked) if not _is_only_a_rule(one)), None)
+    newest_first = (one for one in reversed(said) if _is_request(one, reading))
+    return next((one for one in newest_first if not _is_only_a_rule(one)), None)
 
 
 def _is_work(reading: Reading) -> bool:
@@ -61,25 +62,44 @@ def _is_work(reading: Reading) -> bool:
     return requests <= _MOST_REQUESTS or any(message.calls for message in reading.messages)
 
 
-def _asks_for_something(one: Speech) -> bool:
-    """Whether a user asks for something here, rather than agrees or thanks."""
+def _is_request(one: Speech, reading: Reading) -> bool:
+    """Whether a user asks for something here, rather than agrees, thanks or only talks: words that
+    ask for nothing are a request where they led to a call or nobody has answered them."""
     if not one.message.is_request or is_acceptance(one.text):
         return False
-    main = main_sentence(one.text)
-    return bool(main) and len(telling_words(main)) >= _FEWEST_TELLING
+    if len(telling_words(main_sentence(one))) < _FEWEST_TELLING:
+        return False
+    if one.message.seq not in reading.answered_in_words:
+        return True
+    return not one.sentences or any(map(_asks, one.sentences))
+
+
+def _asks(sentence: Sentence) -> bool:
+    """Whether a sentence asks for something, in the form of a question or not."""
+    return sentence.text.endswith(_QUESTION) or find_sign("request", sentence) is not None
 
 
 def _is_only_a_rule(one: Speech) -> bool:
     return len(one.sentences) == 1 and bool(find_rules(one.text))
 
 
-def main_sentence(text: str) -> str:
-    """The first sentence of a request that says something; the whole of it where it is the only."""
-    spoken = filter(is_speech, split_sentences(text))
+def main_sentence(one: Speech) -> str:
+    """The first sentence of a request that asks for something, or else that says something; the
+    whole of it where it is the only one."""
+    spoken = filter(is_speech, split_sentences(one.text))
     sentences = [said for said in spoken if not remarks.is_pleasantry(said)]
     if len(sentences) == 1:
         return sentences[0]
-    return next((said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING), "")
+    asking = (s.text for s in one.sentences if _asks(s) and _stands_alone(s.text))
+    full = next(asking, "")
+    telling = (said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING)
+    return full or next(telling, "")
+
+
+def _stands_alone(said: str) -> bool:
+    """Whether a sentence is understood without those around it; one that announces what follows
+    has to say more of itself."""
+    return len(telling_words(said)) >= _FULL_REQUEST + 2 * said.endswith((":", "："))
 
 
 def rejected_items(reading: Reading) -> list[Item]:

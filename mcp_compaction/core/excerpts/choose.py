@@ -79,8 +79,8 @@ def choose_excerpts(
         _pieces_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count
     )
     chosen, used = [*chosen, *answers], used + cost
-    last, cost = _choose_newest(
-        _pieces_by(found, "command")[-_LAST_RUN:], (room - used) * _RUN_SHARE // 100, count
+    last, cost = _choose_commands(
+        _pieces_by(found, "command"), (room - used) * _RUN_SHARE // 100, count
     )
     chosen, used = [*chosen, *last], used + cost
     taken = set(chosen)
@@ -149,6 +149,16 @@ def _choose_of_users(
     chosen, used = _choose_newest(telling, room, count)
     more, cost = _choose_newest(few, room - used, count)
     return [*chosen, *more], used + cost
+
+
+def _choose_commands(
+    found: Sequence[Piece], room: int, count: CountTokens
+) -> tuple[list[Piece], int]:
+    """The commands that were run last, those run more than once before all others."""
+    last = found[-_LAST_RUN:]
+    again, cost = _choose_newest([piece for piece in last if piece.uses > 1], room, count)
+    once, more = _choose_newest([piece for piece in last if piece.uses == 1], room - cost, count)
+    return [*again, *once], cost + more
 
 
 def _says_something(piece: Piece) -> bool:

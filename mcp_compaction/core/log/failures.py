@@ -36,7 +36,13 @@ _IS_CODE = pattern_of(
     r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
 )
 _HAS_PASSED = pattern_of(r"\.{4,}.{0,40}(?:Passed|Skipped)$")  # a check among others
-_EXIT_LINE = pattern_of(r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b", re.I)
+# What says that a command failed and not why: its exit code, a bare "Error", a host's fold.
+_NO_CAUSE = pattern_of(
+    r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b"
+    r"|.*\b(?:exited|executed|finished) with (?:exit )?(?:code|status) \d+\W*$"
+    r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b|[^=]*={6,}.*={6,}$",
+    re.I,
+)
 
 
 def causes_of(result: ToolResult) -> tuple[str, ...]:
@@ -48,7 +54,7 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
     lines = [
         line
         for line in error_lines(text)
-        if not _IS_CODE.search(line) and not _HAS_PASSED.search(line)
+        if not (_IS_CODE.search(line) or _HAS_PASSED.search(line) or _NO_CAUSE.match(line))
     ]
     if lines and _FAILED_TEST.match(lines[-1]):
         return tuple(dict.fromkeys(filter(_FAILED_TEST.match, lines)))[:_MOST_TESTS]
@@ -86,12 +92,12 @@ def _cause_in_python_trace(text: str) -> str:
 
 def _first_words(text: str) -> str:
     lines = (line.strip() for line in text[:_MOST_CHARS].split("\n"))
-    return next((line for line in lines if line and not _EXIT_LINE.match(line)), "")
+    return next((line for line in lines if line and not _NO_CAUSE.match(line)), "")
 
 
 def _last_words(text: str) -> str:
     lines = [line.strip() for line in text[-_MOST_CHARS:].split("\n")]
-    told = [line for line in lines if line and not _EXIT_LINE.match(line)]
+    told = [line for line in lines if line and not _NO_CAUSE.match(line)]
     return "" if not told or _sums_up(told[-1]) else told[-1]
 
 

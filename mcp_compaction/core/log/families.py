@@ -21,6 +21,15 @@ _WITH_SUBCOMMAND = word_set(
 _INTERPRETERS = pattern_of(r"(?:python|node|ruby|perl|bash|sh|deno|bun|php)[\d.]*$")
 
 
+_SEARCHES = word_set("grep egrep fgrep rg ag ack find fd pgrep diff cmp which ls test")
+
+
+def is_search(command: str) -> bool:
+    """Whether a command only looks for something: that there is none is no failure."""
+    part = main_part_of(command)
+    return part is not None and part.words[0].rpartition("/")[2] in _SEARCHES
+
+
 @lru_cache(maxsize=2_048)
 def family_of(command: str) -> str:
     """The program of a command, with its subcommand or its script: `pip install`, `python a.py`."""
@@ -60,10 +69,22 @@ _PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)
 
 def work_of(command: str, most: int = 100) -> str:
     """The first line of a command without what only prepares it, shortened."""
-    line = one_line(_PREPARES.sub("", command.strip()).split("\n", 1)[0])
+    work = _PREPARES.sub("", command.strip())
+    line = one_line(work.split("\n", 1)[0])
+    if line.endswith((' "', " '")):  # the code of `python -c` begins on the next line
+        line = one_line(work[:_LONGEST])
     short = shorten(line, most)
     # A long path says more cut in the middle than not at all.
     return short if len(short) > most // 2 or len(line) <= most else f"{line[:most]}…"
+
+
+def operands_of(command: str) -> frozenset[str]:
+    """What the command that does the work is given beside options: packages, files, no prose."""
+    part = main_part_of(command)
+    words = part.words[1:] if part else ()
+    family = family_of(command).split()
+    given = (w for w in words if not w.startswith("-") and " " not in w)
+    return frozenset(w for w in given if w.rpartition("/")[2] not in family)
 
 
 def options_of(command: str) -> tuple[str, ...]:

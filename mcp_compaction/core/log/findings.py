@@ -7,8 +7,9 @@ from string import ascii_letters, digits
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.log.ledger import CHANGED, Ledger
-from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
+from mcp_compaction.core.text.patterns import QUOTED, cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, Text, ToolCall
 
@@ -22,6 +23,16 @@ _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
 _LISTED = pattern_of(r"^\s*[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
 _ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
 _TELLS = pattern_of(r"[=:]\s?\S|\b(?:is|are|was|has|not|no)\b|\d")
+_CODE = pattern_of(
+    r"^(?:\S+?:(?:\d+:)?)?\s*(?:@\w|(?:async )?def |class \w+[(:{]|return\b|import \w"
+    r"|from \S+ import |assert |(?:const|let|var) |\"\"\"|#include)"
+    r"|^[^\"'{\[].*[,;({\[]$|\w = [\w.]+\(|\w = .* (?:if|#) |^[\w.]+\(.*\)…?$"
+)
+_PASSING = pattern_of(  # rows of a run of tests, frames of a trace, signs of progress
+    r"\b(?:PASSED|FAILED|SKIPPED|XFAIL|XPASS)\b|\[ *\d{1,3}%\]|^File \".*\", line \d"
+    r"|^(?:rootdir|platform|plugins|cachedir|collected)\b|(?:\.\.\.|…)$"
+)
+_WORDS = pattern_of(r"[^\W\d_]{2}")
 _SHORTEST, _LONGEST = 8, 220
 _MOST_LINES = 400  # of one result, from its two ends
 _END = ".,:;)"
@@ -88,13 +99,22 @@ def _outdated_results(ledger: Ledger) -> set[tuple[str, str]]:
     }
     found: set[tuple[str, str]] = set()
     for entry in ledger.entries:
-        name = entry.action.target.split("\n", 1)[0].split(" | ", 1)[0].strip()
-        name = name.rpartition(" ")[2].rpartition("/")[2].strip("\"'")
+        line = entry.action.target.split("\n", 1)[0].split(" | ", 1)[0]
+        names = (word.strip("\"',").rpartition("/")[2] for word in line.split())
+        since = max((changed.get(name, -1) for name in names), default=-1)
         is_echo = entry.action.kind in _ECHOED and entry.ending == "done"
         is_over = entry.ending not in ("done", "failed")
-        if is_echo or is_over or changed.get(name, -1) > int(entry.ref[1:]):
+        if is_echo or is_over or since > int(entry.ref[1:]):
             found.add((entry.result_ref, entry.call.id))
     return found
+
+
+def _is_finding(line: str) -> bool:
+    """Whether a line of a result tells something that lasts: no code, no row of a run of tests, no
+    error, which later runs tell of."""
+    if _CODE.search(line) or _PASSING.search(line) or any(error_lines(line)):
+        return False
+    return bool(_TELLS.search(line)) and " " in line and bool(_WORDS.search(QUOTED.sub("", line)))
 
 
 def _lines_used(
@@ -110,7 +130,7 @@ def _lines_used(
         if not told or _LISTED.match(line):
             continue
         said = one_line(_LINE_NUMBER.sub("", line))
-        if _SHORTEST <= len(said) <= _LONGEST and _TELLS.search(said) and " " in said:
+        if _SHORTEST <= len(said) <= _LONGEST and _is_finding(said):
             later = {n for word in told for n in uses[word] if n > message.seq}
             yield UsedLine(said, message.ref, len(later), max(later))
             new -= told

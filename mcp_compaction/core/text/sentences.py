@@ -25,7 +25,7 @@ _NOT_SPEECH = pattern_of(
     # What a shell shows: its prompt, the rows of a listing.
     r"(?:>|\$ |[\w.-]+@[\w.-]+[ :][^%$#\n]{0,80}[%$#] |[dl-][rwxst-]{9}[@+. ]|total \d+$"
     r"|#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
-    r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:Error|Exception)\b(?! \w)"
+    r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:API )?(?:Error|Exception)\b(?! \w)"
     r"|[^\n]*[{};]$|\w+(?:=|\()\S)"
 )
 _FEWEST_CHARS, _FEWEST_WIDE_CHARS, _LONGEST = 8, 4, 600  # five signs of Chinese say a lot

@@ -48,6 +48,37 @@ def test_a_request_that_stays_in_the_window_is_in_force_instead() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "I am the champion of detours! Half a day went into the setup.",
+        "Ich bin der König der Umwege! Wir haben den halben Tag verloren.",
+        "Je suis le roi des détours ! Nous avons perdu la journée.",
+    ],
+)
+def test_talk_that_asks_for_nothing_and_led_to_no_call_is_not_the_goal(talk: str) -> None:
+    work = [user("Rename the flag of the importer."), *ran("1", "sed -i x", "ok")]
+    chat = [user(talk), assistant("It was worth the time.")]
+    assert texts(drafted([*work, assistant("Renamed."), *chat]), "GOAL") == [
+        "Rename the flag of the importer."
+    ]
+    told = texts(drafted([*work, assistant("Renamed.")], chat), "GOAL")
+    assert told == ["Rename the flag of the importer."]
+
+
+def test_words_that_led_to_calls_or_wait_for_an_answer_are_a_request() -> None:
+    report = user("The importer still drops the last row.")
+    for after in ([], ran("1", "cat importer.py", "x")):
+        draft = drafted([user("Rename the flag."), *ran("0", "sed -i x", "ok"), report, *after])
+        assert texts(draft, "GOAL")[0] == "The importer still drops the last row."
+
+
+def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:
+    asked = user("Well, that was quite a jump. I want one test for each error of the importer.")
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: I want one test for each error of the importer."
+
+
 def test_a_long_request_is_cut_at_a_word() -> None:
     (goal,) = texts(drafted([user("please " + "mend the login page " * 60)]), "GOAL")
     assert goal.startswith("please mend the login")
@@ -128,6 +159,11 @@ def test_what_is_left_running_and_the_folder_are_state() -> None:
     assert texts(draft, "STATE") == ["left running: npm run dev &", "folder: /app"]
 
 
+def test_what_was_killed_at_its_start_is_not_left_running() -> None:
+    killed = "The last command <command>serve &</command> timed out and has been killed."
+    assert texts(drafted(ran("1", "serve --port 8000 &", killed)), "STATE") == []
+
+
 def test_the_lines_last_edited_are_shown() -> None:
     edit = used("1", "Edit", "ok", file_path="src/a.py", old_string="a", new_string="limit = 90")
     assert texts(drafted(edit), "STATE") == ["last edit of src/a.py: limit = 90"]
@@ -149,6 +185,12 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
     assert texts(drafted(span), "DONE") == ["src/b.py deleted", "src/a.py written"]
     gone = ran("4", "rm src/a.py", "")
     assert texts(drafted(span, gone), "DONE") == ["src/a.py deleted", "src/b.py deleted"]
+
+
+def test_a_file_changed_in_a_later_span_is_told_there() -> None:
+    read, edit = used("1", "Read", "x", file_path="a.py"), used("2", "Edit", "ok", file_path="a.py")
+    assert texts(drafted(read, edit), "DONE") == ["a.py edited"]
+    assert "a.py edited" not in texts(drafted(read, edit, is_newest=False), "DONE")
 
 
 def test_what_cannot_be_told_is_unknown_since() -> None:
@@ -245,6 +287,39 @@ def test_a_call_of_any_tool_that_failed_says_why() -> None:
     assert draft.items("LEARNED") == (Item(text="failed: f: no such file", refs=("m1", "m2")),)
 
 
+def test_a_search_that_finds_nothing_is_no_failure() -> None:
+    nothing = "Command `grep -n rate src` executed with exit code 1."
+    draft = drafted([*ran("1", "grep -n rate src", nothing), *ran("2", "grep -n x src", "x")])
+    assert texts(draft, "LEARNED") == []
+    missing = "grep: src/rates: No such file or directory\nexit code 2"
+    (told,) = texts(drafted(ran("1", "grep -n rate src/rates", missing)), "LEARNED")
+    assert "No such file" in told
+
+
+def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
+    killed = "The last command <command>pip install</command> timed out and has been killed."
+    failing = ran("1", "pip install rates flask", killed)
+    passing = {name: ran("2", f"pip install {name}", "ok") for name in ("jinja", "flask")}
+    assert texts(drafted([*failing, *passing["jinja"]]), "LEARNED") == [
+        "timed out: pip install rates flask"
+    ]
+    assert texts(drafted([*failing, *passing["flask"]]), "LEARNED") == [
+        "pip install rates flask: failed m1 (timed out); pip install flask passed m3"
+    ]
+    both = ran("2", "pip install --no-deps flask rates", "ok")
+    assert texts(drafted([*failing, *both]), "LEARNED") == [
+        "pip install rates flask: failed m1 (timed out), passed m3; between: with --no-deps"
+    ]
+
+
+def test_one_piece_of_inline_code_does_not_mend_another() -> None:
+    broken = ran("1", 'python -c "\nimport rates\nrates.load()\n"', "KeyError: 'x'\nexit code 1")
+    other = ran("2", 'python -c "\nprint(1)\n"', "1")
+    assert texts(drafted([*broken, *other]), "LEARNED") == [
+        "failed: python -c \" import rates rates.load() \": KeyError: 'x'"
+    ]
+
+
 # Facts and names
 
 
@@ -257,6 +332,75 @@ def test_what_a_result_said_is_a_fact_once_it_was_used() -> None:
         ]
     )
     assert texts(draft, "FACTS") == ["listen = 8443"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/rate_spec.py::it_limits_each_host FAILED [ 50%]",
+        "KeyError: 'rate_limit_7' is not there",
+        "def rate_limit_7(host: str) -> int:",
+        "rate_limit_7: int,",
+        'File "/srv/rate_limit_7.py", line 3, in run',
+        "rootdir: /srv/rate_limit_7",
+        "os.makedirs(rate_limit_7, 0)",
+        "Read(rate_limit_7 of 3)…",
+        "reading rate_limit_7 of 9...",
+    ],
+)
+def test_code_errors_and_rows_of_a_test_run_are_no_facts(line: str) -> None:
+    word = next(w for w in ("rate_limit_7", "tests/rate_spec.py") if w in line)
+    use = ran("2", f"grep -r {line.split()[0]} {word} /srv/rate_limit_7.py /srv/rate_limit_7", "x")
+    assert texts(drafted([*ran("1", "tool", line), *use]), "FACTS") == []
+
+
+def test_a_file_named_anywhere_in_a_call_counts_as_shown_by_it() -> None:
+    shown = used("1", "Read", "limit = 20000", file_path='"src/a.py", offset: 4')
+    edit = used("3", "Edit", "ok", file_path="src/a.py")
+    draft = drafted([*shown, *ran("2", "grep -r 20000 src", "none"), *edit])
+    assert texts(draft, "FACTS") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Update `rates.py` to read the new limit.",
+        "Actualizar los tests de `rates.py` con el límite.",
+        "Den Import in `rates.py` ergänzen.",
+        "sudo ls -l /srv/rates.py 2>/dev/null",
+        "It seems that `rates.py` is read twice.",
+        "**What stands in `rates.py` at the moment:**",
+        "rates list --config /srv/rates.yml",
+        "I can see there's a `rates.py` script.",
+        "All tests of `rates.py` pass.",
+        "API Error: /srv/rates.py was aborted.",
+    ],
+)
+def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
+    draft = drafted([*ran("1", "ls", "a"), assistant(said)])
+    assert texts(draft, "FACTS") == []
+
+
+def test_a_fact_is_told_once_whatever_sign_stands_before_it() -> None:
+    said = "The limit of rates.py is 40 rows."
+    draft = drafted([*ran("1", "ls", "a"), assistant(f"✅ {said}"), user("ok"), assistant(said)])
+    assert texts(draft, "FACTS") == [said]
+
+
+def test_a_line_of_a_file_by_its_number_is_a_fact_until_files_change() -> None:
+    span = [*ran("1", "ls", "a"), assistant("The limit is set on line 13 of rates.py.")]
+    assert texts(drafted(span), "FACTS") == ["The limit is set on line 13 of rates.py."]
+    edit = used("2", "Edit", "ok", file_path="src/rates.py")
+    assert texts(drafted([*span, *edit]), "FACTS") == []
+    assert texts(drafted(span, edit), "FACTS") == []
+
+
+def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> None:
+    chosen, looked = "I'll use SQLite for the store.", "Looking at the store, we moved to SQLite."
+    searched = "Let's search for what might be the cause."
+    draft = drafted([*ran("1", "ls", "a"), assistant(f"{looked} {searched} {chosen}")])
+    assert texts(draft, "DECISIONS") == [chosen]
+    assert texts(draft, "UNCERTAIN") == []
 
 
 def test_what_stood_in_a_file_that_was_changed_since_is_no_fact() -> None:
@@ -279,7 +423,24 @@ def test_the_request_in_work_is_next_until_closing_words() -> None:
         "finish: Write the report into report.csv please.",
         "named there and not touched so far: report.csv",
     ]
-    assert texts(drafted([*span, assistant("It is all done.")]), "NEXT") == []
+    assert "finish" not in str(drafted([*span, assistant("It is all done.")]).items("NEXT"))
+
+
+def test_a_question_is_to_be_answered_until_work_on_it_has_begun() -> None:
+    asked = [*ran("1", "ls", "lists.py"), user("Shall both lists become one list?")]
+    assert texts(drafted(asked), "NEXT") == ["answer: Shall both lists become one list?"]
+    begun = drafted([*asked, *ran("2", "cat lists.py", "x")])
+    assert texts(begun, "NEXT") == ["finish: Shall both lists become one list?"]
+
+
+def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "ok")]
+    over = ["the turn is over: the user speaks next"]
+    assert texts(drafted([*span, assistant("It is mended.")]), "NEXT") == over
+    assert texts(drafted(span, [assistant("It is mended.")]), "NEXT") == over
+    assert "the turn is over" not in str(drafted(span).items("NEXT"))
+    left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
+    assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
 
 
 def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
@@ -288,13 +449,27 @@ def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
     assert texts(drafted(span), "NEXT") == ["finish: Find out why this fails."]
 
 
+def test_placeholders_and_places_in_a_trace_are_nothing_to_do() -> None:
+    asked = user("Mend the certificate error (_tls.c:1000). Try `cc <name.c>` first, then run.sh.")
+    assert texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[1:] == [
+        "named there and not touched so far: run.sh"
+    ]
+
+
+def test_a_sentence_that_only_announces_what_follows_is_not_the_request() -> None:
+    asked = user("Consider the following bug:\n\nRows are lost.\n\nFix the import of late rows.")
+    draft = drafted([asked, *ran("1", "ls", "a")])
+    assert texts(draft, "NEXT") == ["finish: Fix the import of late rows."]
+
+
 def test_a_step_that_its_own_message_or_a_later_call_takes_is_not_next() -> None:
     said = "First I read it. Then I'll update src/b.py as well. Next, I run the tests now."
     step = calls(("1", "Bash", {"command": "cat src/a.py"}), text=said)
     span = [step, results(("1", "ok"))]
     assert texts(drafted(span), "NEXT") == ["Then I'll update src/b.py as well."]
-    taken = used("2", "Edit", "ok", file_path="src/b.py")
-    assert texts(drafted([*span, *taken]), "NEXT") == []
+    for path in ("src/b.py", "/srv/src/b.py.new"):
+        taken = used("2", "Edit", "ok", file_path=path)
+        assert texts(drafted([*span, *taken]), "NEXT") == []
 
 
 def test_a_span_of_nothing_worth_a_line_still_says_what_was_done() -> None:

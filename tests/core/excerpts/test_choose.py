@@ -149,7 +149,7 @@ def test_what_tells_nothing_takes_no_room() -> None:
 
 def test_the_users_words_come_first_in_a_part_of_their_own() -> None:
     assert list(parts(block(SESSION, 2_000))) == ["the user:", "the agent:", "tools:"]
-    assert list(parts(block(SESSION, estimate(LABEL) + 32))) == ["the user:"]
+    assert list(parts(block(SESSION, estimate(LABEL) + 26))) == ["the user:"]
 
 
 def test_the_newest_words_of_the_user_stay_when_they_do_not_all_fit() -> None:

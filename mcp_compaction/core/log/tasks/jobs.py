@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.tool_calls import (
     action_of,
     is_background,
@@ -55,7 +56,7 @@ def _note_call(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResu
 
 
 def _is_start(call: ToolCall, result: ToolResult) -> bool:
-    if result.is_error:
+    if ending_of_call(result) not in ("done", "running"):
         return False
     if is_background(call):
         return not re.search(r"\bexit(?:ed)?(?: with)? (?:code|status)\b", result.text[-200:])
