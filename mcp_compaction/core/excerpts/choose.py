@@ -35,6 +35,8 @@ _FEW_WORDS = 3  # a user who says less than these mostly answers what is settled
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
+_LAST_RUN = 10  # commands: what was run last is mostly run again, with another argument
+_RUN_SHARE = 30  # percent of what is left then for them
 _REF_TOKENS = 1  # about: near messages share a ref
 _BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
 _TITLES_TOKENS = 4  # about, of the parts' titles
@@ -129,6 +131,10 @@ def choose_excerpts(
         _pieces_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count
     )
     chosen, used = [*chosen, *answers], used + cost
+    last, cost = _choose_newest(
+        _pieces_by(found, "command")[-_LAST_RUN:], (room - used) * _RUN_SHARE // 100, count
+    )
+    chosen, used = [*chosen, *last], used + cost
     taken = {id(piece) for piece in chosen}
     covered = Counter(telling_words(shown))
     for piece in chosen:
