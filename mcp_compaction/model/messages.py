@@ -88,7 +88,7 @@ class Message(Value):
     tokens: int = 0
     via: Via = "host"
 
-    @property
+    @cached_property
     def ref(self) -> str:
         """The short id a model can say: `m42`."""
         return f"m{self.seq}"
@@ -114,9 +114,9 @@ class Message(Value):
         return self.role == "user" and not self.results
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed; what was read from the parts is read again."""
+        """A copy with some fields changed; what was read from them is read again."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("calls", "results", "text"):
+        for name in ("ref", "calls", "results", "text"):
             vars(copied).pop(name, None)
         return copied
 

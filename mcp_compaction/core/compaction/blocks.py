@@ -163,10 +163,10 @@ def blocks_of(
 ) -> WindowPlan:
     """The view of a session cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
-    trimmed = {e.seq: e for e in (*head, *rest) if isinstance(e, Trimmed)}
+    shown = {e.seq: e for e in (*head, *rest) if not isinstance(e, Digested)}
     messages = {m.seq: m for m in session.messages}
     head_messages = tuple(messages[e.seq] for e in head)
-    size = _Size(trimmed, policy.overhead_per_message)
+    size = _Size(shown, policy.overhead_per_message)
     unread = find_unread(session)
     digests = {d.number: d for d in session.digests}
     blocks: list[Block] = []
@@ -236,13 +236,12 @@ def entry_tokens(message: Message, entry: MessageEntry) -> int:
 class _Size:
     """The tokens of a message as it is shown."""
 
-    def __init__(self, trimmed: dict[int, Trimmed], overhead: int) -> None:
-        self.trimmed = trimmed
+    def __init__(self, shown: dict[int, MessageEntry], overhead: int) -> None:
+        self.shown = shown
         self.overhead = overhead
 
     def __call__(self, message: Message) -> int:
-        entry = self.trimmed.get(message.seq)
-        return (entry.tokens if entry else message.tokens) + self.overhead
+        return entry_tokens(message, self.shown[message.seq]) + self.overhead
 
 
 def _split_head(
@@ -276,7 +275,7 @@ def _step_blocks_of(run: Sequence[Message], size: _Size, unread: frozenset[int])
     return [
         StepBlock(
             step=step,
-            entries=tuple(size.trimmed.get(m.seq, Kept(seq=m.seq)) for m in step.messages),
+            entries=tuple(size.shown[m.seq] for m in step.messages),
             tokens=sum(size(m) for m in step.messages),
             # What is open stays whole, whatever of it has been answered.
             unread=unread.intersection(() if step.is_open else (m.seq for m in step.messages)),

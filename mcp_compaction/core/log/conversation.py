@@ -18,7 +18,7 @@ _TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
 
 
 class Conversation(tuple[Message, ...]):
-    """Messages as people and tools said them."""
+    """Messages as people and tools said them; to read them so again changes nothing."""
 
     __slots__ = ()
 
@@ -26,9 +26,9 @@ class Conversation(tuple[Message, ...]):
 def conversation_of(messages: Iterable[Message]) -> Conversation:
     """The messages as people and tools said them, without what a host put in and without the
     calls and results of our own tools; one of which nothing is left is left out."""
-    return (
-        messages if isinstance(messages, Conversation) else Conversation(_messages_said(messages))
-    )
+    if isinstance(messages, Conversation):
+        return messages
+    return Conversation(_messages_said(messages))
 
 
 def has_conversation(messages: Iterable[Message]) -> bool:

@@ -103,7 +103,7 @@ def _last_words(text: str) -> str:
 
 # How a run ended
 
-# Each takes a whole line.
+# Of a whole line.
 _SUMMARY = pattern_of(
     r"[ \t=]*(?:Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
     r"|test result: .+|BUILD (?:FAILED|FAILURE|SUCCESS\w*)\b.*|FAILED \(\w+=.+\)|Ran \d+ tests? .+"

@@ -56,13 +56,13 @@ def test_only_the_part_that_a_host_wrote_leaves_a_message() -> None:
     assert message.text.startswith(REMINDER)  # the message itself is as it was
 
 
-def test_a_message_that_lost_a_part_is_read_anew() -> None:
+def test_a_message_with_other_parts_is_read_anew() -> None:
     (message,) = messages_of([user(REMINDER, "Fix the login.")])
-    assert (message.calls, message.results) == ((), ())
+    assert (message.ref, message.calls, message.results) == ("m1", (), ())
     call = ToolCall(id="c1", name="Bash", arguments={})
-    changed = message.model_copy(update={"parts": (call,)})
-    assert (changed.calls, changed.results, changed.text) == ((call,), (), "")
-    assert message.calls == ()
+    changed = message.model_copy(update={"parts": (call,), "seq": 2})
+    assert (changed.ref, changed.calls, changed.text) == ("m2", (call,), "")
+    assert (message.ref, message.calls) == ("m1", ())
 
 
 def test_a_message_of_the_system_is_no_part_of_the_conversation() -> None:

@@ -143,7 +143,7 @@ def test_a_text_is_read_in_the_language_that_most_of_its_words_speak_for(text: s
     assert main_language(text) == next(iter(languages_of(text)), "en")
 
 
-@given(texts_of(SAID))
+@pytest.mark.parametrize("text", SAID)
 def test_a_look_at_the_words_of_a_text_spares_it_nothing_that_is_done(text: str) -> None:
     spared = done_in_text(text)
     with pytest.MonkeyPatch.context() as patch:
@@ -151,7 +151,7 @@ def test_a_look_at_the_words_of_a_text_spares_it_nothing_that_is_done(text: str)
         assert unwrap(done_in_text)(text) == spared
 
 
-@given(texts_of(ENDINGS))
+@pytest.mark.parametrize("text", ENDINGS)
 def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None:
     result = ToolResult(call="a", text=text)
     spared = ending_of_call(result), list(error_lines(text))
