@@ -27,6 +27,8 @@ _FEW_WORDS = 3  # a user who says less than these mostly answers what is settled
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
 _ANSWER_SHARE = 50  # and of what is left then for what the agent answered
+_LAST_RUN = 10  # commands: what was run last is mostly run again, with another argument
+_RUN_SHARE = 30  # percent of what is left then for them
 _BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
 _TITLES_TOKENS = 4  # about, of the parts' titles
 
@@ -69,14 +71,13 @@ def choose_excerpts(
     chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    decided, cost = _choose_newest(
-        _pieces_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count
-    )
-    chosen, used = [*chosen, *decided], used + cost
-    answers, cost = _choose_newest(
-        _pieces_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count
-    )
-    chosen, used = [*chosen, *answers], used + cost
+    for pieces, share in (
+        (_pieces_by(found, "decision"), _DECISION_SHARE),
+        (_pieces_by(found, "answer"), _ANSWER_SHARE),
+        (_pieces_by(found, "command")[-_LAST_RUN:], _RUN_SHARE),
+    ):
+        newest, cost = _choose_newest(pieces, (room - used) * share // 100, count)
+        chosen, used = [*chosen, *newest], used + cost
     taken = set(chosen)
     covered = Counter(telling_words(shown))
     for piece in chosen:

@@ -25,6 +25,7 @@ _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
+_DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
@@ -48,9 +49,9 @@ def typed_names(
 ) -> list[TypedName]:
     """The names that calls typed, those most used and most lately first; runs are folded.
 
-    Names known from `earlier` messages were used at least once, before all others. Paths and ids
-    that messages only named, given by their numbers, may be typed next: they come after all that
-    was typed, the newest first.
+    Names known from `earlier` messages were used at least once, before all others. Paths, ids and
+    dates of fields that messages only named, given by their numbers, may be typed next: they come
+    after all that was typed, the newest first, and dates last.
     """
     worth: dict[str, float] = dict.fromkeys(earlier, 1.0)
     last = {name: (-1, place) for place, name in enumerate(earlier)}
@@ -59,12 +60,22 @@ def typed_names(
         for place, name in enumerate(_names_in(message)):
             worth[name] = worth.get(name, 0.0) + 1 + number / total
             last[name] = (message.seq, place)
-        named = (one.text for one in met.get(message.seq, ()) if one.kind in ("file", "id"))
+        named = filter(None, map(_name_met, met.get(message.seq, ())))
         for place, name in enumerate(islice(filter(_may_be_typed, named), _MOST_MET)):
-            worth[name] = max(worth.get(name, 0.0), number / total)
+            # A date that nobody typed is worth less than any name: there are so many of them.
+            worth_met = 0.0 if _DATE.fullmatch(name) else number / total
+            worth[name] = max(worth.get(name, 0.0), worth_met)
             last.setdefault(name, (message.seq, place))
     found = (TypedName(name, value, last[name]) for name, value in worth.items())
     return sorted(_fold_runs(found), key=lambda one: (-one.worth, one.text))
+
+
+def _name_met(found: Finding) -> str:
+    """The name that a message met in passing: a path, an id, or the date of a field."""
+    if found.kind == "number":
+        value = found.text.rpartition("=")[2]
+        return value if _DATE.fullmatch(value) else ""
+    return found.text if found.kind in ("file", "id") else ""
 
 
 def _names_in(message: Message) -> list[str]:
@@ -106,10 +117,10 @@ def _values_of(arguments: object) -> Iterator[str]:
 
 
 def _fold_runs(names: Iterable[TypedName]) -> Iterator[TypedName]:
-    """Names that differ in one number as one: `part_1..33.py`."""
+    """Names that differ in one number as one: `part_1..33.py`; each date is a value of its own."""
     parted: dict[tuple[str, str], list[tuple[int, TypedName]]] = {}
     for one in names:
-        found = _RUN.match(one.text)
+        found = None if _DATE.fullmatch(one.text) else _RUN.match(one.text)
         if found is None or found[2].startswith("0") or not (found[1] or found[3]):
             yield one
         else:

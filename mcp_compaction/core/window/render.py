@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
+from mcp_compaction.core.digest.names import names_of_digests
 from mcp_compaction.core.digest.text import merge_index, render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import Series
@@ -60,12 +61,17 @@ def pins_in_view(session: Session) -> tuple[Pin, ...]:
     return tuple(pin for pin in session.pins if pin.number in session.view.pinned)
 
 
-def index_block(digests: Iterable[Digest], limit: int, count: CountTokens) -> str:
-    """The most useful part of the index that a limit holds; empty where there is none."""
+def index_block(
+    digests: Iterable[Digest], limit: int, count: CountTokens, listed: Collection[str] = ()
+) -> str:
+    """The most useful part of the index that a limit holds; empty where there is none. Names that
+    are `listed` beside it are left out, unless it tells what became of them."""
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
     series = Series()
     for item in _sort_by_use(digests):
+        if item.text in listed and not item.note:
+            continue
         if item.kind == "number" and series.has_enough_like(item.text):
             continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
@@ -85,7 +91,15 @@ def index_block(digests: Iterable[Digest], limit: int, count: CountTokens) -> st
 def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     """The index as the session's view shows it."""
     most = session.view.index_most
-    return index_block(session.digests, limit if most is None else min(limit, most), count)
+    limit = limit if most is None else min(limit, most)
+    return index_block(session.digests, limit, count, _names_in_view(session))
+
+
+def _names_in_view(session: Session) -> frozenset[str]:
+    """The names that the view's digests list; those that are cut to their most needed lines list
+    none."""
+    shown = {e.digest for e in session.view.body if isinstance(e, Digested) and not e.thin}
+    return frozenset(names_of_digests(d for d in session.digests if d.number in shown))
 
 
 def late_pin_blocks(session: Session) -> dict[int, list[str]]:

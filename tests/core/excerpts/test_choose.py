@@ -469,3 +469,10 @@ def test_a_command_that_was_run_again_comes_before_a_newer_one() -> None:
     lines = ["tox run --quick", "tox run --quick", "nox test --brief"]
     session = [step for n, line in enumerate(lines) for step in ran(f"{n}", line, "done")]
     assert parts(block(session, 34))["the agent:"] == ["m3 tox run --quick"]
+
+
+def test_the_last_commands_stay_though_much_was_said_since() -> None:
+    asked = "ask --file notes/day-12.md 'what became of the valve'"
+    said = [assistant(f"The {n}th letter of Anna Kowalska names Lisbon {n}.") for n in range(40)]
+    session = [user("Go through the days."), *ran("a", asked, "Waiting"), *said, *WORK[:1]]
+    assert asked in block(session, 150)

@@ -162,6 +162,24 @@ def test_of_two_digests_the_newer_one_says_what_was_done() -> None:
         assert block.endswith("commands: pytest exit 0 (m8)")
 
 
+def test_an_index_leaves_out_names_that_a_digest_lists_beside_it_unless_it_tells_more() -> None:
+    told = FILE.model_copy(update={"text": "src/valve.py", "note": "edited"})
+    listed = [IndexItem(kind="id", text=text, refs=("m1",)) for text in ("ABC-1", "ABC-2")]
+    names = ("NAMES", (Item(text="ABC-1 src/valve.py"),))
+    made = digest(1, told, *listed)
+    made = made.model_copy(update={"sections": (*made.sections, names)})
+
+    def index_beside(shown: Digested) -> str:
+        session = session_of([user("go")], digests=(made,), view=View(body=(shown,)))
+        return index_in_view(session, 400, estimate)
+
+    whole = index_beside(Digested(digest=1))
+    assert "src/valve.py edited" in whole
+    assert "ABC-1" not in whole
+    assert "ABC-2" in whole
+    assert "ABC-1" in index_beside(Digested(digest=1, thin=True))  # it lists no names
+
+
 def test_an_index_keeps_to_its_limit_and_skips_what_is_too_long() -> None:
     long = IndexItem(kind="url", text="https://x.y/" + "a1-" * 600, refs=("m1",))
     files = [FILE.model_copy(update={"text": f"src/file{n}.py"}) for n in range(200)]
