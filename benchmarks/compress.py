@@ -35,7 +35,7 @@ from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 
 SIZES = (50_000, 100_000, 200_000, 400_000, 800_000)
-MOST = {"coding": 10, "joined": 10, "short": 10, "sessions": 20}  # compress / count
+MOST = {"coding": 10, "joined": 10, "short": 10, "sessions": 25}  # compress / count
 STEEPEST = 1.15
 _ROUNDS_OF = 400_000  # tokens; smaller windows are compressed several times, and the best counts
 _MOST_ROUNDS = 4

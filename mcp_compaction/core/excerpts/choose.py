@@ -71,18 +71,13 @@ def choose_excerpts(
     chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    decided, cost = _choose_newest(
-        _pieces_by(found, "decision"), (room - used) * _DECISION_SHARE // 100, count
-    )
-    chosen, used = [*chosen, *decided], used + cost
-    answers, cost = _choose_newest(
-        _pieces_by(found, "answer"), (room - used) * _ANSWER_SHARE // 100, count
-    )
-    chosen, used = [*chosen, *answers], used + cost
-    last, cost = _choose_commands(
-        _pieces_by(found, "command"), (room - used) * _RUN_SHARE // 100, count
-    )
-    chosen, used = [*chosen, *last], used + cost
+    for pieces, share, choose in (
+        (_pieces_by(found, "decision"), _DECISION_SHARE, _choose_newest),
+        (_pieces_by(found, "answer"), _ANSWER_SHARE, _choose_newest),
+        (_pieces_by(found, "command"), _RUN_SHARE, _choose_commands),
+    ):
+        more, cost = choose(pieces, (room - used) * share // 100, count)
+        chosen, used = [*chosen, *more], used + cost
     taken = set(chosen)
     covered = Counter(telling_words(shown))
     for piece in chosen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from math import log
@@ -43,8 +42,7 @@ _RUN_AGAIN = 2.0  # a command that was run more than once, against another
 _ONCE = 0.8  # a word of only one message is more often a slip than a subject
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A piece, and what it is worth before anything is covered."""
 
     piece: Piece

@@ -76,7 +76,8 @@ class Piece:
     @cached_property
     def folded(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
-        return fold((self.by == "field" and self.text.partition(": ")[2]) or self.text)
+        value = self.text.partition(": ")[2] if self.by == "field" else ""
+        return fold(value or self.text)
 
     @cached_property
     def facts(self) -> float:

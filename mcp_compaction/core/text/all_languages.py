@@ -24,13 +24,15 @@ KINDS_IN_ALL: frozenset[Kind] = frozenset(
 
 
 @cache
-def patterns_by_name(kind: Kind) -> dict[str, re.Pattern[str]]:
-    """The patterns of each sign of a kind in all languages, for texts whose language does not
-    matter; guards are left aside."""
-    found: dict[str, list[str]] = {}
+def patterns_by_name(kind: Kind) -> dict[str, tuple[tuple[str, ...], re.Pattern[str]]]:
+    """The pattern of the signs of each name of a kind in all languages, with the words that they
+    need, for texts whose language does not matter; guards are left aside."""
+    needs: dict[str, list[str]] = {}
+    patterns: dict[str, list[str]] = {}
     for lexicon, sign in _signs_in_all(kind):
-        found.setdefault(sign.name, []).extend(lexicon.patterns_of(sign))
-    return {name: any_of(*patterns) for name, patterns in found.items()}
+        needs.setdefault(sign.name, []).extend(sign.needs)
+        patterns.setdefault(sign.name, []).extend(lexicon.patterns_of(sign))
+    return {name: (tuple(needs[name]), any_of(*found)) for name, found in patterns.items()}
 
 
 @cache

@@ -29,5 +29,9 @@ def marker_groups(text: str) -> dict[str, str]:
     if not may_say(text, needs_of_kind("marker")):
         return {}
     found = prose_of(text)
-    matches = {name: pattern.search(found) for name, pattern in patterns_by_name("marker").items()}
+    matches = {
+        name: pattern.search(found)
+        for name, (needs, pattern) in patterns_by_name("marker").items()
+        if may_say(found, needs)
+    }
     return {name: match.group() for name, match in matches.items() if match is not None}

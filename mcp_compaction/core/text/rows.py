@@ -62,8 +62,11 @@ def _template_of(line: str) -> _Template | None:
     """What rows of one template share: their first letters and their number of words; None for a
     line of signs alone."""
     words = line.split()
-    letters = (_NOT_LETTERS.sub("", word) for word in words[:_LEAD_WORDS])
-    lead = next(filter(None, letters), "")
-    if not lead and not any(sign.isdigit() for sign in line):
+    lead = next((said for said in map(_letters_of, words[:_LEAD_WORDS]) if said), "")
+    if not lead and not any(map(str.isdigit, line)):
         return None
     return lead, len(words)
+
+
+def _letters_of(word: str) -> str:
+    return word if word.isalpha() else _NOT_LETTERS.sub("", word)
