@@ -73,6 +73,15 @@ def test_words_that_led_to_calls_or_wait_for_an_answer_are_a_request() -> None:
         assert texts(draft, "GOAL")[0] == "The importer still drops the last row."
 
 
+def test_a_request_that_begins_with_a_yes_is_one_all_the_same() -> None:
+    asked = user("Yes, exactly that. Thanks. I want full coverage of the importer's errors.")
+    span = [user("Show me the report of last week."), *ran("1", "ls", "a"), asked]
+    assert texts(drafted([*span, *ran("2", "ls", "b")]), "GOAL")[0] == asked["content"]
+    for yes in ("Yes, please go on with it.", "Great, do that!"):
+        draft = drafted([*span, *ran("2", "ls", "b"), user(yes), *ran("3", "ls", "c")])
+        assert texts(draft, "GOAL")[0] == asked["content"]
+
+
 def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:
     asked = user("Well, that was quite a jump. I want one test for each error of the importer.")
     draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
@@ -279,6 +288,13 @@ def test_what_still_fails_comes_first() -> None:
     assert texts(draft, "LEARNED") == [
         "still failing 2 times: pytest: KeyError: 'x'",
         "make: failed m1 (a.c:3:5: error: no semicolon), passed m7",
+    ]
+
+
+def test_a_heading_of_a_report_is_no_cause() -> None:
+    heading = f"Error: {'=' * 20} test session starts {'=' * 20}\nno rates table\nexit code 1"
+    assert texts(drafted(ran("1", "pytest", heading)), "LEARNED") == [
+        "failed: pytest: no rates table"
     ]
 
 
