@@ -95,13 +95,19 @@ def main_sentence(one: Speech) -> str:
 
 
 def _full_request(one: Speech) -> str:
-    """The first sentence that asks for something and is understood without those around it; one
-    that announces what follows has to say more of itself."""
+    """The first sentence that asks for something, if need be by saying how it should be, and is
+    understood without those around it; one that announces what follows has to say more."""
+    weak = ""
     for sentence in one.sentences:
-        fewest = _FULL_REQUEST + 2 * sentence.text.endswith((":", "："))
-        if _asks(sentence) and len(telling_words(sentence.text)) >= fewest:
-            return sentence.text
-    return ""
+        said = sentence.text
+        fewest = _FULL_REQUEST + 2 * said.endswith((":", "："))
+        if not _asks(sentence) or len(telling_words(said)) < fewest:
+            continue
+        shown = find_sign("request", sentence)
+        if shown is None or shown.sign.strength == "firm":
+            return said
+        weak = weak or said
+    return weak
 
 
 def rejected_items(reading: Reading) -> list[Item]:

@@ -86,6 +86,11 @@ def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:
     asked = user("Well, that was quite a jump. I want one test for each error of the importer.")
     draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
     assert texts(draft, "GOAL")[1] == "before: I want one test for each error of the importer."
+    asked = user(
+        "Each late row should be kept in the table. Can you mend the import of rows that come late?"
+    )
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: Can you mend the import of rows that come late?"
 
 
 def test_a_long_request_is_cut_at_a_word() -> None:
