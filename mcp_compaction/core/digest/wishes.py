@@ -95,8 +95,8 @@ def main_sentence(one: Speech) -> str:
 
 
 def _full_request(one: Speech) -> str:
-    """The first sentence that asks for something, if need be by saying how it should be, and is
-    understood without those around it; one that announces what follows has to say more."""
+    """The first sentence that asks outright, or else as a question or by saying how it should be,
+    and is understood without those around it; one that announces what follows has to say more."""
     weak = ""
     for sentence in one.sentences:
         said = sentence.text
@@ -104,7 +104,7 @@ def _full_request(one: Speech) -> str:
         if not _asks(sentence) or len(telling_words(said)) < fewest:
             continue
         shown = find_sign("request", sentence)
-        if shown is None or shown.sign.strength == "firm":
+        if shown is not None and shown.sign.strength == "firm":
             return said
         weak = weak or said
     return weak
