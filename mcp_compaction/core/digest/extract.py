@@ -159,12 +159,12 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not decision.rstrip("*_").endswith(":")
         and len(telling_words(decision)) >= _FEWEST_TELLING
-        if not _only_looks(decision)
+        if not _is_only_looking(decision)
     ]
     return newest_first(mark_superseded(made))
 
 
-def _only_looks(decision: str) -> bool:
+def _is_only_looking(decision: str) -> bool:
     """Whether somebody says what to look at or what is needed, and does not choose."""
     return bool(pattern_of_kind("intent").match(decision)) and not shows_sign("intends", decision)
 
