@@ -95,8 +95,9 @@ def main_sentence(one: Speech) -> str:
 
 
 def _full_request(one: Speech) -> str:
-    """The first sentence that asks outright, or else as a question or by saying how it should be,
-    and is understood without those around it; one that announces what follows has to say more."""
+    """The first sentence that asks outright, or else as a question, as a rule or by saying how it
+    should be, and is understood without those around it; one that announces what follows has to
+    say more."""
     weak = ""
     for sentence in one.sentences:
         said = sentence.text
@@ -104,7 +105,7 @@ def _full_request(one: Speech) -> str:
         if not _asks(sentence) or len(telling_words(said)) < fewest:
             continue
         shown = find_sign("request", sentence)
-        if shown is not None and shown.sign.strength == "firm":
+        if shown is not None and shown.sign.strength == "firm" and not find_rules(said):
             return said
         weak = weak or said
     return weak

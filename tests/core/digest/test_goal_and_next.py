@@ -71,6 +71,9 @@ def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:
     )
     draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
     assert texts(draft, "GOAL")[1] == "before: Can you mend the import of rows that come late?"
+    asked = user("Never delete any row of the old table. Repair the import of the late rows there.")
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: Repair the import of the late rows there."
 
 
 def test_a_long_request_is_cut_at_a_word() -> None:

@@ -301,6 +301,12 @@ def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> No
     assert texts(draft, "UNCERTAIN") == []
 
 
+def test_of_many_doubts_the_newest_four_stand() -> None:
+    doubts = [f"It seems that part {n} is slow." for n in range(6)]
+    draft = drafted([*ran("1", "ls", "a"), *map(assistant, doubts)])
+    assert texts(draft, "UNCERTAIN") == doubts[:1:-1]
+
+
 def test_what_stood_in_a_file_that_was_changed_since_is_no_fact() -> None:
     draft = drafted(
         [
