@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 
 from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
@@ -28,6 +29,7 @@ from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryReque
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a decision
 _MOST_CALLS = 4
+_MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
 
 def ref_of_standing_plan(messages: Sequence[Message]) -> str:
@@ -118,7 +120,7 @@ def extract(request: SummaryRequest) -> Draft:
         "DECISIONS": list(decisions),
         "LEARNED": learned_items(reading),
         "FACTS": fact_items(reading, (*decisions, *done)),
-        "UNCERTAIN": list(_doubts(reading.said)) if is_work else [],
+        "UNCERTAIN": [*islice(_doubts(reading.said), _MOST_DOUBTS)] if is_work else [],
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
@@ -159,12 +161,12 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not decision.rstrip("*_").endswith(":")
         and len(telling_words(decision)) >= _FEWEST_TELLING
-        if not _only_looks(decision)
+        if not _is_only_looking(decision)
     ]
     return newest_first(mark_superseded(made))
 
 
-def _only_looks(decision: str) -> bool:
+def _is_only_looking(decision: str) -> bool:
     """Whether somebody says what to look at or what is needed, and does not choose."""
     return bool(pattern_of_kind("intent").match(decision)) and not shows_sign("intends", decision)
 

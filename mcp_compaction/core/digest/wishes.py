@@ -65,7 +65,7 @@ def _is_work(reading: Reading) -> bool:
 def _is_request(one: Speech, reading: Reading) -> bool:
     """Whether a user asks for something here, rather than agrees, thanks or only talks: words that
     ask for nothing are a request where they led to a call or nobody has answered them."""
-    if not one.message.is_request or is_acceptance(one.text):
+    if not one.message.is_request or (is_acceptance(one.text) and not _full_request(one)):
         return False
     if len(telling_words(main_sentence(one))) < _FEWEST_TELLING:
         return False
@@ -90,16 +90,25 @@ def main_sentence(one: Speech) -> str:
     sentences = [said for said in spoken if not remarks.is_pleasantry(said)]
     if len(sentences) == 1:
         return sentences[0]
-    asking = (s.text for s in one.sentences if _asks(s) and _stands_alone(s.text))
-    full = next(asking, "")
     telling = (said for said in sentences if len(telling_words(said)) >= _FEWEST_TELLING)
-    return full or next(telling, "")
+    return _full_request(one) or next(telling, "")
 
 
-def _stands_alone(said: str) -> bool:
-    """Whether a sentence is understood without those around it; one that announces what follows
-    has to say more of itself."""
-    return len(telling_words(said)) >= _FULL_REQUEST + 2 * said.endswith((":", "："))
+def _full_request(one: Speech) -> str:
+    """The first sentence that asks outright, or else as a question, as a rule or by saying how it
+    should be, and is understood without those around it; one that announces what follows has to
+    say more."""
+    weak = ""
+    for sentence in one.sentences:
+        said = sentence.text
+        fewest = _FULL_REQUEST + 2 * said.endswith((":", "："))
+        if not _asks(sentence) or len(telling_words(said)) < fewest:
+            continue
+        shown = find_sign("request", sentence)
+        if shown is not None and shown.sign.strength == "firm" and not find_rules(said):
+            return said
+        weak = weak or said
+    return weak
 
 
 def rejected_items(reading: Reading) -> list[Item]:

@@ -40,7 +40,7 @@ _HAS_PASSED = pattern_of(r"\.{4,}.{0,40}(?:Passed|Skipped)$")  # a check among o
 _NO_CAUSE = pattern_of(
     r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b"
     r"|.*\b(?:exited|executed|finished) with (?:exit )?(?:code|status) \d+\W*$"
-    r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b|[^=]*={6,}.*={6,}$",
+    r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b",
     re.I,
 )
 

@@ -78,6 +78,7 @@ def work_of(command: str, most: int = 100) -> str:
     return short if len(short) > most // 2 or len(line) <= most else f"{line[:most]}…"
 
 
+@lru_cache(maxsize=2_048)
 def operands_of(command: str) -> frozenset[str]:
     """What the command that does the work is given beside options: packages, files, no prose."""
     part = main_part_of(command)

@@ -51,6 +51,7 @@ _ERROR_WORD = pattern_of(
     r"(?:Error|Exception|Failure)\b: ?\S|FAILED|FATAL|panic:|error\[|error:|fatal:"
 )
 _ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic:", "error[", "fatal:")
+_RULED = pattern_of(r"={6,} .+ ={6,}$")  # a heading of a report
 _EXIT_CODE = pattern_of(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b"
 )
@@ -116,7 +117,9 @@ def error_lines(text: str) -> Iterable[str]:
         start = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.end())
         done = end if end >= 0 else len(text)
-        yield text[start:done].strip()[:300]
+        line = text[start:done].strip()[:300]
+        if not _RULED.search(line):
+            yield line
 
 
 def identifiers_by_message(messages: Sequence[Message]) -> dict[int, tuple[Finding, ...]]:

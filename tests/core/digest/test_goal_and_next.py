@@ -1,0 +1,178 @@
+"""A digest tells what is wanted and what comes next, as the user's words and the calls show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_compaction.model import Item
+from tests.core.digest.drafting import REFUSED, drafted, texts
+from tests.core.saying import assistant, calls, ran, results, used, user
+
+# The goal, what was rejected, what was asked
+
+
+def test_the_goal_is_the_newest_request_in_the_users_words() -> None:
+    span = [user("Fix the login tests."), *ran("1", "ls", "a"), user("Now mend the logout page.")]
+    draft = drafted([*span, *ran("2", "ls", "b"), user("Yes, go on."), user("Thanks!")])
+    assert draft.items("GOAL") == (
+        Item(text="Now mend the logout page.", refs=("m4",), provenance="verbatim"),
+        Item(text="before: Fix the login tests.", refs=("m1",)),
+    )
+
+
+def test_a_request_that_stays_in_the_window_is_in_force_instead() -> None:
+    draft = drafted([user("Fix the login tests.")], [user("Now mend the logout page.")])
+    assert texts(draft, "GOAL") == [
+        "in force: Now mend the logout page.",
+        "before: Fix the login tests.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "I am the champion of detours! Half a day went into the setup.",
+        "Ich bin der König der Umwege! Wir haben den halben Tag verloren.",
+        "Je suis le roi des détours ! Nous avons perdu la journée.",
+    ],
+)
+def test_talk_that_asks_for_nothing_and_led_to_no_call_is_not_the_goal(talk: str) -> None:
+    work = [user("Rename the flag of the importer."), *ran("1", "sed -i x", "ok")]
+    chat = [user(talk), assistant("It was worth the time.")]
+    assert texts(drafted([*work, assistant("Renamed."), *chat]), "GOAL") == [
+        "Rename the flag of the importer."
+    ]
+    told = texts(drafted([*work, assistant("Renamed.")], chat), "GOAL")
+    assert told == ["Rename the flag of the importer."]
+
+
+def test_words_that_led_to_calls_or_wait_for_an_answer_are_a_request() -> None:
+    report = user("The importer still drops the last row.")
+    for after in ([], ran("1", "cat importer.py", "x")):
+        draft = drafted([user("Rename the flag."), *ran("0", "sed -i x", "ok"), report, *after])
+        assert texts(draft, "GOAL")[0] == "The importer still drops the last row."
+
+
+def test_a_request_that_begins_with_a_yes_is_one_all_the_same() -> None:
+    asked = user("Yes, exactly that. Thanks. I want full coverage of the importer's errors.")
+    span = [user("Show me the report of last week."), *ran("1", "ls", "a"), asked]
+    assert texts(drafted([*span, *ran("2", "ls", "b")]), "GOAL")[0] == asked["content"]
+    for yes in ("Yes, please go on with it.", "Great, do that!"):
+        draft = drafted([*span, *ran("2", "ls", "b"), user(yes), *ran("3", "ls", "c")])
+        assert texts(draft, "GOAL")[0] == asked["content"]
+
+
+def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:
+    asked = user("Well, that was quite a jump. I want one test for each error of the importer.")
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: I want one test for each error of the importer."
+    asked = user(
+        "Each late row should be kept in the table. Can you mend the import of rows that come late?"
+    )
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: Can you mend the import of rows that come late?"
+    asked = user("Never delete any row of the old table. Repair the import of the late rows there.")
+    draft = drafted([asked, *ran("1", "ls", "a"), user("Now mend the logout page.")])
+    assert texts(draft, "GOAL")[1] == "before: Repair the import of the late rows there."
+
+
+def test_a_long_request_is_cut_at_a_word() -> None:
+    (goal,) = texts(drafted([user("please " + "mend the login page " * 60)]), "GOAL")
+    assert goal.startswith("please mend the login")
+    assert goal.endswith(" …")
+    assert len(goal) < 330
+
+
+def test_what_the_user_refused_is_told_with_the_users_words_and_never_as_done() -> None:
+    draft = drafted(
+        [
+            *used("1", "Write", REFUSED, file_path="src/new.py"),
+            user("Why did you add a file? Extend cli.py"),
+        ]
+    )
+    assert texts(draft, "REJECTED") == [
+        '"Why did you add a file?"',
+        'refused: Write src/new.py: "Why did you add a file? Extend cli.py"',
+    ]
+    assert not [text for text in texts(draft, "DONE") if "new.py" in text]
+
+
+def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
+    path = "src/new.py"
+    draft = drafted(
+        [*used("1", "Write", REFUSED, file_path=path), *used("2", "Write", "ok", file_path=path)]
+    )
+    assert draft.items("REJECTED") == ()
+    assert texts(draft, "DONE") == ["src/new.py written"]
+
+
+def test_questions_are_asked_until_somebody_answers() -> None:
+    asked = assistant("The page is up. Should I delete the old table?")
+    span = [user("go on with the page"), *ran("1", "make", "ok"), asked]
+    assert texts(drafted(span), "ASKED") == ["Should I delete the old table?"]
+    assert texts(drafted([*span, user("Yes.")]), "ASKED") == []
+    assert texts(drafted(span, [user("Yes.")]), "ASKED") == []
+
+
+def test_a_pasted_shell_is_no_request() -> None:
+    paste = "kim@host-3 /srv % ls -la\ntotal 0\ndrwx------ 2 kim staff 64 Nov 14 2020 ."
+    draft = drafted([user("Find out who owns the folder."), user(paste), assistant("It is Kim.")])
+    assert texts(draft, "GOAL") == ["Find out who owns the folder."]
+
+
+# What comes next
+
+
+def test_the_request_in_work_is_next_until_closing_words() -> None:
+    span = [user("Write the report into report.csv please."), *ran("1", "ls", "a")]
+    assert texts(drafted(span), "NEXT") == [
+        "finish: Write the report into report.csv please.",
+        "named there and not touched so far: report.csv",
+    ]
+    assert "finish" not in str(drafted([*span, assistant("It is all done.")]).items("NEXT"))
+
+
+def test_a_question_is_to_be_answered_until_work_on_it_has_begun() -> None:
+    asked = [*ran("1", "ls", "lists.py"), user("Shall both lists become one list?")]
+    assert texts(drafted(asked), "NEXT") == ["answer: Shall both lists become one list?"]
+    begun = drafted([*asked, *ran("2", "cat lists.py", "x")])
+    assert texts(begun, "NEXT") == ["finish: Shall both lists become one list?"]
+
+
+def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "ok")]
+    over = ["the turn is over: the user speaks next"]
+    assert texts(drafted([*span, assistant("It is mended.")]), "NEXT") == over
+    assert texts(drafted(span, [assistant("It is mended.")]), "NEXT") == over
+    assert "the turn is over" not in str(drafted(span).items("NEXT"))
+    left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
+    assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
+
+
+def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
+    trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
+    span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
+    assert texts(drafted(span), "NEXT") == ["finish: Find out why this fails."]
+
+
+def test_placeholders_and_places_in_a_trace_are_nothing_to_do() -> None:
+    asked = user("Mend the certificate error (_tls.c:1000). Try `cc <name.c>` first, then run.sh.")
+    assert texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[1:] == [
+        "named there and not touched so far: run.sh"
+    ]
+
+
+def test_a_sentence_that_only_announces_what_follows_is_not_the_request() -> None:
+    asked = user("Consider the following bug:\n\nRows are lost.\n\nFix the import of late rows.")
+    draft = drafted([asked, *ran("1", "ls", "a")])
+    assert texts(draft, "NEXT") == ["finish: Fix the import of late rows."]
+
+
+def test_a_step_that_its_own_message_or_a_later_call_takes_is_not_next() -> None:
+    said = "First I read it. Then I'll update src/b.py as well. Next, I run the tests now."
+    step = calls(("1", "Bash", {"command": "cat src/a.py"}), text=said)
+    span = [step, results(("1", "ok"))]
+    assert texts(drafted(span), "NEXT") == ["Then I'll update src/b.py as well."]
+    for path in ("src/b.py", "/srv/src/b.py.new"):
+        taken = used("2", "Edit", "ok", file_path=path)
+        assert texts(drafted([*span, *taken]), "NEXT") == []
