@@ -172,8 +172,18 @@ async def test_a_released_pin_leaves_at_once(tmp_path: Path, is_told: bool) -> N
 # The same bytes
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("replaces", [False, True])
+# One way of each shape is enough after every change; the other three are for the thorough run.
+@pytest.mark.parametrize(
+    ("shape", "replaces"),
+    [
+        ("anthropic", False),
+        ("openai", True),
+        ("responses", False),
+        pytest.param("anthropic", True, marks=pytest.mark.thorough),
+        pytest.param("openai", False, marks=pytest.mark.thorough),
+        pytest.param("responses", True, marks=pytest.mark.thorough),
+    ],
+)
 async def test_what_was_sent_stays_the_same_between_compactions(
     tmp_path: Path, shape: Shape, replaces: bool
 ) -> None:

@@ -26,6 +26,7 @@ print("all")
 FOREVER = 120  # seconds; what is sound takes one or two
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("language", [head.language for head in read_heads()])
 def test_each_part_is_soon_looked_for_in_repeats_of_its_own_words(language: str) -> None:
     command = [sys.executable, "-c", SEARCH, language]
