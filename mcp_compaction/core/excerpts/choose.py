@@ -71,13 +71,13 @@ def choose_excerpts(
     chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    for pieces, share, choose in (
-        (_pieces_by(found, "decision"), _DECISION_SHARE, _choose_newest),
-        (_pieces_by(found, "answer"), _ANSWER_SHARE, _choose_newest),
-        (_pieces_by(found, "command"), _RUN_SHARE, _choose_commands),
+    for pieces, share in (
+        (_pieces_by(found, "decision"), _DECISION_SHARE),
+        (_pieces_by(found, "answer"), _ANSWER_SHARE),
+        (_pieces_by(found, "command")[-_LAST_RUN:], _RUN_SHARE),
     ):
-        more, cost = choose(pieces, (room - used) * share // 100, count)
-        chosen, used = [*chosen, *more], used + cost
+        newest, cost = _choose_newest(pieces, (room - used) * share // 100, count)
+        chosen, used = [*chosen, *newest], used + cost
     taken = set(chosen)
     covered = Counter(telling_words(shown))
     for piece in chosen:
@@ -144,16 +144,6 @@ def _choose_of_users(
     chosen, used = _choose_newest(telling, room, count)
     more, cost = _choose_newest(few, room - used, count)
     return [*chosen, *more], used + cost
-
-
-def _choose_commands(
-    found: Sequence[Piece], room: int, count: CountTokens
-) -> tuple[list[Piece], int]:
-    """The commands that were run last, those run more than once before all others."""
-    last = found[-_LAST_RUN:]
-    again, cost = _choose_newest([piece for piece in last if piece.uses > 1], room, count)
-    once, more = _choose_newest([piece for piece in last if piece.uses == 1], room - cost, count)
-    return [*again, *once], cost + more
 
 
 def _says_something(piece: Piece) -> bool:

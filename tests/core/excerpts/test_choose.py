@@ -465,10 +465,13 @@ def test_of_pieces_alike_the_newest_are_chosen_where_there_is_work() -> None:
     assert "weight" not in shown
 
 
-def test_a_command_that_was_run_again_comes_before_a_newer_one() -> None:
-    lines = ["tox run --quick", "tox run --quick", "nox test --brief"]
-    session = [step for n, line in enumerate(lines) for step in ran(f"{n}", line, "done")]
-    assert parts(block(session, 34))["the agent:"] == ["m3 tox run --quick"]
+def test_of_older_commands_one_that_was_run_again_comes_before_a_newer_one() -> None:
+    old = ["tox run --quick", "tox run --quick", "nox test --brief"]
+    last = [f"ls part{letter}" for letter in "abcdefghijklmnopqrst"]
+    session = [step for n, line in enumerate([*old, *last]) for step in ran(f"{n}", line, "done")]
+    shown = block(session, 100)
+    assert "tox run --quick" in shown
+    assert "nox test --brief" not in shown
 
 
 def test_the_last_commands_stay_though_much_was_said_since() -> None:
