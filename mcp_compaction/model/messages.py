@@ -116,8 +116,8 @@ class Message(Value):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed; what was read from them is read again."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("ref", "calls", "results", "text"):
-            vars(copied).pop(name, None)
+        for name in vars(copied).keys() - type(self).model_fields.keys():
+            del vars(copied)[name]
         return copied
 
 

@@ -63,7 +63,7 @@ def typed_names(
         named = filter(None, map(_name_met, met.get(message.seq, ())))
         for place, name in enumerate(islice(filter(_may_be_typed, named), _MOST_MET)):
             # A date that nobody typed is worth less than any name: there are so many of them.
-            worth_met = 0.0 if _DATE.fullmatch(name) else number / total
+            worth_met = 0.0 if _DATE.fullmatch(name) else (number + 1) / (total + 1)
             worth[name] = max(worth.get(name, 0.0), worth_met)
             last.setdefault(name, (message.seq, place))
     found = (TypedName(name, value, last[name]) for name, value in worth.items())

@@ -9,11 +9,11 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 _MOST_TEXTS, _MOST_CHARS = 32_768, 2_000  # the messages of a very large window
-_MOST_LONG_TEXTS, _LONGEST = 64, 32_000  # few texts are longer, and a cache holds on to them
+_MOST_LONG_TEXTS, _LONGEST = 64, 8_000  # a server holds on to what is in here, some megabytes
 
 
 def read_once(read: Callable[[str], Found]) -> Callable[[str], Found]:
-    """A pure function of a text that remembers what it found, in long texts for a short while."""
+    """A pure function of a text that remembers what it found, of long texts in the last few."""
     remembered = lru_cache(maxsize=_MOST_TEXTS)(read)
     of_long_texts = lru_cache(maxsize=_MOST_LONG_TEXTS)(read)
 

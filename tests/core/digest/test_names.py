@@ -57,9 +57,11 @@ def test_of_paths_only_met_a_listing_gives_a_few_and_libraries_none() -> None:
 
 def test_dates_of_fields_come_last_and_are_never_folded() -> None:
     held = '{"code": "HAT097", "from": "2024-05-17", "to": "2024-05-18", "born": "2024-05-19"}'
-    messages = messages_of(used("1", "look_up", held, holder="mia_li_3668"))
+    asked = user("Look at ORD-77812, due: 2024-05-16.")
+    messages = messages_of([asked, *used("1", "look_up", held, holder="mia_li_3668")])
     found = [name.text for name in typed_names(messages, identifiers_by_message(messages))]
-    assert found == ["mia_li_3668", "HAT097", "2024-05-17", "2024-05-18", "2024-05-19"]
+    dates = [f"2024-05-{day}" for day in (16, 17, 18, 19)]
+    assert found == ["mia_li_3668", "HAT097", "ORD-77812", *dates]
     listing = messages_of(ran("2", "ls", "-rw-r--r-- 2024-05-20 notes\n2024-05-21 started"))
     assert typed_names(listing, identifiers_by_message(listing)) == []
 
