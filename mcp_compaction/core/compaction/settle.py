@@ -88,7 +88,7 @@ class _Source:
 
     @cached_property
     def _rules(self) -> list[PlacedLine]:
-        return [(_number_of(rule), rule) for rule in stated_rules(self.before.messages)]
+        return [(_number_of(rule), rule) for rule in stated_rules(self.inputs.said)]
 
     @cached_property
     def _tasks(self) -> list[PlacedLine]:
@@ -116,7 +116,7 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
     kept = _tallies_of_lines(before, source.lines_to_keep(seen.gone), seen.shown)
-    used = tally_prose(seen.gone, before.messages, seen.shown)
+    used = tally_prose(seen.gone, inputs.said, seen.shown)
     tallies = (*kept, *([used] if used else []), *tally_findings(seen.check, missing))
     return compaction_of(before, progress, inputs, after, tallies)
 
