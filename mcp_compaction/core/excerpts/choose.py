@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
-from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of
+from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of, may_fit
 from mcp_compaction.core.excerpts.paging import keep_whole
 from mcp_compaction.core.excerpts.pieces import NAME, NUMBER, OF_USER, Piece, cut_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
@@ -234,7 +234,7 @@ def _choose_newest(
     chosen: list[Piece] = []
     left = room
     for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
-        if (cost := cost_of(piece, count)) <= left and piece.is_harmless:
+        if may_fit(piece, left) and (cost := cost_of(piece, count)) <= left and piece.is_harmless:
             chosen.append(piece)
             left -= cost
     return chosen, room - left
@@ -243,17 +243,23 @@ def _choose_newest(
 def _pieces_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tuple[Piece, ...]:
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     room += count(LABEL)
-    while chosen and (over := count(excerpts_block(_excerpts_in_order(chosen))) - room) > 0:
+    while chosen and (over := _count_lines(chosen, count) - room) > 0:
         while chosen and over > 0:
             over -= cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
     return tuple(chosen)
+
+
+def _count_lines(chosen: Sequence[Piece], count: CountTokens) -> int:
+    """The tokens of a block, line by line: most lines stay as they are when others give way."""
+    block = excerpts_block(_excerpts_in_order(chosen))
+    return sum(map(count, block.splitlines(keepends=True)))
 
 
 def _restore_ends(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
     """The pieces with the ends they were stripped of, where all are in and room is left."""
     if not any(piece.whole for piece in chosen):
         return list(chosen)
-    left = room - count(excerpts_block(_excerpts_in_order(chosen)))
+    left = room - _count_lines(chosen, count)
     grown: dict[int, Piece] = {}
     longer = ((count(p.whole) - count(p.text), n, p) for n, p in enumerate(chosen) if p.whole)
     for cost, number, piece in sorted(longer, key=lambda one: one[:2]):
