@@ -15,7 +15,12 @@ from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.log import endings, failures, identifiers
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
-from mcp_compaction.core.log.identifiers import error_lines, find_identifiers
+from mcp_compaction.core.log.identifiers import (
+    JOINTS,
+    WITHOUT_JOINTS,
+    error_lines,
+    find_identifiers,
+)
 from mcp_compaction.core.log.tasks import done
 from mcp_compaction.core.log.tasks.done import done_in_text
 from mcp_compaction.core.text import injection, remarks
@@ -133,6 +138,12 @@ def test_an_ascii_text_is_cut_into_the_words_that_a_pattern_finds(text: str) -> 
     both_cases = cutting_table(ascii_letters + digits)
     assert cut_words(text, both_cases) == re.findall(r"[A-Za-z0-9]+", text)
     assert cut_words(text, cutting_table(ascii_lowercase)) == re.findall(r"[a-z]+", text.lower())
+
+
+@given(st.text([*JOINTS.decode(), *"aZ… \n\x85中é🎉\ud800"], max_size=40))
+def test_any_text_is_cut_at_joints_and_spaces_alone(text: str) -> None:
+    table = str.maketrans(JOINTS.decode(), " " * len(JOINTS))
+    assert cut_words(text, WITHOUT_JOINTS) == text.translate(table).split()
 
 
 @given(st.text(NAMED, max_size=40))
