@@ -72,7 +72,7 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
     wanted, room = _choose_wanted(sources, room, count)
     if room <= 0:
         return Choice(wanted)
-    shown = _with_texts(shown, wanted)
+    shown = _add_texts(shown, wanted)
     found = _pieces_not_in(shown, sources.find_pieces())
     chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
@@ -99,7 +99,7 @@ def choose_again(
 ) -> Choice:
     """What a smaller room holds of what was chosen, without what a view shows by now."""
     wanted, room = _choose_wanted(sources, room, count)
-    pieces = _pieces_not_in(_with_texts(shown, wanted), chosen.pieces)
+    pieces = _pieces_not_in(_add_texts(shown, wanted), chosen.pieces)
     return Choice(wanted, _pieces_that_fit(pieces, room, count))
 
 
@@ -145,7 +145,7 @@ def _choose_wanted(
     return wanted, room - (cost or count(LABEL)) - _TITLES_TOKENS
 
 
-def _with_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
+def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
     return "\n".join([shown, *(text for one in wanted for text in one.pieces)])
 
 

@@ -56,7 +56,7 @@ _FEWEST_SAYING = 2
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A piece of a message, word for word; what is told of its text is read once."""
+    """A piece of a message, word for word."""
 
     seq: int
     place: int
