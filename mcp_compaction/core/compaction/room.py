@@ -16,7 +16,13 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.digest.text import render_digest
-from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.choose import (
+    Choice,
+    Sources,
+    choose_again,
+    choose_excerpts,
+    excerpts_of_digests,
+)
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.typed_names import typed_names
@@ -40,34 +46,24 @@ def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
     return _fit_newest(_fit_unread(progress, inputs), inputs)
 
 
-def sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> Sources:
-    """What excerpts are chosen from, where a session no longer holds all messages of before."""
-    kept = {message.seq for message in session.messages}
-    recalled = [message for message in before.recalled if message.seq not in kept]
-    by_itself = {message.seq for message in recalled}
-    return Sources(
-        gone=tuple(message for message in before.messages if message.seq not in kept),
-        earlier=(
-            *excerpts_of_digests(before.digests),
-            *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),
-        ),
-        recalled=tuple(map(quote_message, recalled)),
-        markers=inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None,
-        overtaken=inputs.overtaken,
-    )
-
-
-def fill_room(before: Session, progress: Progress, sources: Sources, inputs: Inputs) -> Progress:
-    """The room left below the target, filled with the excerpts that say most; the index gives way
-    where there is none."""
+def fill_room(
+    before: Session, progress: Progress, chosen: Choice | None, inputs: Inputs
+) -> tuple[Progress, Choice | None]:
+    """The room left below the target, filled with the excerpts that say most, of those chosen for
+    a larger room where there are any; the index gives way where there is no room."""
     progress = _fit_index(progress.change_view(promoted=()), inputs)
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
-        return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
+        return progress.change_view(promoted=wanted_excerpts(before.view.promoted)), None
     room = _room_for_excerpts(progress, progress.plan.goal, inputs)
     if room <= 0:
-        return progress
+        return progress, chosen
     shown = _text_of_view(progress.session, inputs)
-    return progress.change_view(promoted=choose_excerpts(sources, shown, room, inputs.count))
+    sources = _sources_of_excerpts(before, progress.session, inputs)
+    if chosen is None:
+        chosen = choose_excerpts(sources, shown, room, inputs.count)
+    else:
+        chosen = choose_again(chosen, sources, shown, room, inputs.count)
+    return progress.change_view(promoted=chosen.excerpts), chosen
 
 
 def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
@@ -144,6 +140,23 @@ def _fit_newest(progress: Progress, inputs: Inputs) -> Progress:
             grown.update((entry.seq, entry) for entry in larger.entries)
     body = (e if isinstance(e, Digested) else grown.get(e.seq, e) for e in session.view.body)
     return progress.change_view(body=tuple(body))
+
+
+def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> Sources:
+    """What excerpts are chosen from, where a session no longer holds all messages of before."""
+    kept = {message.seq for message in session.messages}
+    recalled = [message for message in before.recalled if message.seq not in kept]
+    by_itself = {message.seq for message in recalled}
+    return Sources(
+        gone=tuple(message for message in before.messages if message.seq not in kept),
+        earlier=(
+            *excerpts_of_digests(before.digests),
+            *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),
+        ),
+        recalled=tuple(map(quote_message, recalled)),
+        markers=inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None,
+        overtaken=inputs.overtaken,
+    )
 
 
 def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:

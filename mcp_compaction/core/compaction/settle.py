@@ -12,7 +12,7 @@ from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
-from mcp_compaction.core.compaction.room import fill_room, fit_steps, sources_of_excerpts
+from mcp_compaction.core.compaction.room import fill_room, fit_steps
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
@@ -24,6 +24,7 @@ from mcp_compaction.core.compaction.verify import (
     tally_prose,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
+from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.window.fill import Fill
@@ -87,7 +88,7 @@ class _Source:
 
     @cached_property
     def _rules(self) -> list[PlacedLine]:
-        return [(_number_of(rule), rule) for rule in stated_rules(self.before.messages)]
+        return [(_number_of(rule), rule) for rule in stated_rules(self.inputs.said)]
 
     @cached_property
     def _tasks(self) -> list[PlacedLine]:
@@ -104,20 +105,18 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     progress = fit_steps(progress, inputs)
     source = _Source(before, inputs)
     found: set[Finding] = set()  # what the archive's own search gives back
-    excerpts = sources_of_excerpts(before, progress.session, inputs)
+    chosen: Choice | None = None
     fills = 0
     while True:
-        progress = fill_room(before, progress, excerpts, inputs)
+        progress, chosen = fill_room(before, progress, chosen, inputs)
         progress, seen, missing = yield from _put_lost_back(source, progress, found)
         after, fills = inputs.measure(progress.session), fills + 1
         if fills == _MOST_FILLS or _is_within_goal(progress, after):
             break
-        changed = sources_of_excerpts(before, progress.session, inputs)
-        excerpts = excerpts if changed == excerpts else changed
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
     kept = _tallies_of_lines(before, source.lines_to_keep(seen.gone), seen.shown)
-    used = tally_prose(seen.gone, before.messages, seen.shown)
+    used = tally_prose(seen.gone, inputs.said, seen.shown)
     tallies = (*kept, *([used] if used else []), *tally_findings(seen.check, missing))
     return compaction_of(before, progress, inputs, after, tallies)
 

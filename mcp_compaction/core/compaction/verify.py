@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mcp_compaction.core.log.conclusions import conclusions_of
 from mcp_compaction.core.log.content import shown_parts, words_of
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.findings import used_lines
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
 from mcp_compaction.core.log.ledger import ledger_of
@@ -25,7 +26,6 @@ from mcp_compaction.model import (
     ShownMessage,
     ShownRecord,
     Tally,
-    Value,
 )
 
 _REF = pattern_of(r"\bm(\d{1,12})\b")
@@ -41,7 +41,8 @@ _NAMES: dict[IndexKind, str] = {
 Findings = Mapping[int, tuple[Finding, ...]]
 
 
-class Check(Value):
+@dataclass(frozen=True, slots=True)
+class Check:
     """Identifiers by where they are, before the archive has been asked."""
 
     retained: tuple[Finding, ...]
@@ -110,13 +111,12 @@ def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...
 
 
 def tally_prose(
-    gone: Sequence[Message], messages: Sequence[Message], shown: Sequence[Shown]
+    gone: Sequence[Message], said: Conversation, shown: Sequence[Shown]
 ) -> Tally | None:
     """How many findings are still told: lines that tools said and that were used later, and what
     the agent said it had found out. The others come back by the ref of their message. None where
     nothing was found."""
     left = {message.ref for message in gone}
-    said = conversation_of(messages)
     used = {line.text for line in used_lines(said, ledger_of(said)) if line.ref in left}
     stated = {one.text for one in conclusions_of(said) if one.ref in left} - used
     if not used and not stated:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 
 from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
-from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of
+from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of, may_fit
 from mcp_compaction.core.excerpts.paging import keep_whole
 from mcp_compaction.core.excerpts.pieces import NAME, NUMBER, OF_USER, Piece, cut_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
@@ -35,7 +34,7 @@ _TITLES_TOKENS = 4  # about, of the parts' titles
 
 @dataclass(frozen=True)
 class Sources:
-    """What excerpts are chosen from; it is cut once, however often room is filled with it."""
+    """What excerpts are chosen from."""
 
     gone: tuple[Message, ...]  # that left the window
     earlier: tuple[Excerpt, ...] = ()
@@ -43,8 +42,7 @@ class Sources:
     markers: int | None = None  # groups of epistemic markers that make a message a doubt
     overtaken: frozenset[str] = frozenset()  # what users stated and later changed, folded
 
-    @cached_property
-    def pieces(self) -> list[Piece]:
+    def find_pieces(self) -> list[Piece]:
         """The pieces that still stand: neither taken back nor overtaken."""
         earlier = [one for one in self.earlier if one.by != "wanted"]
         found = cut_pieces(self.gone, earlier, self.markers)
@@ -52,22 +50,30 @@ class Sources:
         return [p for p in found if p not in superseded and not _is_overtaken(p, self.overtaken)]
 
 
-def choose_excerpts(
-    sources: Sources, shown: str, room: int, count: CountTokens
-) -> tuple[Excerpt, ...]:
+@dataclass(frozen=True)
+class Choice:
+    """Excerpts that were chosen: whole messages, and pieces in the order they were chosen in."""
+
+    wanted: tuple[Excerpt, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def excerpts(self) -> tuple[Excerpt, ...]:
+        """The excerpts as a view shows them."""
+        return (*self.wanted, *_excerpts_in_order(self.pieces))
+
+
+def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens) -> Choice:
     """The best excerpts that the room holds, of what a view does not show already.
 
     Messages that were asked for again come before all others, those recalled again and again in
     a share of the room.
     """
-    wanted, cost = keep_whole(sources.earlier, sources.recalled, room, count)
-    room -= cost or count(LABEL)
-    room -= _TITLES_TOKENS
+    wanted, room = _choose_wanted(sources, room, count)
     if room <= 0:
-        return wanted
-    shown = "\n".join([shown, *(text for one in wanted for text in one.pieces)])
-    said = Haystack(fold(shown))
-    found = [piece for piece in sources.pieces if not said.holds(piece.folded)]
+        return Choice(wanted)
+    shown = _add_texts(shown, wanted)
+    found = _pieces_not_in(shown, sources.find_pieces())
     chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
@@ -85,7 +91,16 @@ def choose_excerpts(
     rest = [piece for piece in found if piece not in taken and piece.by != "doubt"]
     chosen += choose_by_cover(rest, covered, room - used, count)
     chosen = _restore_ends(chosen, room, count)
-    return (*wanted, *_excerpts_that_fit(chosen, room + count(LABEL), count))
+    return Choice(wanted, _pieces_that_fit(chosen, room, count))
+
+
+def choose_again(
+    chosen: Choice, sources: Sources, shown: str, room: int, count: CountTokens
+) -> Choice:
+    """What a smaller room holds of what was chosen, without what a view shows by now."""
+    wanted, room = _choose_wanted(sources, room, count)
+    pieces = _pieces_not_in(_add_texts(shown, wanted), chosen.pieces)
+    return Choice(wanted, _pieces_that_fit(pieces, room, count))
 
 
 def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
@@ -120,6 +135,24 @@ def _is_whole(item: Item, by: By | None) -> bool:
     is_ours = item.provenance == "extracted" or by == "user"
     from_span = is_ours and bool(item.refs) and item.refs[-1][0] == "m"
     return from_span and not item.superseded and not item.text.endswith("…")
+
+
+def _choose_wanted(
+    sources: Sources, room: int, count: CountTokens
+) -> tuple[tuple[Excerpt, ...], int]:
+    """The whole messages that the room holds, and the room that they leave for pieces."""
+    wanted, cost = keep_whole(sources.earlier, sources.recalled, room, count)
+    return wanted, room - (cost or count(LABEL)) - _TITLES_TOKENS
+
+
+def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
+    return "\n".join([shown, *(text for one in wanted for text in one.pieces)])
+
+
+def _pieces_not_in(shown: str, pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces that a view does not show already."""
+    said = Haystack(fold(shown))
+    return [piece for piece in pieces if not said.holds(piece.folded)]
 
 
 def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
@@ -191,28 +224,32 @@ def _choose_newest(
     chosen: list[Piece] = []
     left = room
     for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
-        if (cost := cost_of(piece, count)) <= left and piece.is_harmless:
+        if may_fit(piece, left) and (cost := cost_of(piece, count)) <= left and piece.is_harmless:
             chosen.append(piece)
             left -= cost
     return chosen, room - left
 
 
-def _excerpts_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tuple[Excerpt, ...]:
+def _pieces_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tuple[Piece, ...]:
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
-    while True:
-        excerpts = _excerpts_in_order(chosen)
-        over = count(excerpts_block(excerpts)) - room
-        if over <= 0 or not chosen:
-            return excerpts
+    room += count(LABEL)
+    while chosen and (over := _count_lines(chosen, count) - room) > 0:
         while chosen and over > 0:
             over -= cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
+    return tuple(chosen)
+
+
+def _count_lines(chosen: Sequence[Piece], count: CountTokens) -> int:
+    """The tokens of a block, line by line: most lines stay as they are when others give way."""
+    block = excerpts_block(_excerpts_in_order(chosen))
+    return sum(map(count, block.splitlines(keepends=True)))
 
 
 def _restore_ends(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
     """The pieces with the ends they were stripped of, where all are in and room is left."""
     if not any(piece.whole for piece in chosen):
         return list(chosen)
-    left = room - count(excerpts_block(_excerpts_in_order(chosen)))
+    left = room - _count_lines(chosen, count)
     grown: dict[int, Piece] = {}
     longer = ((count(p.whole) - count(p.text), n, p) for n, p in enumerate(chosen) if p.whole)
     for cost, number, piece in sorted(longer, key=lambda one: one[:2]):

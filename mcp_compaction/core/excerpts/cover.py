@@ -19,6 +19,7 @@ _REF_TOKENS = 1  # about: near messages share a ref
 _LINE_SHARE = 40  # percent of what is left for lines of code and logs
 _GOOD_ENOUGH = 0.95
 _ROUGHLY = 0.8  # a piece whose guessed cost is this far over the room need not be counted
+_MOST_CHARS_OF_TOKEN = 8  # about: hardly any text has longer ones throughout
 _SAMPLE = 100  # pieces, by which the language of all is told
 _FULL = 0.99  # of the room: what is left is not worth looking for
 
@@ -65,6 +66,11 @@ class _Turns(NamedTuple):
 def cost_of(piece: Piece, count: CountTokens) -> int:
     """The tokens that a piece takes, with its share of a ref."""
     return count(piece.text) + _REF_TOKENS
+
+
+def may_fit(piece: Piece, room: int) -> bool:
+    """Whether a piece may fit into a room: a cheap look that spares counting most that do not."""
+    return len(piece.text) <= room * _MOST_CHARS_OF_TOKEN
 
 
 def choose_by_cover(

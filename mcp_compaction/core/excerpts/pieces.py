@@ -56,7 +56,7 @@ _FEWEST_SAYING = 2
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A piece of a message, word for word; what is told of its text is read once."""
+    """A piece of a message, word for word."""
 
     seq: int
     place: int
@@ -73,13 +73,13 @@ class Piece:
         pairs = {f"{a} {b}" for a, b in pairwise(said) if a and b}
         return (*self.words, *sorted(pairs))
 
-    @cached_property
+    @property
     def folded(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
         value = self.text.partition(": ")[2] if self.by == "field" else ""
         return fold(value or self.text)
 
-    @cached_property
+    @property
     def facts(self) -> float:
         """How much the text tells by its numbers, names and quotations; 1 without any."""
         text = self.text
@@ -118,9 +118,11 @@ class _Matters:
 
     def are_named_by(self, words: Iterable[str]) -> bool:
         """Whether the words of a sentence name what one of them named."""
-        said_by = (self._by_word.get(word, ()) for word in words)
-        shared = Counter(chain.from_iterable(m for m in said_by if len(m) <= _MOST_MATTERS))
-        return max(shared.values(), default=0) >= self._fewest
+        named = [found for word in words if (found := self._by_word.get(word))]
+        told = [matters for matters in named if len(matters) <= _MOST_MATTERS]
+        if len(told) < self._fewest:  # as most sentences, which need no counting then
+            return False
+        return max(Counter(chain.from_iterable(told)).values()) >= self._fewest
 
 
 class _Known:

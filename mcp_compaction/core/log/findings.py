@@ -10,6 +10,7 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.log.ledger import CHANGED, Ledger
 from mcp_compaction.core.text.patterns import QUOTED, cut_words, cutting_table, pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, Text, ToolCall
 
@@ -66,12 +67,13 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
         known |= words
 
 
-def exact_words(text: str) -> set[str]:
+@read_once
+def exact_words(text: str) -> frozenset[str]:
     """The words of a text that name something exact."""
     runs = set(cut_words(text, _SIGNS) if text.isascii() else _RUN.findall(text))
     # Most words are plain ones, in small letters but for the first.
     exact = [run for run in runs if not (run.isalpha() and run[1:].islower())]
-    return {word.rstrip(_END) for run in exact for word in _EXACT.findall(run)}
+    return frozenset([word.rstrip(_END) for run in exact for word in _EXACT.findall(run)])
 
 
 def _words_typed_in(message: Message) -> set[str]:

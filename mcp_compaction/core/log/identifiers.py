@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
+from mcp_compaction.core.text.patterns import cut_words, pattern_of
 from mcp_compaction.model import (
     IndexKind,
     Message,
@@ -21,8 +21,8 @@ from mcp_compaction.model import (
 
 # A text is cut into words, and each different word is looked at once: a window repeats itself so
 # much that this is many times faster than one pattern run over all of it.
-_JOINTS = str.maketrans(dict.fromkeys("\"'`<>()[]{},;|\\*", " "))
-_SIGNS = cutting_table("".join(chr(n) for n in range(128) if n not in _JOINTS))
+JOINTS = b"\"'`<>()[]{},;|\\*"
+WITHOUT_JOINTS = bytes.maketrans(JOINTS, b" " * len(JOINTS))
 _EXTENSION = (
     r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|swift|php|sh|sql|md|rst|txt|"
     r"toml|ya?ml|json|jsonl|cfg|ini|env|lock|html|css|ipynb|csv|log|proto|tf|xml|png|svg|pdf)"
@@ -69,7 +69,7 @@ class Finding(NamedTuple):
 def find_identifiers(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
     found: dict[Finding, None] = {}
-    for word in dict.fromkeys(_words_between_joints(text)):
+    for word in dict.fromkeys(cut_words(text, WITHOUT_JOINTS)):
         known = _classify(word) if len(word) <= _MOST_CHARS else None
         if known is not None:
             found[known] = None
@@ -78,10 +78,6 @@ def find_identifiers(text: str) -> tuple[Finding, ...]:
     for line in error_lines(text):
         found[Finding("error", line)] = None
     return tuple(found)
-
-
-def _words_between_joints(text: str) -> list[str]:
-    return cut_words(text, _SIGNS) if text.isascii() else text.translate(_JOINTS).split()
 
 
 @lru_cache(maxsize=65_536)

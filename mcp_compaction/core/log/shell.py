@@ -76,6 +76,7 @@ def parts_of(command: str) -> tuple[Part, ...]:
     return _parts_of(_without_here_documents(command)[0])
 
 
+@lru_cache(maxsize=2_048)
 def _parts_of(text: str) -> tuple[Part, ...]:
     found: list[Part] = []
     folder = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, takewhile
+from itertools import compress, takewhile
 from math import log
 from string import ascii_lowercase, digits
 from typing import NamedTuple
@@ -71,7 +71,7 @@ def find_holders(
         [[(_words_of(way.phrase), way) for way in ways_of(term)] for term in q] for q in queries
     ]
     said = (words for query in found for term in query for words, _ in term)
-    stems = stem({word for words in chain(texts, keys, said) for word in words})
+    stems = stem(set[str]().union(*texts, *keys, *said))
     phrases: dict[_Phrase, int] = {}
 
     def number_of(words: _Words, is_start: bool) -> int:
@@ -90,7 +90,7 @@ def find_holders(
     root = _build_tree(list(phrases), stems.values())
     for place, (text, key) in enumerate(zip(texts, keys, strict=True)):
         marks = len(passages[place].marks.split())
-        said, found_by = [stems[word] for word in text], [stems[word] for word in key]
+        said, found_by = [*map(stems.__getitem__, text)], [*map(stems.__getitem__, key)]
         places.add(root, place, said, found_by, marks)
     return tuple(places.best(terms, limit) for terms in asked)
 
@@ -151,7 +151,7 @@ class _Places:
         scored = [self._scores_of(phrase) for phrase in phrases]
         best: dict[int, float] = {}
         for place in places:
-            score = sum(scores.get(place, 0.0) for scores in scored)
+            score = sum([scores.get(place, 0.0) for scores in scored])
             number = self._numbers[place]
             best[number] = max(score, best.get(number, 0.0))
         return best
@@ -190,7 +190,7 @@ class _Places:
 
     def _follow(self, root: _Node, words: Sequence[str], place: int, worth: float) -> None:
         first, counts, last = root.following, self._counts, len(words)
-        for start in [place for place, word in enumerate(words) if word in first]:
+        for start in compress(range(last), map(first.__contains__, words)):
             node: _Node | None = first[words[start]]
             following = start
             while node is not None:

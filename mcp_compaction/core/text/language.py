@@ -51,7 +51,7 @@ def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
     for word in voters.keys() & (words_of(text) if words is None else words):
         for code in voters[word]:
             votes[code] = votes.get(code, 0) + 1
-    if not text.isascii():
+    if not text.isascii() and _any_letter().search(text):
         for code, letters in _letters():
             if found := letters.findall(text):
                 votes[code] = votes.get(code, 0) + len(found)
@@ -91,6 +91,12 @@ def _voters() -> dict[str, tuple[str, ...]]:
 def _foreign_words() -> frozenset[str]:
     """The words that speak for some language and not for English."""
     return frozenset(word for word, codes in _voters().items() if ENGLISH not in codes)
+
+
+@cache
+def _any_letter() -> re.Pattern[str]:
+    """The letters that speak for any language: arrows and ticks, which are common, are none."""
+    return re.compile(f"[{''.join(head.letters for head in read_heads())}]", re.I)
 
 
 @cache

@@ -15,5 +15,5 @@ WORK = ran("w", "make", "built in 3 seconds")
 def block(session: list[Json], room: int, shown: str = "", *earlier: Excerpt) -> str:
     """What a room shows of a session, as one record."""
     return excerpts_block(
-        choose_excerpts(Sources(messages_of(session), earlier), shown, room, estimate)
+        choose_excerpts(Sources(messages_of(session), earlier), shown, room, estimate).excerpts
     )

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts, excerpts_of_digests
+from mcp_compaction.core.excerpts.choose import (
+    Sources,
+    choose_again,
+    choose_excerpts,
+    excerpts_of_digests,
+)
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens, estimate
@@ -53,7 +58,9 @@ def parts(shown: str) -> dict[str, list[str]]:
 def test_the_block_never_takes_more_than_the_room(room: int, counter: str, upto: int) -> None:
     count = COUNTS[counter]
 
-    found = choose_excerpts(Sources(messages_of(SESSION[:upto]), markers=2), "", room, count)
+    found = choose_excerpts(
+        Sources(messages_of(SESSION[:upto]), markers=2), "", room, count
+    ).excerpts
 
     assert count(excerpts_block(found)) <= max(0, room)
 
@@ -76,7 +83,7 @@ def test_where_the_sum_was_too_little_the_last_chosen_give_way() -> None:
     def dear(text: str) -> int:  # more than its parts, as joining may cost
         return len(text.split()) + 2 * text.count(" … ")
 
-    found = choose_excerpts(Sources(messages_of(SESSION)), "", 60, dear)
+    found = choose_excerpts(Sources(messages_of(SESSION)), "", 60, dear).excerpts
 
     assert found
     assert dear(excerpts_block(found)) <= 60
@@ -95,15 +102,36 @@ def test_a_larger_room_never_shows_less() -> None:
     assert sizes == sorted(sizes)
 
 
-@given(st.lists(st.integers(0, 400), min_size=2, max_size=4))
-def test_sources_give_the_same_excerpts_however_often_room_is_filled(rooms: list[int]) -> None:
-    used = Sources(messages_of(SESSION), markers=2)
+@given(st.integers(-5, 400), st.integers(0, 400), st.sampled_from(sorted(COUNTS)))
+def test_a_smaller_room_holds_what_was_chosen_first(less: int, room: int, counter: str) -> None:
+    count = COUNTS[counter]
+    sources = Sources(messages_of(SESSION), (AGAIN,), markers=2)
+    chosen = choose_excerpts(sources, "", room, count)
 
-    for room in rooms:
-        fresh = Sources(messages_of(SESSION), markers=2)
-        assert choose_excerpts(used, "", room, estimate) == choose_excerpts(
-            fresh, "", room, estimate
-        )
+    again = choose_again(chosen, sources, "", min(less, room), count)
+
+    assert again.pieces == chosen.pieces[: len(again.pieces)]
+    assert count(excerpts_block(again.excerpts)) <= max(0, min(less, room))
+
+
+def test_the_same_room_holds_all_that_was_chosen() -> None:
+    sources = Sources(messages_of(SESSION), (AGAIN,), markers=2)
+    chosen = choose_excerpts(sources, "", 300, estimate)
+
+    assert chosen.pieces
+    assert choose_again(chosen, sources, "", 300, estimate) == chosen
+
+
+def test_what_a_view_shows_by_now_is_chosen_no_more() -> None:
+    sources = Sources(messages_of(SESSION))
+    chosen = choose_excerpts(sources, "", 2_000, estimate)
+
+    again = choose_again(
+        chosen, sources, "CONSTRAINTS\n- Never restart the gateway.", 2_000, estimate
+    )
+
+    left_out = [piece.text for piece in chosen.pieces if piece not in again.pieces]
+    assert left_out == ["Never restart the gateway."]
 
 
 # What is shown already
@@ -112,7 +140,7 @@ def test_sources_give_the_same_excerpts_however_often_room_is_filled(rooms: list
 def test_what_the_view_already_shows_is_not_repeated() -> None:
     shown = 'The user said: "never restart the Gateway". Also: quota: 4096.'
 
-    found = choose_excerpts(Sources(messages_of(SESSION)), shown, 2_000, estimate)
+    found = choose_excerpts(Sources(messages_of(SESSION)), shown, 2_000, estimate).excerpts
 
     kept = [text for one in found for text in one.pieces]
     assert "Anna must agree first." in kept
@@ -148,7 +176,7 @@ def test_the_users_words_come_first_in_a_part_of_their_own() -> None:
 def test_the_newest_words_of_the_user_stay_when_they_do_not_all_fit() -> None:
     wishes = [user(f"Wish number {n} is about harbor {n}.") for n in range(1, 41)]
 
-    found = choose_excerpts(Sources(messages_of([*WORK, *wishes])), "", 150, estimate)
+    found = choose_excerpts(Sources(messages_of([*WORK, *wishes])), "", 150, estimate).excerpts
 
     seqs = [one.seq for one in found if one.by == "user"]
     assert 0 < len(seqs) < len(wishes)
@@ -186,7 +214,9 @@ def test_what_an_agent_told_of_the_user_has_its_own_part() -> None:
     (*others, told) = messages_of([*WORK, user("Ask Bob."), user("Move it to the other host.")])
     reported = told.model_copy(update={"via": "tool"})
 
-    shown = parts(excerpts_block(choose_excerpts(Sources((*others, reported)), "", 500, estimate)))
+    shown = parts(
+        excerpts_block(choose_excerpts(Sources((*others, reported)), "", 500, estimate).excerpts)
+    )
 
     assert shown["the user:"] == ["m3 Ask Bob."]
     assert shown["the user, as the agent told it:"] == ["m4 Move it to the other host."]
@@ -228,7 +258,9 @@ def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
     messages = messages_of([*WORK, assistant(doubt)])
 
     def unsure(room: int) -> str:
-        shown = excerpts_block(choose_excerpts(Sources(messages, markers=3), "", room, estimate))
+        shown = excerpts_block(
+            choose_excerpts(Sources(messages, markers=3), "", room, estimate).excerpts
+        )
         return "\n".join(parts(shown).get("the agent was unsure:", []))
 
     as_room_grows = list(dict.fromkeys(unsure(room) for room in range(20, 400, 5)))
@@ -244,8 +276,10 @@ def test_pieces_kept_before_compete_again() -> None:
     lines = used("x", "Look", "\n".join(f"harbor{n} crane{n} tower{n}" for n in range(60)))
     gone = messages_of(lines, 10)
 
-    wide = choose_excerpts(Sources(gone, (weak, kept)), "", 2_000, estimate)
-    narrow = choose_excerpts(Sources(gone, (weak, kept)), "", estimate(LABEL) + 34, estimate)
+    wide = choose_excerpts(Sources(gone, (weak, kept)), "", 2_000, estimate).excerpts
+    narrow = choose_excerpts(
+        Sources(gone, (weak, kept)), "", estimate(LABEL) + 34, estimate
+    ).excerpts
 
     assert {1, 2} <= {one.seq for one in wide}
     assert kept in narrow
@@ -253,9 +287,9 @@ def test_pieces_kept_before_compete_again() -> None:
 
 
 def test_promoting_what_was_promoted_changes_nothing() -> None:
-    once = choose_excerpts(Sources(messages_of(SESSION)), "", 120, estimate)
+    once = choose_excerpts(Sources(messages_of(SESSION)), "", 120, estimate).excerpts
 
-    again = choose_excerpts(Sources((), once), "", 120, estimate)
+    again = choose_excerpts(Sources((), once), "", 120, estimate).excerpts
 
     assert set(again) == set(once)
 
@@ -312,7 +346,7 @@ def test_lines_of_near_messages_share_a_range_of_refs() -> None:
 
 
 def test_pieces_stand_in_the_order_of_their_messages_and_places() -> None:
-    found = choose_excerpts(Sources(messages_of(SESSION)), "", 2_000, estimate)
+    found = choose_excerpts(Sources(messages_of(SESSION)), "", 2_000, estimate).excerpts
 
     assert [one.seq for one in found] == sorted(one.seq for one in found)
     for one in found:
@@ -399,7 +433,7 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
 ) -> None:
     count = COUNTS[counter]
     shown = excerpts_block(
-        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count)
+        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count).excerpts
     )
     assert count(shown) <= max(0, room)
     if room >= count(excerpts_block([AGAIN])):
@@ -412,8 +446,11 @@ def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
     older = AGAIN.model_copy(update={"pieces": ("before that",)})
     newer = AGAIN.model_copy(update={"seq": 2})
     room = estimate(excerpts_block([newer])) + 2
-    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate) == (newer,)
-    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate) == (older, newer)
+    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate).excerpts == (newer,)
+    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate).excerpts == (
+        older,
+        newer,
+    )
 
 
 def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
@@ -422,10 +459,12 @@ def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_
     long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
     kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
     room = estimate(excerpts_block(kept)) + 20
-    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate) == tuple(kept)
+    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate).excerpts == tuple(kept)
 
     def recalled(room: int) -> list[int]:
-        chosen = choose_excerpts(Sources((), recalled=tuple(kept[::-1])), "", room, estimate)
+        chosen = choose_excerpts(
+            Sources((), recalled=tuple(kept[::-1])), "", room, estimate
+        ).excerpts
         return [one.seq for one in chosen]
 
     assert recalled(room) == []

@@ -27,6 +27,8 @@ def test_what_a_user_says_without_spaces_comes_before_words_that_only_steer(
     rule: str, steering: list[str]
 ) -> None:
     session = [user(rule), *(step for text in steering for step in (*WORK, user(text)))]
-    shown = excerpts_block(choose_excerpts(Sources(messages_of(session)), "", 60, estimate))
+    shown = excerpts_block(
+        choose_excerpts(Sources(messages_of(session)), "", 60, estimate).excerpts
+    )
     assert rule in shown
     assert not all(text in shown for text in steering)

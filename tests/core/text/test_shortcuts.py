@@ -15,14 +15,26 @@ from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.log import endings, failures, identifiers
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
-from mcp_compaction.core.log.identifiers import error_lines, find_identifiers
+from mcp_compaction.core.log.identifiers import (
+    JOINTS,
+    WITHOUT_JOINTS,
+    error_lines,
+    find_identifiers,
+)
 from mcp_compaction.core.log.tasks import done
 from mcp_compaction.core.log.tasks.done import done_in_text
 from mcp_compaction.core.text import injection, remarks
 from mcp_compaction.core.text.injection import defuse_lines, has_label, is_forged, is_planted
-from mcp_compaction.core.text.language import languages_of, main_language, words_of
+from mcp_compaction.core.text.language import (
+    count_votes,
+    languages_of,
+    main_language,
+    speaks_for,
+    words_of,
+)
 from mcp_compaction.core.text.patterns import Cuts, cut_words, cutting_table
 from mcp_compaction.core.text.remarks import marker_groups
+from mcp_compaction.lexicon.languages import read_heads
 from mcp_compaction.model import SectionName, ToolResult
 
 SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", '"', "`", " - ", "_")
@@ -135,12 +147,25 @@ def test_an_ascii_text_is_cut_into_the_words_that_a_pattern_finds(text: str) -> 
     assert cut_words(text, cutting_table(ascii_lowercase)) == re.findall(r"[a-z]+", text.lower())
 
 
+@given(st.text([*JOINTS.decode(), *"aZ… \n\x85中é🎉\ud800"], max_size=40))
+def test_any_text_is_cut_at_joints_and_spaces_alone(text: str) -> None:
+    table = str.maketrans(JOINTS.decode(), " " * len(JOINTS))
+    assert cut_words(text, WITHOUT_JOINTS) == text.translate(table).split()
+
+
 @given(st.text(NAMED, max_size=40))
 def test_an_ascii_text_is_read_as_beside_a_wide_sign(text: str) -> None:
     wide = f"{text}\n\n…"
     assert exact_words(text) == exact_words(wide)
     assert words_of(text) == words_of(wide)
     assert find_identifiers(text) == tuple(f for f in find_identifiers(wide) if f.text != "…")
+
+
+@given(st.text("aÄ→✓中Й ", max_size=12))
+def test_letters_speak_for_their_languages_beside_signs_of_none(text: str) -> None:
+    votes = count_votes(text)
+    for head in read_heads():
+        assert votes.get(head.language, 0) == speaks_for(head, text)
 
 
 @given(texts_of(SAID))
