@@ -18,25 +18,11 @@ from mcp_compaction.core.excerpts.choose import (
 )
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.core.tokens import CountTokens, estimate
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Digest, Excerpt, Item, Message
-from tests.core.excerpts.showing import WORK, block
-from tests.core.saying import Json, assistant, ran, used, user
+from tests.core.excerpts.showing import AGAIN, COUNTS, SESSION, WORK, block
+from tests.core.saying import assistant, ran, used, user
 from tests.sessions import messages_of
-
-SESSION: list[Json] = [
-    user("Find out why the nightly upload to Lisbon hangs. Never restart the gateway."),
-    *ran("a", "curl -v gateway", "connect to 10.0.4.7 port 8443\nTLS handshake\nidle timeout 30"),
-    assistant("The nightly upload hangs, because the gateway drops idle connections."),
-    *used("b", "Lookup", '{"host": "lisbon-3", "owner": "Anna Kowalska", "quota": 4096}'),
-    user("Then raise the timeout to 90 seconds. Anna must agree first."),
-    assistant("We decided to keep the timeout in gateway.toml, because it is read at start."),
-]
-COUNTS: dict[str, CountTokens] = {
-    "estimate": estimate,
-    "words": lambda text: len(text.split()),
-    "characters": len,
-}
 
 
 def parts(shown: str) -> dict[str, list[str]]:
@@ -420,53 +406,3 @@ def test_a_doubt_that_was_named_once_is_never_shown_empty() -> None:
     for room in range(10, 60):
         lines = block(WORK, room, "", named).splitlines()
         assert all(line.strip() != "m3" for line in lines)
-
-
-# What was asked for again
-
-AGAIN = Excerpt(seq=1, by="wanted", role="tool", pieces=("gone at 10:42\nand back",))
-
-
-@given(st.integers(-5, 400), st.sampled_from(sorted(COUNTS)))
-def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
-    room: int, counter: str
-) -> None:
-    count = COUNTS[counter]
-    shown = excerpts_block(
-        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count).excerpts
-    )
-    assert count(shown) <= max(0, room)
-    if room >= count(excerpts_block([AGAIN])):
-        assert "\nm1 tool\n| gone at 10:42\n| and back" in shown
-    else:
-        assert "10:42" not in shown
-
-
-def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
-    older = AGAIN.model_copy(update={"pieces": ("before that",)})
-    newer = AGAIN.model_copy(update={"seq": 2})
-    room = estimate(excerpts_block([newer])) + 2
-    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate).excerpts == (newer,)
-    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate).excerpts == (
-        older,
-        newer,
-    )
-
-
-def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
-    None
-):
-    long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
-    kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
-    room = estimate(excerpts_block(kept)) + 20
-    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate).excerpts == tuple(kept)
-
-    def recalled(room: int) -> list[int]:
-        chosen = choose_excerpts(
-            Sources((), recalled=tuple(kept[::-1])), "", room, estimate
-        ).excerpts
-        return [one.seq for one in chosen]
-
-    assert recalled(room) == []
-    assert recalled(2 * room) == [3]
-    assert recalled(4 * room) == [1, 2, 3]

@@ -1,0 +1,57 @@
+"""The room below a target: messages that were asked for again come first, whole or not at all."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts
+from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.tokens import estimate
+from tests.core.excerpts.showing import AGAIN, COUNTS, SESSION
+from tests.sessions import messages_of
+
+
+@given(st.integers(-5, 400), st.sampled_from(sorted(COUNTS)))
+def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
+    room: int, counter: str
+) -> None:
+    count = COUNTS[counter]
+    shown = excerpts_block(
+        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count).excerpts
+    )
+    assert count(shown) <= max(0, room)
+    if room >= count(excerpts_block([AGAIN])):
+        assert "\nm1 tool\n| gone at 10:42\n| and back" in shown
+    else:
+        assert "10:42" not in shown
+
+
+def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
+    older = AGAIN.model_copy(update={"pieces": ("before that",)})
+    newer = AGAIN.model_copy(update={"seq": 2})
+    room = estimate(excerpts_block([newer])) + 2
+    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate).excerpts == (newer,)
+    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate).excerpts == (
+        older,
+        newer,
+    )
+
+
+def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
+    None
+):
+    long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
+    kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
+    room = estimate(excerpts_block(kept)) + 20
+    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate).excerpts == tuple(kept)
+
+    def recalled(room: int) -> list[int]:
+        chosen = choose_excerpts(
+            Sources((), recalled=tuple(kept[::-1])), "", room, estimate
+        ).excerpts
+        return [one.seq for one in chosen]
+
+    assert recalled(room) == []
+    assert recalled(2 * room) == [3]
+    assert recalled(4 * room) == [1, 2, 3]
