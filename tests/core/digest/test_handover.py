@@ -279,6 +279,25 @@ def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
     assert texts(draft, "FACTS") == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Сеть работает на порту 8443 у клиента.",
+        "Память занята на 80 % на сервере.",
+        "Почти все данные лежат в `data/rows.csv`.",
+        "Ayer la compilación de `rates.py` falló dos veces.",
+        "Entre le client et le serveur il y a `cache.py`.",
+        "Build in `dist/` takes 12 s",
+        "Run with 8 workers took 41 s",
+        "Test `tests/rows.py` fails without the token.",
+        "This will listen on port 8443 at night.",
+        "The call of `rates.py` returns 404 | 500",
+    ],
+)
+def test_a_fact_is_told_whatever_its_first_word_looks_like(said: str) -> None:
+    assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "FACTS") == [said]
+
+
 def test_a_fact_is_told_once_whatever_sign_stands_before_it() -> None:
     said = "The limit of rates.py is 40 rows."
     draft = drafted([*ran("1", "ls", "a"), assistant(f"✅ {said}"), user("ok"), assistant(said)])
