@@ -38,6 +38,7 @@ Kind = Literal[
     "pleasantry",
     "small-talk",
     "intent",
+    "looks",
     "excuse",
     "date",
     "guard",

@@ -23,7 +23,6 @@ from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences
-from mcp_compaction.core.text.signs import shows_sign
 from mcp_compaction.core.text.words import first_line, fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
@@ -161,20 +160,20 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not decision.rstrip("*_").endswith(":")
         and len(telling_words(decision)) >= _FEWEST_TELLING
-        if not _is_only_looking(decision)
+        if one.message.role == "user" or not _is_only_looking(decision)
     ]
     return newest_first(mark_superseded(made))
 
 
 def _is_only_looking(decision: str) -> bool:
-    """Whether somebody says what to look at or what is needed, and does not choose."""
-    return bool(pattern_of_kind("intent").match(decision)) and not shows_sign("intends", decision)
+    """Whether an assistant says what to look at or what is needed, and does not choose."""
+    return bool(pattern_of_kind("looks").match(decision))
 
 
 def _doubts(said: Sequence[Speech]) -> Iterable[Item]:
     for one in reversed(said):
         for sentence in one.sentences if one.message.role == "assistant" else ():
-            if remarks.is_doubt(sentence) and not pattern_of_kind("intent").match(sentence.text):
+            if remarks.is_doubt(sentence) and not _is_only_looking(sentence.text):
                 yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 

@@ -25,8 +25,8 @@ _MOST_FOUND = 16
 _FEWEST_WORDS = 3  # of a sentence: a name alone tells nothing
 _OPENS = ("?", ":", "：", "？")
 # A command line that stands in prose without any sign of code.
-_COMMAND = pattern_of(r"^sudo |\s(?:&&|\|\|?|2>\S*)(?:\s|$)|^[a-z-][^,.;:]*\s--?[a-z]|\\$")
-_NO_FACTS: tuple[Kind, ...] = ("doubt", "step", "tests-pass")
+_COMMAND = pattern_of(r"^sudo |\s(?:&&|2>\S*)(?:\s|$)|\s\|\|? [a-z]|^[a-z-][^,.;:]*\s--?[a-z]|\\$")
+_NO_FACTS: tuple[Kind, ...] = ("doubt", "tests-pass")
 _SIGNS = pattern_of(r"^\W+")  # ticks and bold signs before a sentence
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
@@ -96,4 +96,6 @@ def _is_fact(sentence: Sentence, is_work: bool) -> bool:
         return False
     if is_work and _NUMBER.search(said):
         return True
+    if find_sign("step", sentence) is not None:
+        return False
     return any(is_work or finding.kind != "number" for finding in find_identifiers(said))

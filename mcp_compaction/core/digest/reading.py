@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.decisions.statement import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.log.updates import overtaken_statements
@@ -67,17 +68,18 @@ class Reading:
 
     @cached_property
     def answered_in_words(self) -> frozenset[int]:
-        """The numbers of the users' messages that an assistant answered without any call."""
+        """The numbers of the users' messages that an assistant answered without any call; a yes
+        to what was offered goes on with the message before it."""
         found: set[int] = set()
-        asked = 0
+        asked: tuple[int, ...] = ()
         for message in self._all:
             if message.is_request:
-                asked = message.seq
+                asked = (*(asked if is_acceptance(message.text) else ()), message.seq)
             elif message.calls:
-                found.discard(asked)
-                asked = 0
-            elif asked and message.role == "assistant":
-                found.add(asked)
+                found.difference_update(asked)
+                asked = ()
+            elif message.role == "assistant":
+                found.update(asked)
         return frozenset(found)
 
     @cached_property

@@ -30,9 +30,9 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     """The request in force in the user's words, then those before it, the newest first."""
     if not _is_work(reading):
         return
-    asked = [one for one in reading.said if _is_request(one, reading)]
+    asked = _requests_among(reading.said, reading)
     requests = [one for one in asked if not _is_only_a_rule(one)] or asked
-    is_in_force = not any(_is_request(one, reading) for one in reading.said_later)
+    is_in_force = not _requests_among(reading.said_later, reading)
     in_force = request_in_force(reading) if requests and not is_in_force else None
     if in_force is not None and reading.request.is_newest:
         text = f"{IN_FORCE}{short(main_sentence(in_force), _CHARS_BEFORE)}"
@@ -52,8 +52,8 @@ def goal_items(reading: Reading) -> Iterator[Item]:
 def request_in_force(reading: Reading) -> Speech | None:
     """The newest request of the window."""
     said = (*reading.said_earlier, *reading.said, *reading.said_later)
-    newest_first = (one for one in reversed(said) if _is_request(one, reading))
-    return next((one for one in newest_first if not _is_only_a_rule(one)), None)
+    asked = reversed(_requests_among(said, reading))
+    return next((one for one in asked if not _is_only_a_rule(one)), None)
 
 
 def _is_work(reading: Reading) -> bool:
@@ -62,19 +62,41 @@ def _is_work(reading: Reading) -> bool:
     return requests <= _MOST_REQUESTS or any(message.calls for message in reading.messages)
 
 
+def _requests_among(said: Iterable[Speech], reading: Reading) -> list[Speech]:
+    """The messages in which a user asks for something rather than talks; all that say something,
+    where nothing of the window is seen to ask, as in a language that has no lexicon."""
+    telling = [one for one in said if _says_something(one)]
+    if not telling or not _has_request(reading):
+        return telling
+    return [one for one in telling if _is_request(one, reading)]
+
+
+def _has_request(reading: Reading) -> bool:
+    """Whether a user asks for something in words, or what one said led to a call."""
+    recent = (one for one in (*reading.said, *reading.said_later) if _says_something(one))
+    return any(
+        _is_request(one, reading) for one in recent if _asks(one) or one.message.seq < reading.end
+    ) or any(_asks(one) for one in reading.said_earlier)
+
+
+def _says_something(one: Speech) -> bool:
+    """Whether a user says something here, rather than only agrees or thanks."""
+    if not one.message.is_request or (is_acceptance(one.text) and not _asks_anew(one)):
+        return False
+    return len(telling_words(main_sentence(one))) >= _FEWEST_TELLING
+
+
 def _is_request(one: Speech, reading: Reading) -> bool:
-    """Whether a user asks for something here, rather than agrees, thanks or only talks: words that
-    ask for nothing are a request where they led to a call or nobody has answered them."""
-    if not one.message.is_request or (is_acceptance(one.text) and not _full_request(one)):
-        return False
-    if len(telling_words(main_sentence(one))) < _FEWEST_TELLING:
-        return False
-    if one.message.seq not in reading.answered_in_words:
-        return True
-    return not one.sentences or any(map(_asks, one.sentences))
+    """Whether what a user says asks for something: words that do not are a request where they led
+    to a call or nobody has answered them."""
+    return one.message.seq not in reading.answered_in_words or not one.sentences or _asks(one)
 
 
-def _asks(sentence: Sentence) -> bool:
+def _asks(one: Speech) -> bool:
+    return any(map(_is_asking, one.sentences))
+
+
+def _is_asking(sentence: Sentence) -> bool:
     """Whether a sentence asks for something, in the form of a question or not."""
     return sentence.text.endswith(_QUESTION) or find_sign("request", sentence) is not None
 
@@ -96,19 +118,32 @@ def main_sentence(one: Speech) -> str:
 
 def _full_request(one: Speech) -> str:
     """The first sentence that asks outright, or else as a question, as a rule or by saying how it
-    should be, and is understood without those around it; one that announces what follows has to
-    say more."""
-    weak = ""
-    for sentence in one.sentences:
-        said = sentence.text
-        fewest = _FULL_REQUEST + 2 * said.endswith((":", "："))
-        if not _asks(sentence) or len(telling_words(said)) < fewest:
-            continue
-        shown = find_sign("request", sentence)
-        if shown is not None and shown.sign.strength == "firm" and not find_rules(said):
-            return said
-        weak = weak or said
-    return weak
+    should be, and is understood without those around it."""
+    full = [sentence for sentence in one.sentences if _is_full_request(sentence)]
+    best = next(filter(_asks_outright, full), None) or next(iter(full), None)
+    return best.text if best else ""
+
+
+def _asks_anew(one: Speech) -> bool:
+    """Whether a message that says yes also asks for something else."""
+    return any(
+        _asks_outright(sentence)
+        or (sentence.text.endswith(_QUESTION) and not is_acceptance(sentence.text))
+        for sentence in one.sentences
+        if _is_full_request(sentence)
+    )
+
+
+def _is_full_request(sentence: Sentence) -> bool:
+    """Whether a sentence asks for something and is understood without those around it; one that
+    announces what follows has to say more."""
+    fewest = _FULL_REQUEST + 2 * sentence.text.endswith((":", "："))
+    return _is_asking(sentence) and len(telling_words(sentence.text)) >= fewest
+
+
+def _asks_outright(sentence: Sentence) -> bool:
+    shown = find_sign("request", sentence)
+    return shown is not None and shown.sign.strength == "firm" and not find_rules(sentence.text)
 
 
 def rejected_items(reading: Reading) -> list[Item]:

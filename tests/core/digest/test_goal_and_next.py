@@ -53,6 +53,53 @@ def test_words_that_led_to_calls_or_wait_for_an_answer_are_a_request() -> None:
         assert texts(draft, "GOAL")[0] == "The importer still drops the last row."
 
 
+def test_a_yes_to_what_was_offered_goes_on_with_the_request_before_it() -> None:
+    report = "The importer still drops the last row of each file."
+    asked = [user(report), assistant("Shall I mend it?"), user("yes")]
+    work = ran("1", "cat importer.py", "x")
+    assert texts(drafted([*asked, *work]), "GOAL") == [report]
+    assert texts(drafted(asked, work), "GOAL") == [report]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Napisz list do sąsiadów o hałasie w nocy.",
+        "Schrijf een brief aan de buren over het lawaai.",
+        "Komşulara gürültü hakkında bir mektup yaz.",
+        "A short letter to the neighbors about the noise.",
+    ],
+)
+def test_where_nothing_is_seen_to_ask_all_that_says_something_is_the_goal(asked: str) -> None:
+    answer = assistant("Here it is, all of it.")
+    assert texts(drafted([user(asked), answer]), "GOAL") == [asked]
+    both = drafted([user(asked), answer, user(f"2. {asked}")])
+    assert texts(both, "GOAL") == [f"2. {asked}", f"before: {asked}"]
+
+
+@pytest.mark.parametrize("order", ["Draft", "Proofread", "Outline", "Brainstorm"])
+def test_an_order_of_a_writer_is_seen_to_ask(order: str) -> None:
+    asked = f"{order} a letter to the neighbors."
+    later = [user("Is the second part of it too long?"), assistant("No.")]
+    draft = drafted([user(asked), assistant("Here it is."), *later])
+    assert f"before: {asked}" in texts(draft, "GOAL")
+
+
+@pytest.mark.parametrize(
+    "thanks",
+    [
+        "Perfect, thanks, this is exactly what I need for the quarterly report of sales.",
+        "Great, I want to thank you for the quick help with the report of sales.",
+        "Great. This is how the report of all sales should look each month.",
+    ],
+)
+def test_thanks_are_not_the_goal_whatever_they_name(thanks: str) -> None:
+    span = [user("Count the sales of each month."), *ran("1", "ls", "a"), assistant("Done.")]
+    for after in ([], [assistant("Fine.")], ran("2", "ls", "b")):
+        draft = drafted([*span, user(thanks), *after])
+        assert texts(draft, "GOAL") == ["Count the sales of each month."]
+
+
 def test_a_request_that_begins_with_a_yes_is_one_all_the_same() -> None:
     asked = user("Yes, exactly that. Thanks. I want full coverage of the importer's errors.")
     span = [user("Show me the report of last week."), *ran("1", "ls", "a"), asked]
@@ -60,6 +107,8 @@ def test_a_request_that_begins_with_a_yes_is_one_all_the_same() -> None:
     for yes in ("Yes, please go on with it.", "Great, do that!"):
         draft = drafted([*span, *ran("2", "ls", "b"), user(yes), *ran("3", "ls", "c")])
         assert texts(draft, "GOAL")[0] == asked["content"]
+    for new in ("Perfect, now rename the flag of the importer.", "Yes. Which rows come too late?"):
+        assert texts(drafted([*span, user(new), *ran("2", "ls", "b")]), "GOAL")[0] == new
 
 
 def test_a_request_before_is_told_by_the_sentence_that_asks() -> None:

@@ -116,6 +116,21 @@ def test_a_deed_is_told_in_other_languages_too(claim: str) -> None:
     assert texts(drafted([assistant(claim)]), "DONE") == [claim]
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "I fixed the login form in `app.py`; it should be faster now.",
+        "I removed the old table, which could have broken the report.",
+        "When we tested it, I fixed the parser of the rows.",
+    ],
+)
+def test_a_deed_is_told_whatever_else_its_sentence_thinks_of(claim: str) -> None:
+    work = ran("1", "cat app.py", "x")
+    assert texts(drafted([*work, assistant(claim)]), "DONE") == [claim]
+    thought = "It would be faster if we removed the old table."
+    assert thought not in texts(drafted([*work, assistant(thought)]), "DONE")
+
+
 def test_in_plain_talk_nobody_tells_what_was_done() -> None:
     told = "I created the environment with fasttext installed."
     question = "How was your weekend by the sea, and did you get any work done there?"
@@ -279,6 +294,25 @@ def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
     assert texts(draft, "FACTS") == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Сеть работает на порту 8443 у клиента.",
+        "Память занята на 80 % на сервере.",
+        "Почти все данные лежат в `data/rows.csv`.",
+        "Ayer la compilación de `rates.py` falló dos veces.",
+        "Entre le client et le serveur il y a `cache.py`.",
+        "Build in `dist/` takes 12 s",
+        "Run with 8 workers took 41 s",
+        "Test `tests/rows.py` fails without the token.",
+        "This will listen on port 8443 at night.",
+        "The call of `rates.py` returns 404 | 500",
+    ],
+)
+def test_a_fact_is_told_whatever_its_first_word_looks_like(said: str) -> None:
+    assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "FACTS") == [said]
+
+
 def test_a_fact_is_told_once_whatever_sign_stands_before_it() -> None:
     said = "The limit of rates.py is 40 rows."
     draft = drafted([*ran("1", "ls", "a"), assistant(f"✅ {said}"), user("ok"), assistant(said)])
@@ -299,6 +333,30 @@ def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> No
     draft = drafted([*ran("1", "ls", "a"), assistant(f"{looked} {searched} {chosen}")])
     assert texts(draft, "DECISIONS") == [chosen]
     assert texts(draft, "UNCERTAIN") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It will be Postgres; we decided against MySQL.",
+        "We'll now go with tabs.",
+        "This will be MIT licensed, we settled on that.",
+        "Looking at the load, we decided against MySQL.",
+    ],
+)
+def test_a_user_who_decides_is_not_only_looking(said: str) -> None:
+    assert texts(drafted([*ran("1", "ls", "a"), user(said)]), "DECISIONS") == [said]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I should mention that I'm not sure whether the migration ran.",
+        "This should work, but I'm not sure about the locale.",
+    ],
+)
+def test_a_doubt_is_told_whatever_it_begins_with(said: str) -> None:
+    assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "UNCERTAIN") == [said]
 
 
 def test_of_many_doubts_the_newest_four_stand() -> None:
