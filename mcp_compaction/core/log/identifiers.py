@@ -22,7 +22,7 @@ from mcp_compaction.model import (
 # A text is cut into words, and each different word is looked at once: a window repeats itself so
 # much that this is many times faster than one pattern run over all of it.
 _JOINTS = str.maketrans(dict.fromkeys("\"'`<>()[]{},;|\\*", " "))
-_SIGNS = cutting_table("".join(chr(n) for n in range(128) if n not in _JOINTS))
+_WORD_TABLE = cutting_table("".join(chr(n) for n in range(128) if n not in _JOINTS))
 _EXTENSION = (
     r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|swift|php|sh|sql|md|rst|txt|"
     r"toml|ya?ml|json|jsonl|cfg|ini|env|lock|html|css|ipynb|csv|log|proto|tf|xml|png|svg|pdf)"
@@ -81,7 +81,7 @@ def find_identifiers(text: str) -> tuple[Finding, ...]:
 
 
 def _words_between_joints(text: str) -> list[str]:
-    return cut_words(text, _SIGNS) if text.isascii() else text.translate(_JOINTS).split()
+    return cut_words(text, _WORD_TABLE) if text.isascii() else text.translate(_JOINTS).split()
 
 
 @lru_cache(maxsize=65_536)

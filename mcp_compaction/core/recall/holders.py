@@ -190,7 +190,7 @@ class _Places:
 
     def _follow(self, root: _Node, words: Sequence[str], place: int, worth: float) -> None:
         first, counts, last = root.following, self._counts, len(words)
-        for start in [place for place, word in enumerate(words) if word in first]:
+        for start in [n for n, word in enumerate(words) if word in first]:
             node: _Node | None = first[words[start]]
             following = start
             while node is not None:
