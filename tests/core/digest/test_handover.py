@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.model import Item
+from mcp_compaction.core.digest import learned
+from mcp_compaction.core.digest.learned import learned_items
+from mcp_compaction.core.digest.reading import Reading
+from mcp_compaction.model import Item, SummaryRequest
 from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import assistant, call, failed, planned, ran, used, user
+from tests.sessions import messages_of
 
 # How things stand
 
@@ -208,6 +212,48 @@ def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
     assert texts(drafted([*failing, *both]), "LEARNED") == [
         "pip install rates flask: failed m1 (timed out), passed m3; between: with --no-deps"
     ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "done"),
+    [
+        ("git push origin main", "git push origin dev"),
+        ("pip install flask", "pip install flask-login"),
+        ("pytest -k rows tests/spec.py", "pytest -k hosts tests/spec.py"),
+    ],
+)
+def test_a_run_that_shares_only_some_things_ends_no_failure(broken: str, done: str) -> None:
+    draft = drafted([*ran("1", broken, "error: no\nexit code 1"), *ran("2", done, "exit code 0")])
+    assert [text.partition(": ")[0] for text in texts(draft, "LEARNED")] == ["failed"]
+
+
+def test_a_run_of_the_whole_ends_the_failures_of_all_its_parts() -> None:
+    parts = ("tests/a_spec.py::it_reads", "tests/b_spec.py")
+    broken = [one for n in parts for one in ran(n, f"pytest {n}", "KeyError: 'x'\nexit code 1")]
+    for whole in ("pytest", "pytest tests"):
+        told = texts(drafted([*broken, *ran("3", whole, "exit code 0")]), "LEARNED")
+        assert told == [
+            f"pytest {n}: failed {ref} (KeyError: 'x'); {whole} passed m5"
+            for n, ref in zip(parts[::-1], ("m3", "m1"), strict=True)
+        ]
+
+
+def test_many_different_failures_of_one_kind_are_not_all_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[frozenset[str]] = []
+
+    def note(one: frozenset[str], _: frozenset[str]) -> bool:
+        compared.append(one)
+        return False
+
+    monkeypatch.setattr(learned, "_may_be_same", note)
+    runs = [m for n in range(200) for m in ran(str(n), f"pytest t_{n}.py", "KeyError\nexit code 1")]
+    request = SummaryRequest(
+        first=1, last=len(runs), messages=messages_of(runs), later=(), max_tokens=600
+    )
+    assert len(learned_items(Reading(request))) == 8
+    assert 0 < len(compared) <= 200 * 20
 
 
 def test_one_piece_of_inline_code_does_not_mend_another() -> None:
