@@ -339,6 +339,17 @@ def test_a_line_of_a_file_by_its_number_is_a_fact_until_files_change() -> None:
     assert texts(drafted(span, edit), "FACTS") == []
 
 
+def test_a_line_by_its_number_stays_a_fact_when_another_file_changes() -> None:
+    edit = used("2", "Edit", "ok", file_path="docs/notes.md")
+    for said, is_told in (
+        ("The limit of 40 rows is set at line 40 of `conf/limits.toml`.", True),
+        ("The limit of API_ROWS is set at line 40 of that file.", False),
+    ):
+        span = [*ran("1", "ls", "a"), assistant(said)]
+        assert texts(drafted(span), "FACTS") == [said]
+        assert texts(drafted([*span, *edit]), "FACTS") == [said] * is_told
+
+
 def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> None:
     chosen, looked = "I'll use SQLite for the store.", "Looking at the store, we moved to SQLite."
     searched = "Let's search for what might be the cause."
