@@ -25,6 +25,7 @@ Kind = Literal[
     "done",
     "doubt",
     "next",
+    "announces",
     "asks-decision",
     "asks-list",
     "order-to-model",

@@ -11,9 +11,10 @@ from mcp_compaction.core.digest.wishes import main_sentence, request_in_force
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.typed_names import is_of_library
 from mcp_compaction.core.text import remarks
-from mcp_compaction.core.text.patterns import FENCED
+from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Item
@@ -21,6 +22,12 @@ from mcp_compaction.model import Item
 _LAST_MESSAGES = 10
 _MOST_STEPS = 4
 _MOST_FILES = 6
+_NAME = pattern_of(r"([\w./@+~-]+)(:\d)?")  # perhaps with the number of a line
+_PLACEHOLDER = pattern_of(r"<([^<>\s]{1,200})>")
+# Parentheses, and lines of a trace.
+_ASIDE = pattern_of(
+    r"\([^()\n]{1,400}\)|^[^\S\n]+at .*$|^[^\S\n]*from \S{1,300}:\d.*$", re.MULTILINE
+)
 
 
 def next_items(reading: Reading) -> list[Item]:
@@ -31,17 +38,26 @@ def next_items(reading: Reading) -> list[Item]:
     steps = [item for one in reversed(recent) for item in _steps_of(one, reading)]
     failing = [i for i in still_failing(reading) if int(i.refs[-1][1:]) > since]
     ahead = [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
-    return ahead or list(_turn_is_over(reading))
+    return ahead or list(_end_of_turn(reading))
 
 
-def _turn_is_over(reading: Reading) -> Iterator[Item]:
-    """That the user is to speak, where closing words end the window and no task is open."""
+def _end_of_turn(reading: Reading) -> Iterator[Item]:
+    """That the user is to speak, where closing words end the window, announce nothing, and
+    neither a task is open nor a job runs."""
     said = (*reading.said, *reading.said_later)
-    last = said[-1].message if said else None
-    is_closing = last is not None and last.role == "assistant" and not last.calls
+    if not said or not _is_closing(said[-1], reading):
+        return
     has_open_tasks = any(name == "OPEN" for name, _ in reading.request.must_keep)
-    if last is not None and is_closing and last.seq == reading.end and not has_open_tasks:
-        yield Item(text="the turn is over: the user speaks next", refs=(last.ref,))
+    if not has_open_tasks and not running_jobs((*reading.messages, *reading.later)):
+        yield Item(text="the turn is over: the user speaks next", refs=(said[-1].message.ref,))
+
+
+def _is_closing(one: Speech, reading: Reading) -> bool:
+    """Whether words end the window and leave the next ones to the user."""
+    message = one.message
+    if message.role != "assistant" or message.calls or message.seq != reading.end:
+        return False
+    return not any(remarks.is_next_step(s) or remarks.may_announce(s) for s in one.sentences)
 
 
 def _in_work(reading: Reading) -> Iterator[Item]:
@@ -58,7 +74,9 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
     yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
     found = find_identifiers(FENCED.sub("", asked.text))
-    named = [f.text for f in found if f.kind == "file" and _is_meant(f.text, asked.text)]
+    examples = _examples_in(asked.text)
+    files = [f.text for f in found if f.kind == "file"]
+    named = [name for name in files if name not in examples and not is_of_library(name)]
     touched = "\n".join(words_of(part) for m in after for part in m.parts)
     left = [name for name in named if name.rpartition("/")[2] not in touched]
     if left:
@@ -66,10 +84,14 @@ def _in_work(reading: Reading) -> Iterator[Item]:
         yield Item(text=text, refs=(ref,))
 
 
-def _is_meant(name: str, request: str) -> bool:
-    """Whether a request means a file itself: no library, no placeholder, no place in a trace."""
-    is_example = f"<{name}>" in request or re.search(rf"{re.escape(name)}:\d", request)
-    return not is_example and not is_of_library(name)
+def _examples_in(request: str) -> set[str]:
+    """The names that a request does not mean itself: placeholders, and what stands only with the
+    number of a line, in parentheses or in a trace."""
+    named = _NAME.findall(request)
+    placed = {name for name, number in named if number}
+    meant = {name.rstrip(".") for name, number in named if not number}
+    meant.update(name for name, _ in _NAME.findall(_ASIDE.sub(" ", request)))
+    return (placed - meant) | set(_PLACEHOLDER.findall(request))
 
 
 def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
@@ -80,18 +102,26 @@ def _steps_of(one: Speech, reading: Reading) -> Iterator[Item]:
     for sentence in one.sentences:
         # What is said right before a call is what the call does.
         is_taken = bool(one.message.calls) and sentence is last
-        if is_taken or not _names_a_step(sentence):
+        is_last = sentence is last and one.message.seq == reading.end
+        if is_taken or not _names_a_step(sentence, is_last):
             continue
         exact = exact_words(sentence.text)
-        is_typed = any(word in typed for word in exact)
+        is_typed = any(_is_named(word, typed) for word in exact)
         if not is_typed and (exact or not exact_words(typed) or one.message.calls):
             yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 
-def _names_a_step(sentence: Sentence) -> bool:
+def _names_a_step(sentence: Sentence, is_last: bool) -> bool:
+    """Whether a sentence says what comes next; the last one also where it says what comes now."""
     if sentence.text.endswith((":", "?")):
         return False
-    return remarks.is_next_step(sentence) and bool(telling_words(sentence.text))
+    is_step = remarks.is_next_step(sentence) or (is_last and remarks.is_step_of_now(sentence))
+    return is_step and bool(telling_words(sentence.text))
+
+
+def _is_named(word: str, typed: str) -> bool:
+    """Whether a name stands in what was typed: whole, perhaps at the end of a longer path."""
+    return word in typed and bool(re.search(rf"(?<![\w.-]){re.escape(word)}(?![.-]?\w)", typed))
 
 
 def _typed_since(one: Speech, reading: Reading) -> str:

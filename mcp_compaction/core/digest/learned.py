@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
 from mcp_compaction.core.log.families import family_of, is_search, operands_of, options_of, work_of
 from mcp_compaction.core.log.ledger import CallEntry, Ledger
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
 
 _MOST_SOLVED = 8
 _MOST_OPEN = 8
 _MOST_BETWEEN = 3
+_MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
+_PART = pattern_of(r"[/:\[=<>~!@]+")  # a file of a folder, a test of a file, a version
 
 
 class _Failure(NamedTuple):
@@ -27,6 +32,9 @@ class _Failure(NamedTuple):
     first: CallEntry
     passed: CallEntry | None = None
     passed_at: int = 0
+
+
+_Standing = dict[frozenset[str], _Failure]  # by what the run was given
 
 
 def learned_items(reading: Reading) -> list[Item]:
@@ -51,34 +59,59 @@ def still_failing(reading: Reading) -> list[Item]:
 
 def _failures(reading: Reading) -> Iterator[_Failure]:
     """Each run of failures of one kind of call, closed by the call of that kind that was done."""
-    standing: dict[tuple[str, frozenset[str]], _Failure] = {}
+    standing: dict[str, _Standing] = {}
     for place, entry in enumerate(reading.ledger.entries):
-        kind, given = _kind_of(entry), _given_to(entry)
-        if not kind:
+        kind, given = _kind_of(entry), _operands_given(entry)
+        has_failed = entry.ending in _FAILED and not _has_found_nothing(entry)
+        if not kind or not (has_failed or entry.ending == "done"):
             continue
-        known = next((k for k in standing if k[0] == kind and _may_be_same(k[1], given)), None)
-        has_failed = entry.ending in _FAILED and not _found_nothing(entry)
-        old = standing.pop(known) if known and (has_failed or entry.ending == "done") else None
+        alike = standing.setdefault(kind, {})
         if has_failed:
+            known = next(_find_same(alike, given), None)
+            old = alike.pop(known) if known is not None else None
             times, first = (old.times + 1, old.first) if old else (1, entry)
-            standing[kind, given] = _Failure(entry, place, times, first)
-        elif old is not None:
-            yield old._replace(passed=entry, passed_at=place)
-    yield from standing.values()
+            alike[given] = _Failure(entry, place, times, first)
+        else:
+            for known in tuple(_find_same(alike, given)):
+                yield alike.pop(known)._replace(passed=entry, passed_at=place)
+    for alike in standing.values():
+        yield from alike.values()
 
 
-def _given_to(entry: CallEntry) -> frozenset[str]:
+def _operands_given(entry: CallEntry) -> frozenset[str]:
+    """What a command was given beside options; nothing for other calls."""
     return operands_of(entry.action.target) if entry.action.kind == "run" else frozenset()
 
 
+def _find_same(alike: _Standing, given: frozenset[str]) -> Iterator[frozenset[str]]:
+    """What failed runs were given that a run may be of: the same first, then all there is, then
+    the newest; of many only these are compared."""
+    exact = {given: None, frozenset[str](): None}
+    yield from (one for one in exact if one in alike)
+    others = (one for one in reversed(alike) if one not in exact)
+    newest = islice(others, _MOST_COMPARED) if given else others
+    yield from (one for one in newest if _may_be_same(one, given))
+
+
 def _may_be_same(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two runs of one kind are of the same things, or one of them is of all there are."""
-    if not one or not other:
+    """Whether the things of one run are among those of another; a run of no named things is of
+    all there are."""
+    few, many = sorted((one, other), key=len)
+    if few <= many:
         return True
-    return any(a.startswith(b) or b.startswith(a) for a in one for b in other)
+    wholes = {whole for thing in many for whole in _wholes_of(thing)}
+    return all(thing in wholes or not many.isdisjoint(_wholes_of(thing)) for thing in few)
 
 
-def _found_nothing(entry: CallEntry) -> bool:
+@lru_cache(maxsize=2_048)
+def _wholes_of(thing: str) -> frozenset[str]:
+    """A thing and what it is a part of: `tests/spec.py::it_reads`, `tests/spec.py`, `tests`."""
+    cuts = (cut.start() for cut in _PART.finditer(thing))
+    return frozenset((thing, *(thing[:cut] for cut in cuts if cut)))
+
+
+def _has_found_nothing(entry: CallEntry) -> bool:
+    """Whether a search ended as a failure only because there was nothing to find."""
     return entry.action.kind == "run" and is_search(entry.action.target) and not _cause(entry)
 
 
@@ -138,15 +171,15 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
         return None
     told = f"; between: {', '.join(steps)}" if steps else ""
     failed = f"failed {one.entry.ref}{f', {one.times} times' if one.times > 1 else ''}"
-    text = f"{_what(one.entry)}: {failed} ({cause}){_passed(one.entry, one.passed)}{told}"
+    text = f"{_what(one.entry)}: {failed} ({cause}){_words_of_pass(one.entry, one.passed)}{told}"
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))
 
 
-def _passed(failed: CallEntry, passed: CallEntry) -> str:
+def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
     """Which call passed, in its own words where it was given other things than the one before."""
-    before, after = _given_to(failed), _given_to(passed)
+    before, after = _operands_given(failed), _operands_given(passed)
     if before == after or (before and before <= after):
         return f", passed {passed.ref}"
     return f"; {_what(passed)} passed {passed.ref}"

@@ -11,6 +11,7 @@ from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.log.updates import overtaken_statements
 from mcp_compaction.core.text.all_languages import part_in_all
@@ -119,14 +120,26 @@ class Reading:
 
     def is_outdated(self, text: str, message: Message) -> bool:
         """Whether words of a message name a file that was deleted or moved after it, or a line by
-        its number where files were changed since."""
-        if self._last_change > message.seq and part_in_all("line_of_file").search(text):
+        its number where that file was changed since; any file, where they name none."""
+        if self._has_moved_line(text, message):
             return True
         return any(
             ends_with_path(path, word)
             for word in (exact_words(text) if self._gone else ())
             for path, seq in self._gone.items()
             if seq > message.seq
+        )
+
+    def _has_moved_line(self, text: str, message: Message) -> bool:
+        """Whether words of a message name a line by its number, and its file was changed since."""
+        changed = [path for path, seq in self._changed.items() if seq > message.seq]
+        if not changed or not part_in_all("line_of_file").search(text):
+            return False
+        named = [found.text for found in find_identifiers(text) if found.kind == "file"]
+        return not named or any(
+            ends_with_path(path, name) or ends_with_path(name, path)
+            for name in named
+            for path in changed
         )
 
     @cached_property
@@ -136,10 +149,10 @@ class Reading:
         return {path: int(s.ref[1:]) for path, s in states if s.word in ("deleted", "moved")}
 
     @cached_property
-    def _last_change(self) -> int:
-        """The number of the message that last changed a file."""
-        states = self.ledger.files.values()
-        return max((int(s.ref[1:]) for s in states if s.word in CHANGED), default=0)
+    def _changed(self) -> dict[str, int]:
+        """The files that were changed, each with the number of the message that did it last."""
+        states = self.ledger.files.items()
+        return {path: int(s.ref[1:]) for path, s in states if s.word in CHANGED}
 
     @cached_property
     def _by_ref(self) -> dict[str, Message]:

@@ -19,7 +19,7 @@ _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
 _RUN = pattern_of(r"[\w./:@+~-]+")  # of signs that may stand in such a word
-_SIGNS = cutting_table(f"{ascii_letters}{digits}_./:@+~-")
+_EXACT_TABLE = cutting_table(f"{ascii_letters}{digits}_./:@+~-")
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
 _LISTED = pattern_of(r"^\s*[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
 _ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
@@ -70,7 +70,7 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
 @read_once
 def exact_words(text: str) -> frozenset[str]:
     """The words of a text that name something exact."""
-    runs = set(cut_words(text, _SIGNS) if text.isascii() else _RUN.findall(text))
+    runs = set(cut_words(text, _EXACT_TABLE) if text.isascii() else _RUN.findall(text))
     # Most words are plain ones, in small letters but for the first.
     exact = [run for run in runs if not (run.isalpha() and run[1:].islower())]
     return frozenset([word.rstrip(_END) for run in exact for word in _EXACT.findall(run)])

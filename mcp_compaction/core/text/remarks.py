@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from mcp_compaction.core.text.all_languages import needs_of_kind, pattern_of_kind, patterns_by_name
+from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import may_say
 from mcp_compaction.core.text.sentences import Sentence, prose_of
-from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.signs import find_sign, signs_of
 
 
 def is_next_step(sentence: Sentence) -> bool:
     """Whether a sentence says what comes next."""
     return find_sign("next", sentence) is not None
+
+
+def is_step_of_now(sentence: Sentence) -> bool:
+    """Whether a sentence says what its speaker does now."""
+    found = find_sign("announces", sentence, by_user=False)
+    return found is not None and found.sign.strength == "firm"
+
+
+def may_announce(sentence: Sentence) -> bool:
+    """Whether a sentence says what its speaker is about to do, or is in a language in which that
+    cannot be told."""
+    languages = sentence.languages or (ENGLISH,)
+    is_told = any(signs_of(code, "announces") for code in languages)
+    return not is_told or find_sign("announces", sentence, by_user=False) is not None
 
 
 def is_doubt(sentence: Sentence) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mcp_compaction.model import Item
@@ -198,6 +200,72 @@ def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> Non
     assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Let me run the migration of the orders table.",
+        "The build runs in the background; I will report what it says.",
+        "Ich starte jetzt die Migration der Tabelle.",
+        "Je vais lancer la migration de la table.",
+        "Ahora ejecuto la migración de la tabla.",
+        "Сейчас я запущу миграцию таблицы заказов.",
+    ],
+)
+def test_the_turn_is_not_over_where_the_last_words_say_what_follows(said: str) -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "ok")]
+    assert "the turn is over" not in str(drafted([*span, assistant(said)]).items("NEXT"))
+    assert "the turn is over" not in str(drafted(span, [assistant(said)]).items("NEXT"))
+
+
+def test_words_that_wait_for_the_user_end_the_turn() -> None:
+    for said in ("Let me know what you think.", "I'll delete the table once you have read it."):
+        draft = drafted([user("Mend it."), *ran("1", "make", "ok"), assistant(f"Mended. {said}")])
+        assert texts(draft, "NEXT") == ["the turn is over: the user speaks next"]
+
+
+def test_the_turn_is_not_over_while_a_job_runs() -> None:
+    serve = used("1", "Bash", "Running with ID: bash_7", command="make all &")
+    assert texts(drafted([user("Build it."), *serve, assistant("It is started.")]), "NEXT") == []
+
+
+def test_what_the_last_words_do_now_is_next_until_a_call_follows() -> None:
+    step = "Now I'll run the migration of the orders table."
+    span = [user("Mend the orders."), *ran("1", "make", "ok"), assistant(f"The code is in. {step}")]
+    assert texts(drafted(span), "NEXT") == [step]
+    assert step not in texts(drafted([*span, *ran("2", "migrate orders", "ok")]), "NEXT")
+    assert step not in texts(drafted([*span, assistant("It ran.")]), "NEXT")
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ("Fix the crash in src/app.py:42 and in src/db.py.", "src/app.py, src/db.py"),
+        ("Rename the flag in parser.py and parser.py:10.", "parser.py"),
+        ("Rename the flag (parser.py:10) in parser.py.", "parser.py"),
+        ("Fix the crash in db.py.\n    at run (app.js:4:2)\n    at lib/go.js:7", "db.py"),
+    ],
+)
+def test_a_file_named_with_a_line_is_meant_unless_it_stands_aside(asked: str, left: str) -> None:
+    draft = drafted([user(asked), *ran("1", "ls", "a")])
+    assert texts(draft, "NEXT")[1:] == [f"named there and not touched so far: {left}"]
+
+
+def test_a_request_is_read_as_often_for_many_names_as_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+    search = re.search
+
+    def note(pattern: str, text: str, flags: int = 0) -> re.Match[str] | None:
+        looks.append(pattern)
+        return search(pattern, text, flags)
+
+    monkeypatch.setattr(re, "search", note)
+    asked = user("Look at " + ", ".join(f"src/row_{n}.py:{n}" for n in range(300)))
+    assert "row_0.py" in texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[1]
+    assert not [pattern for pattern in looks if "row_" in pattern]
+
+
 def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
     trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
     span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
@@ -222,6 +290,25 @@ def test_a_step_that_its_own_message_or_a_later_call_takes_is_not_next() -> None
     step = calls(("1", "Bash", {"command": "cat src/a.py"}), text=said)
     span = [step, results(("1", "ok"))]
     assert texts(drafted(span), "NEXT") == ["Then I'll update src/b.py as well."]
-    for path in ("src/b.py", "/srv/src/b.py.new"):
+    for path in ("src/b.py", "/srv/src/b.py"):
         taken = used("2", "Edit", "ok", file_path=path)
         assert texts(drafted([*span, *taken]), "NEXT") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("tests/test_rows.py", "cat tests/test_rows.pyc"),
+        ("v1.2", "pip install rows==v1.21"),
+        ("v1.2", "git tag v1.2.1"),
+        ("api/user", "cat api/user_groups.py"),
+        ("src/b.py", "cat src/b.py.new"),
+        ("b_1.py", "cat lib-b_1.py"),
+    ],
+)
+def test_a_call_that_names_something_longer_takes_no_step(name: str, command: str) -> None:
+    step = f"Then I'll look at {name} as well."
+    span = [calls(("1", "Bash", {"command": "ls"}), text=f"{step} I list it."), results(("1", "x"))]
+    assert texts(drafted([*span, *ran("2", command, "ok")]), "NEXT") == [step]
+    taken = ran("2", f"cat '/srv/{name}'", "ok")
+    assert texts(drafted([*span, *taken]), "NEXT") == []

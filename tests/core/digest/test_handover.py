@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.model import Item
+from mcp_compaction.core.digest import learned
+from mcp_compaction.core.digest.learned import learned_items
+from mcp_compaction.core.digest.reading import Reading
+from mcp_compaction.model import Item, SummaryRequest
 from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import assistant, call, failed, planned, ran, used, user
+from tests.sessions import messages_of
 
 # How things stand
 
@@ -225,6 +229,48 @@ def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("broken", "done"),
+    [
+        ("git push origin main", "git push origin dev"),
+        ("pip install flask", "pip install flask-login"),
+        ("pytest -k rows tests/spec.py", "pytest -k hosts tests/spec.py"),
+    ],
+)
+def test_a_run_that_shares_only_some_things_ends_no_failure(broken: str, done: str) -> None:
+    draft = drafted([*ran("1", broken, "error: no\nexit code 1"), *ran("2", done, "exit code 0")])
+    assert [text.partition(": ")[0] for text in texts(draft, "LEARNED")] == ["failed"]
+
+
+def test_a_run_of_the_whole_ends_the_failures_of_all_its_parts() -> None:
+    parts = ("tests/a_spec.py::it_reads", "tests/b_spec.py")
+    broken = [one for n in parts for one in ran(n, f"pytest {n}", "KeyError: 'x'\nexit code 1")]
+    for whole in ("pytest", "pytest tests"):
+        told = texts(drafted([*broken, *ran("3", whole, "exit code 0")]), "LEARNED")
+        assert told == [
+            f"pytest {n}: failed {ref} (KeyError: 'x'); {whole} passed m5"
+            for n, ref in zip(parts[::-1], ("m3", "m1"), strict=True)
+        ]
+
+
+def test_many_different_failures_of_one_kind_are_not_all_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[frozenset[str]] = []
+
+    def note(one: frozenset[str], _: frozenset[str]) -> bool:
+        compared.append(one)
+        return False
+
+    monkeypatch.setattr(learned, "_may_be_same", note)
+    runs = [m for n in range(200) for m in ran(str(n), f"pytest t_{n}.py", "KeyError\nexit code 1")]
+    request = SummaryRequest(
+        first=1, last=len(runs), messages=messages_of(runs), later=(), max_tokens=600
+    )
+    assert len(learned_items(Reading(request))) == 8
+    assert 0 < len(compared) <= 200 * 20
+
+
 def test_one_piece_of_inline_code_does_not_mend_another() -> None:
     broken = ran("1", 'python -c "\nimport rates\nrates.load()\n"', "KeyError: 'x'\nexit code 1")
     other = ran("2", 'python -c "\nprint(1)\n"', "1")
@@ -325,6 +371,17 @@ def test_a_line_of_a_file_by_its_number_is_a_fact_until_files_change() -> None:
     edit = used("2", "Edit", "ok", file_path="src/rates.py")
     assert texts(drafted([*span, *edit]), "FACTS") == []
     assert texts(drafted(span, edit), "FACTS") == []
+
+
+def test_a_line_by_its_number_stays_a_fact_when_another_file_changes() -> None:
+    edit = used("2", "Edit", "ok", file_path="docs/notes.md")
+    for said, is_told in (
+        ("The limit of 40 rows is set at line 40 of `conf/limits.toml`.", True),
+        ("The limit of API_ROWS is set at line 40 of that file.", False),
+    ):
+        span = [*ran("1", "ls", "a"), assistant(said)]
+        assert texts(drafted(span), "FACTS") == [said]
+        assert texts(drafted([*span, *edit]), "FACTS") == [said] * is_told
 
 
 def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> None:
