@@ -39,6 +39,7 @@ MOST = {"coding": 10, "joined": 10, "short": 10, "sessions": 25}  # compress / c
 STEEPEST = 1.15
 _ROUNDS_OF = 400_000  # tokens; smaller windows are compressed several times, and the best counts
 _MOST_ROUNDS = 4
+_COUNTING = 1.0  # seconds of counting before and after each compaction
 _CACHED = type(lru_cache(maxsize=1)(len))
 
 Source = Callable[[], Iterator[dict[str, Any]]]
@@ -112,24 +113,35 @@ def print_kind(kind: str, measured: Sequence[Measured]) -> None:
 
 
 async def measure(compactor: Compactor, name: str, source: Source, size: int, ask: Ask) -> Measured:
-    """The best of a few compactions of one window, and of as many counts of it."""
+    """The best of a few compactions of one window, and counts of it right before and after."""
     counter = best_counter()
     window = window_of(source(), size, counter.count)
     texts = texts_of(window)
     tokens = sum(map(counter.count, texts))
     rounds = max(1, min(_MOST_ROUNDS, _ROUNDS_OF // size))
-    counts: list[float] = []
-    times: list[float] = []
+    found: list[Measured] = []
     for number in range(rounds):
-        began = time.process_time()
-        for text in texts:
-            counter.count(text)
-        counts.append(time.process_time() - began)
         key = SessionKey(project="/bench", name=f"{name}-{number}")
         info, _ = await compactor.open(key, Traits(window_tokens=tokens))
         await compactor.record(info, read_incoming(list(window)))
-        times.append(await compress_once(compactor, info, ask))
-    return Measured(tokens, len(window), min(counts), min(times))
+        before = count_once(texts)
+        compressing = await compress_once(compactor, info, ask)
+        counting = (before + count_once(texts)) / 2
+        found.append(Measured(tokens, len(window), counting, compressing))
+    return min(found, key=lambda one: one.compressing)
+
+
+def count_once(texts: Sequence[str]) -> float:
+    """CPU seconds of one count of a window, in the mean of a second: on a machine whose speed
+    varies, the best of a few short counts would be held against a long compaction."""
+    counter = best_counter()
+    began = time.process_time()
+    times = 0
+    while (spent := time.process_time() - began) < _COUNTING:
+        for text in texts:
+            counter.count(text)
+        times += 1
+    return spent / times
 
 
 async def compress_once(compactor: Compactor, info: SessionInfo, ask: Ask) -> float:
