@@ -93,8 +93,8 @@ def _by_first_sign(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
         yield first, "|".join(re.escape(text[1:]) for text in group)
 
 
-# Values that are assigned to a name. A quoted name needs a quoted value: a bare number after it is
-# JSON's, and a mask there would break it.
+# Values that are assigned to a name, or to what a table has under it. A quoted name needs a quoted
+# value: a bare number after it is JSON's, and a mask there would break it.
 
 _IS = r"(?:=>|:=|[:=>])"
 _PATH_OF_NAMES = r"[A-Za-z_][A-Za-z0-9_]{0,63}\.[A-Za-z_]"
@@ -106,7 +106,7 @@ def _assignments(known: Iterable[Secret], mark: Mark) -> str:
     ends = sorted({name[-3:].lower() for name in names})
     letters = "".join(sorted({end[-1] + end[-1].upper() for end in ends}))
     return (
-        rf"(?=[\s\"'\\:=>])(?<=[{letters}])(?=(?:{_QUOTE})?\s{{0,3}}[:=>])"
+        rf"(?=[\s\"'\\:=>])(?<=[{letters}])(?=(?:{_QUOTE}\]?)?\s{{0,3}}[:=>])"
         rf"(?<=(?i:{'|'.join(ends)}))"
         rf"(?:{'|'.join(_assignment(s, n, mark) for n, s in enumerate(assigned))})"
     )
@@ -122,7 +122,7 @@ def _assignment(secret: Secret, number: int, mark: Mark) -> str:
         value = _opaque_value(quote)
     return (
         rf"(?:{'|'.join(_names_before(secret))})(?:(?<=[A-Z]{{2}})(?P<{loud}>)|)"
-        rf"(?P<{name}>{_QUOTE})?\s{{0,3}}{_IS}\s{{0,3}}(?P<{quote}>{_QUOTE})?"
+        rf"(?P<{name}>{_QUOTE}\]?)?\s{{0,3}}{_IS}\s{{0,3}}(?P<{quote}>{_QUOTE})?"
         rf"(?({quote})|(?({name})(?!)|(?!{_PATH_OF_NAMES}))){mark('value', secret)}{value}"
     )
 

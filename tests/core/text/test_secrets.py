@@ -253,6 +253,20 @@ def test_a_password_needs_no_digit_after_an_explicit_name(
     assert redacted.text == place(f"{before}[masked:password]{after} there")
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_what_a_table_has_under_a_name_is_masked(quote: str, depth: int):
+    value = _signs(40)
+    text = f"os.environ[{quote}AWS_SECRET_ACCESS_KEY{quote}] = {quote}{value}{quote}"
+    for _ in range(depth):
+        text = json.dumps({"line": text})
+    masked = redact(text)
+    assert masked.counts == {"aws-secret-key": 1}
+    assert value not in masked.text
+    compared = f"if settings[{quote}password{quote}] == {quote}{value}{quote}: pass"
+    assert redact(compared).text == compared
+
+
 def test_a_name_after_an_escaped_line_break_is_a_name():
     raw = json.dumps("see\ntoken: abcd1234efgh")
     assert redact(raw).text == json.dumps("see\ntoken: [masked:secret]")
