@@ -23,11 +23,11 @@ from mcp_compaction.model import Item
 _MOST_FACTS = 40
 _MOST_FOUND = 16
 _FEWEST_WORDS = 3  # of a sentence: a name alone tells nothing
-_OPENS = ("?", ":", "：", "？")
+_LEADS = ("?", ":", "：", "？")  # ends of what only asks or announces
 # A command line that stands in prose without any sign of code.
 _COMMAND = pattern_of(r"^sudo |\s(?:&&|2>\S*)(?:\s|$)|\s\|\|? [a-z]|^[a-z-][^,.;:]*\s--?[a-z]|\\$")
 _NO_FACTS: tuple[Kind, ...] = ("doubt", "tests-pass")
-_SIGNS = pattern_of(r"^\W+")  # ticks and bold signs before a sentence
+_MARKS_BEFORE = pattern_of(r"^\W+")  # ticks and bold signs before a sentence
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
 
@@ -39,7 +39,7 @@ def fact_items(reading: Reading, told: Sequence[Item]) -> list[Item]:
     mixed: dict[str, Item] = {}
     for pair in zip_longest(found, said):
         for item in filter(None, pair):
-            mixed.setdefault(fold(_SIGNS.sub("", item.text)), item)
+            mixed.setdefault(fold(_MARKS_BEFORE.sub("", item.text)), item)
     return list(mixed.values())[:_MOST_FACTS]
 
 
@@ -88,7 +88,7 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:
     said = sentence.text
-    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.rstrip("*_").endswith(_OPENS):
+    if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.rstrip("*_").endswith(_LEADS):
         return False
     if pattern_of_kind("intent").match(said) or _COMMAND.search(sentence.bare):
         return False

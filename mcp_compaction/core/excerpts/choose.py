@@ -193,9 +193,9 @@ def _choose_doubts(
     """The pieces most in doubt, whole or by their phrases alone, and what they cost."""
     chosen: list[Piece] = []
     left = room
-    groups = {id(piece): marker_groups(piece.text) for piece in found}
-    for piece in sorted(found, key=lambda p: (-len(groups[id(p)]), -p.seq)):
-        named = ", ".join(f'"{phrase}"' for phrase in groups[id(piece)].values())
+    groups = {piece: marker_groups(piece.text) for piece in found}
+    for piece in sorted(found, key=lambda p: (-len(groups[p]), -p.seq)):
+        named = ", ".join(f'"{phrase}"' for phrase in groups[piece].values())
         for shorter in (piece, replace(piece, text=named or piece.text)):
             if (cost := cost_of(shorter, count)) <= left and shorter.is_harmless:
                 chosen.append(shorter)
