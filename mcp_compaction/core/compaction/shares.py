@@ -12,6 +12,7 @@ _MOST_TAIL, _LEAST_TAIL = 60, 15
 _TAIL_OF_TALK = 12
 _MOST_INDEX, _LEAST_INDEX = 40, 20
 _NAMES = 15
+_SMALLEST_INDEX = 30  # tokens
 _DIGEST = 10  # what is left to it in any case
 _MOST_NAMES = 4  # times the most tokens of an index, however large the goal is
 _INDEX_FOR_NAMES = 3  # an index tells where and how as well, which takes three times the tokens
@@ -43,8 +44,11 @@ def share_out(session: Session, fill: Fill, target: int) -> RoomForTarget:
 
 
 def room_for_names(goal: int, index_most: int) -> int:
-    """The most tokens of a goal that the names typed in calls may take."""
-    return min(_MOST_NAMES * index_most, goal * _NAMES // 100)
+    """The most tokens of a goal that names may take: with the room of the index, too, where that
+    would hold little more than its label."""
+    index = goal * (_LEAST_INDEX - _NAMES) // 100
+    share = _LEAST_INDEX if index < _SMALLEST_INDEX else _NAMES
+    return min(_MOST_NAMES * index_most, goal * share // 100)
 
 
 def room_beside_names(goal: int, names: int) -> int:

@@ -40,7 +40,7 @@ def choose_names(
 ) -> list[str]:
     """The first names that a view does not show, as many as the room holds, in the order they were
     typed last: those of one call stand together."""
-    room -= count(f"\n{_SECTION}")
+    room -= count(f"\n{_SECTION}\n- ")
     chosen: list[TypedName] = []
     known = [shown]
     for one in names:

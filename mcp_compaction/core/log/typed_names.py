@@ -1,9 +1,10 @@
-"""Keeps account of the names that an agent typed in its calls, by how often and how lately."""
+"""Keeps account of the names that an agent used, by how often and how lately: those it typed in
+its calls, and those it spoke of again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -31,7 +32,9 @@ _RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
 _FEWEST_IN_A_RUN = 3
 _MOST_MET = 12  # names of one message that were not typed: a listing has hundreds
-_MOST_CHARS = 20_000  # of one call; what is longer is the text of a file
+_MOST_CHARS = 20_000  # of one value or text; what is longer is the text of a file
+_FEWEST_SAID = 2  # messages of the agent that speak of a name; once is mostly in passing
+_SAID = 0.5  # of the worth that a name has which is typed as often
 
 
 class TypedName(NamedTuple):
@@ -49,25 +52,33 @@ def typed_names(
 ) -> list[TypedName]:
     """The names that calls typed, those most used and most lately first; runs are folded.
 
+    What the agent spoke of in several messages counts half as much as what it typed as often.
     Names known from `earlier` messages were used at least once, before all others. Paths, ids and
     dates of fields that messages only named, given by their numbers, may be typed next: they come
     after all that was typed, the newest first, and dates last.
     """
     worth: dict[str, float] = dict.fromkeys(earlier, 1.0)
     last = {name: (-1, place) for place, name in enumerate(earlier)}
+    said: dict[str, list[float]] = {}
     total = max(1, len(messages))
     for number, message in enumerate(messages):
         for place, name in enumerate(_names_in(message)):
             worth[name] = worth.get(name, 0.0) + 1 + number / total
             last[name] = (message.seq, place)
+        for place, name in enumerate(_names_said_in(message)):
+            said.setdefault(name, []).append(1 + number / total)
+            last.setdefault(name, (message.seq, place))
         named = filter(None, map(_name_met, met.get(message.seq, ())))
         for place, name in enumerate(islice(filter(_may_be_typed, named), _MOST_MET)):
             # A date that nobody typed is worth less than any name: there are so many of them.
             worth_met = 0.0 if _DATE.fullmatch(name) else (number + 1) / (total + 1)
             worth[name] = max(worth.get(name, 0.0), worth_met)
             last.setdefault(name, (message.seq, place))
+    for name, times in said.items():
+        if len(times) >= _FEWEST_SAID:
+            worth[name] = max(worth.get(name, 0.0), _SAID * sum(times))
     found = (TypedName(name, value, last[name]) for name, value in worth.items())
-    return sorted(_fold_runs(found), key=lambda one: (-one.worth, one.text))
+    return sorted(_fold_runs(found), key=lambda one: (-one.worth, one.last, one.text))
 
 
 def _name_met(found: Finding) -> str:
@@ -80,13 +91,18 @@ def _name_met(found: Finding) -> str:
 
 def _names_in(message: Message) -> list[str]:
     """The names that the calls of a message typed, each once, in the order they stand."""
-    typed = (
-        name.rstrip(_END)
-        for call in message.calls
-        for value in _values_of(call.arguments)
-        for name in _NAME.findall(value[:_MOST_CHARS])
-    )
-    return list(dict.fromkeys(filter(_is_name, typed)))
+    values = (value for call in message.calls for value in _values_of(call.arguments))
+    return list(dict.fromkeys(filter(_is_name, chain.from_iterable(map(_cut_names, values)))))
+
+
+def _names_said_in(message: Message) -> list[str]:
+    """The names that the agent's words hold, each once, in the order they stand."""
+    text = message.text if message.role == "assistant" else ""
+    return list(dict.fromkeys(filter(_may_be_typed, _cut_names(text))))
+
+
+def _cut_names(text: str) -> list[str]:
+    return [name.rstrip(_END) for name in _NAME.findall(text[:_MOST_CHARS])]
 
 
 def _is_name(text: str) -> bool:

@@ -11,7 +11,7 @@ from mcp_compaction.core.digest.names import (
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.log.typed_names import TypedName, typed_names
 from mcp_compaction.model import Digest, Item
-from tests.core.saying import ran, used, user
+from tests.core.saying import assistant, ran, used, user
 from tests.sessions import messages_of
 
 
@@ -66,6 +66,19 @@ def test_dates_of_fields_come_last_and_are_never_folded() -> None:
     assert typed_names(listing, identifiers_by_message(listing)) == []
 
 
+def test_a_name_that_the_agent_spoke_of_twice_is_one_it_used_and_once_is_in_passing() -> None:
+    spoken = [assistant("user_home is wrong, as MacPort says."), assistant("So user_home goes.")]
+    messages = messages_of([*spoken, *ran("1", "cat src/one.py", "ok"), user("MacPort? MacPort.")])
+    assert [name.text for name in typed_names(messages)] == ["src/one.py", "user_home"]
+
+
+def test_names_that_were_met_together_keep_their_order() -> None:
+    held = '{"id": "mia_li_3668", "pays": "voucher_7504069", "trips": ["HAT097", "GAR012"]}'
+    messages = messages_of(used("1", "look_up", held))
+    found = typed_names(messages, identifiers_by_message(messages))
+    assert [name.text for name in found] == ["mia_li_3668", "voucher_7504069", "HAT097", "GAR012"]
+
+
 def test_names_of_earlier_digests_come_back_and_rise_when_they_are_typed_again() -> None:
     messages = messages_of([user("go"), *ran("1", "cat old_thing new_thing", "ok")])
     found = typed_names(messages, earlier=["old_thing", "other_thing"])
@@ -80,7 +93,7 @@ def test_what_a_view_shows_is_not_listed_and_names_of_one_call_stand_together() 
         TypedName("late_a", 1.0, (9, 0)),
         TypedName("left_out", 0.5, (9, 2)),
     ]
-    assert choose_names(names, "so shown_name it is", 4, count) == ["early", "late_a", "late_b"]
+    assert choose_names(names, "so shown_name it is", 5, count) == ["early", "late_a", "late_b"]
 
 
 def test_a_ledger_is_replaced_and_what_a_model_wrote_stays() -> None:
