@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.tool_calls import (
     Task,
     is_plan,
@@ -35,8 +36,13 @@ class TaskList(Value):
     entries: tuple[TaskEntry, ...] = ()
 
 
-def read_tasks(messages: Sequence[Message]) -> TaskList:
+def read_tasks(messages: Iterable[Message]) -> TaskList:
     """The tasks that stand at the end of some messages, by the calls that write plans and tasks."""
+    return _read_calls(m for m in messages if m.calls or m.results)
+
+
+@read_recent_once
+def _read_calls(messages: Sequence[Message]) -> TaskList:
     plan = ""
     entries: dict[str, TaskEntry] = {}
     answers: dict[tuple[str, str], _Answer] | None = None
