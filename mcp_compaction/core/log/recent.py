@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import wraps
 from operator import is_
@@ -11,24 +10,27 @@ from typing import TypeVar
 from mcp_compaction.model import Message
 
 Found = TypeVar("Found")
+Messages = tuple[Message, ...]
 
 _MOST = 4  # windows, spans and what comes behind them; a server holds on to what is in here
 
 
-def read_recent_once(
-    read: Callable[[tuple[Message, ...]], Found],
-) -> Callable[[Iterable[Message]], Found]:
+def read_recent_once(read: Callable[[Messages], Found]) -> Callable[[Iterable[Message]], Found]:
     """A pure function of messages that remembers what it found in the last few it was given."""
-    recent: deque[tuple[tuple[Message, ...], Found]] = deque(maxlen=_MOST)
+    recent: tuple[tuple[Messages, Found], ...] = ()
 
     @wraps(read)
     def reading(messages: Iterable[Message]) -> Found:
+        nonlocal recent
         given = tuple(messages)
-        for known, found in tuple(recent):
-            if len(known) == len(given) and all(map(is_, known, given)):
-                return found
-        found = read(given)
-        recent.append((given, found))
-        return found
+        known = next((one for one in recent if _are_same(one[0], given)), None)
+        newest = known or (given, read(given))
+        recent = (newest, *(one for one in recent if one is not newest))[:_MOST]
+        return newest[1]
 
     return reading
+
+
+def _are_same(some: Messages, others: Messages) -> bool:
+    """Whether these are the very same messages: to compare their words would take far longer."""
+    return len(some) == len(others) and all(map(is_, some, others))
