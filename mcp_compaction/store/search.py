@@ -7,10 +7,11 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mcp_compaction.core.recall.holders import Passage, find_holders
+from mcp_compaction.core.recall.holders import Passage, PassageWords
 from mcp_compaction.core.recall.query import MOST_TERMS
 from mcp_compaction.core.recall.terms import Way, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
@@ -30,6 +31,7 @@ _COUNTED = 5_000  # passages, from which on one word or scope is as large as ano
 _MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
 _SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
 _READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
+_KEPT_READ = 20_000  # passages of which the words are kept for the next search
 _MOST_MARKED = 200  # sessions of a scope that are named to the index
 
 
@@ -152,7 +154,14 @@ def search_many(
         (session, _READ_AT_ONCE),
     )
     terms = [query.terms[:MOST_TERMS] for query in queries]
-    return find_holders(terms, [Passage(*row) for row in rows], limit, _stem_words)
+    passages = tuple(map(Passage._make, rows))
+    read = _read_words if len(passages) <= _KEPT_READ else _read_words.__wrapped__
+    return read(passages).find_holders(terms, limit)
+
+
+@lru_cache(maxsize=1)  # a compaction that fills its room anew searches again
+def _read_words(passages: tuple[Passage, ...]) -> PassageWords:
+    return PassageWords(passages, _stem_words)
 
 
 def _stem_words(words: Collection[str]) -> dict[str, str]:

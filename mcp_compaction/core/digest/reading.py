@@ -96,7 +96,8 @@ class Reading:
     @cached_property
     def overtaken(self) -> frozenset[str]:
         """What users stated and later changed, folded."""
-        return overtaken_statements((*self.request.earlier, *self._all))
+        request = self.request
+        return overtaken_statements((*request.earlier, *request.messages, *request.later))
 
     @cached_property
     def is_talk(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import filterfalse, islice
 
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, TOLD
@@ -30,14 +31,13 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     """The request in force in the user's words, then those before it, the newest first."""
     if not _is_work(reading):
         return
-    asked = _requests_among(reading.said, reading)
-    requests = [one for one in asked if not _is_only_a_rule(one)] or asked
-    is_in_force = not _requests_among(reading.said_later, reading)
+    requests = _last_requests(reading)
+    is_in_force = not any(True for _ in _requests_among(reading.said_later, reading))
     in_force = request_in_force(reading) if requests and not is_in_force else None
     if in_force is not None and reading.request.is_newest:
         text = f"{IN_FORCE}{short(main_sentence(in_force), _CHARS_BEFORE)}"
         yield Item(text=text, refs=(in_force.message.ref,))
-    for place, one in enumerate(reversed(requests[-_MOST_BEFORE - 1 :])):
+    for place, one in enumerate(requests):
         is_told = one.message.via != "host"
         if place or not is_in_force:
             text = f"{BEFORE}{short(main_sentence(one), _CHARS_BEFORE)}"
@@ -52,8 +52,14 @@ def goal_items(reading: Reading) -> Iterator[Item]:
 def request_in_force(reading: Reading) -> Speech | None:
     """The newest request of the window."""
     said = (*reading.said_earlier, *reading.said, *reading.said_later)
-    asked = reversed(_requests_among(said, reading))
-    return next((one for one in asked if not _is_only_a_rule(one)), None)
+    return next(filterfalse(_is_only_a_rule, _requests_among(said, reading)), None)
+
+
+def _last_requests(reading: Reading) -> list[Speech]:
+    """The last requests of the span, the newest first; rules only where nothing else is."""
+    asked = filterfalse(_is_only_a_rule, _requests_among(reading.said, reading))
+    most = _MOST_BEFORE + 1
+    return [*islice(asked, most)] or [*islice(_requests_among(reading.said, reading), most)]
 
 
 def _is_work(reading: Reading) -> bool:
@@ -62,13 +68,13 @@ def _is_work(reading: Reading) -> bool:
     return requests <= _MOST_REQUESTS or any(message.calls for message in reading.messages)
 
 
-def _requests_among(said: Iterable[Speech], reading: Reading) -> list[Speech]:
-    """The messages in which a user asks for something rather than talks; all that say something,
-    where nothing of the window is seen to ask, as in a language that has no lexicon."""
-    telling = [one for one in said if _says_something(one)]
-    if not telling or not _has_request(reading):
-        return telling
-    return [one for one in telling if _is_request(one, reading)]
+def _requests_among(said: Sequence[Speech], reading: Reading) -> Iterator[Speech]:
+    """The messages in which a user asks for something rather than talks, the newest first; all that
+    say something, where nothing of the window is seen to ask, as in a language that has no
+    lexicon."""
+    telling = filter(_says_something, reversed(said))
+    has_request = _has_request(reading)
+    return (one for one in telling if not has_request or _is_request(one, reading))
 
 
 def _has_request(reading: Reading) -> bool:

@@ -6,9 +6,10 @@ A view shows messages as they are; whoever reads what was said reads them throug
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
+from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.furniture import without_furniture, without_furniture_behind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.furniture import own_tools
@@ -26,8 +27,11 @@ class Conversation(tuple[Message, ...]):
 def conversation_of(messages: Iterable[Message]) -> Conversation:
     """The messages as people and tools said them, without what a host put in and without the
     calls and results of our own tools; one of which nothing is left is left out."""
-    if isinstance(messages, Conversation):
-        return messages
+    return messages if isinstance(messages, Conversation) else _read_conversation(messages)
+
+
+@read_recent_once
+def _read_conversation(messages: Sequence[Message]) -> Conversation:
     return Conversation(_messages_said(messages))
 
 

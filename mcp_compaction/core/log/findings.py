@@ -9,10 +9,11 @@ from typing import NamedTuple
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.log.ledger import CHANGED, Ledger
+from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.patterns import QUOTED, cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.model import Message, Text, ToolCall
+from mcp_compaction.model import Message
 
 # A word that names something exact: it has a digit, a capital inside, an underscore or a slash.
 _EXACT = pattern_of(
@@ -53,7 +54,8 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
 
     What stands in a file that was changed since is no longer true and is left out.
     """
-    typed = [(message, _words_typed_in(message)) for message in messages]
+    in_calls = _words_in_calls(message for message in messages if message.calls)
+    typed = [(m, in_calls.get(m.seq, frozenset()) | exact_words(m.text)) for m in messages]
     uses = _uses_by_word(typed)
     outdated = _outdated_results(ledger)
     known: set[str] = set()
@@ -76,13 +78,16 @@ def exact_words(text: str) -> frozenset[str]:
     return frozenset([word.rstrip(_END) for run in exact for word in _EXACT.findall(run)])
 
 
-def _words_typed_in(message: Message) -> set[str]:
-    """The exact words that a message says or types in its calls."""
-    texts = (words_of(part) for part in message.parts if isinstance(part, Text | ToolCall))
-    return {word for text in texts for word in exact_words(text)}
+@read_recent_once
+def _words_in_calls(messages: Sequence[Message]) -> dict[int, frozenset[str]]:
+    """The exact words that each message types in its calls, by its number."""
+    return {
+        message.seq: frozenset[str]().union(*(exact_words(words_of(c)) for c in message.calls))
+        for message in messages
+    }
 
 
-def _uses_by_word(typed: Iterable[tuple[Message, set[str]]]) -> dict[str, list[int]]:
+def _uses_by_word(typed: Iterable[tuple[Message, frozenset[str]]]) -> dict[str, list[int]]:
     """The numbers of the messages in which the agent typed or said each exact word."""
     uses: dict[str, list[int]] = {}
     for message, words in typed:

@@ -68,11 +68,10 @@ class Finding(NamedTuple):
 
 def find_identifiers(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
-    found: dict[Finding, None] = {}
-    for word in dict.fromkeys(cut_words(text, WITHOUT_JOINTS)):
-        known = _classify(word) if len(word) <= _MOST_CHARS else None
-        if known is not None:
-            found[known] = None
+    words = dict.fromkeys(cut_words(text, WITHOUT_JOINTS))
+    # Most words are plain ones: an identifier has a sign or a digit in it.
+    likely = [word for word in words if not word.isalpha() and len(word) <= _MOST_CHARS]
+    found = dict.fromkeys(filter(None, map(_classify, likely)))
     for keyed in _keyed_numbers(text):
         found[Finding("number", keyed)] = None
     for line in error_lines(text):
@@ -134,8 +133,9 @@ def identifiers_of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
         for finding in find_identifiers(words_of(part))
     )
     for part in parts:
-        if isinstance(part, ToolCall) and action_of(part).kind == "run" and action_of(part).target:
-            found[Finding(kind="command", text=action_of(part).line)] = None
+        action = action_of(part) if isinstance(part, ToolCall) else None
+        if action is not None and action.kind == "run" and action.target:
+            found[Finding(kind="command", text=action.line)] = None
     return tuple(found)
 
 

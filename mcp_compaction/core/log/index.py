@@ -10,6 +10,14 @@ from mcp_compaction.core.log.ledger import CHANGED, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
 
+_RANKS: dict[IndexKind, int] = {
+    "file": 2,
+    "command": 2,
+    "error": 3,
+    "url": 4,
+    "id": 4,
+    "number": 5,
+}
 _FAILED = pattern_of(r"exit|failed|timed out|refused|interrupted")
 
 
@@ -58,11 +66,13 @@ def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], str]:
 
 def usefulness_of(item: IndexItem) -> int:
     """The rank of an item, most useful first: what was changed, what failed, then by kind."""
-    is_file = item.kind == "file"
-    changed = is_file and item.note.partition(" ")[0] in CHANGED
-    failed = not is_file and "exit 0" not in item.note and bool(_FAILED.search(item.note))
-    rank = {"file": 2, "command": 2, "error": 3, "url": 4, "id": 4, "number": 5}[item.kind]
-    return 0 if changed else 1 if failed else rank
+    rank = _RANKS[item.kind]
+    if not item.note:
+        return rank
+    if item.kind == "file":
+        return 0 if item.note.partition(" ")[0] in CHANGED else rank
+    has_failed = "exit 0" not in item.note and bool(_FAILED.search(item.note))
+    return 1 if has_failed else rank
 
 
 def _first_refs(refs: Sequence[str]) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call
+from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.shell import Effect, effects_of
 from mcp_compaction.core.log.tool_calls import Action, action_of
 from mcp_compaction.core.text.patterns import pattern_of
@@ -76,8 +77,13 @@ class Ledger(NamedTuple):
     commits: tuple[Commit, ...]
 
 
-def ledger_of(messages: Sequence[Message]) -> Ledger:
+def ledger_of(messages: Iterable[Message]) -> Ledger:
     """The account of some messages; each call counts by its result."""
+    return _read_ledger(m for m in messages if m.calls or m.results)
+
+
+@read_recent_once
+def _read_ledger(messages: Sequence[Message]) -> Ledger:
     entries = tuple(_entries_of(messages))
     files = _Files()
     commits: list[Commit] = []

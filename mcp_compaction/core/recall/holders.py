@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import compress, takewhile
 from math import log
 from string import ascii_lowercase, digits
@@ -57,63 +56,75 @@ class _Node:
         self.ends: list[int] = []  # phrases that are complete here
 
 
-def find_holders(
-    queries: Sequence[Sequence[str]], passages: Sequence[Passage], limit: int, stem: Stem
-) -> tuple[tuple[int, ...], ...]:
-    """For each query, given by its terms, the messages among the best that hold all of them.
+class PassageWords:
+    """The words of some passages as an index knows them: in these, queries are looked for."""
 
-    The best are so many as the limit says of all that hold any term, ranked by BM25. Where no
-    message holds all, those count that hold all but one: a long line's last word may be cut.
-    """
-    texts = [_words_of(passage.text) for passage in passages]
-    keys = [_words_of(passage.keys) if passage.keys else () for passage in passages]
-    found = [
-        [[(_words_of(way.phrase), way) for way in ways_of(term)] for term in q] for q in queries
-    ]
-    said = (words for query in found for term in query for words, _ in term)
-    stems = stem(set[str]().union(*texts, *keys, *said))
-    phrases: dict[_Phrase, int] = {}
+    def __init__(self, passages: Sequence[Passage], stem: Stem) -> None:
+        """Read each passage once, for all queries that will come."""
+        texts = [_words_of(passage.text) for passage in passages]
+        keys = [_words_of(passage.keys) if passage.keys else () for passage in passages]
+        stems = stem(set[str]().union(*texts, *keys))
+        self._stem = stem
+        self._known = frozenset(stems.values())
+        self._texts = [[*map(stems.__getitem__, text)] for text in texts]
+        self._keys = [[*map(stems.__getitem__, key)] for key in keys]
+        self._numbers = [passage.number for passage in passages]
+        marks = (len(passage.marks.split()) for passage in passages)
+        sizes = [len(text) + len(key) + n for text, key, n in zip(texts, keys, marks, strict=True)]
+        mean = max(1, sum(sizes)) / max(1, len(sizes))
+        self._lengths = [1 - _LENGTH + _LENGTH * size / mean for size in sizes]
 
-    def number_of(words: _Words, is_start: bool) -> int:
-        stemmed = tuple(stems[word] for word in words)
-        return phrases.setdefault(_Phrase(stemmed, is_start), len(phrases))
+    def find_holders(
+        self, queries: Sequence[Sequence[str]], limit: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each query, given by its terms, the messages among the best that hold all of them.
 
-    asked = [
-        [
-            numbers
-            for term in query
-            if (numbers := tuple(number_of(words, way.is_start) for words, way in term if words))
+        The best are so many as the limit says of all that hold any term, ranked by BM25. Where no
+        message holds all, those count that hold all but one: a long line's last word may be cut.
+        """
+        found = [
+            [[(_words_of(way.phrase), way) for way in ways_of(term)] for term in q] for q in queries
         ]
-        for query in found
-    ]
-    places = _Places([passage.number for passage in passages], len(phrases))
-    root = _build_tree(list(phrases), stems.values())
-    for place, (text, key) in enumerate(zip(texts, keys, strict=True)):
-        marks = len(passages[place].marks.split())
-        said, found_by = [*map(stems.__getitem__, text)], [*map(stems.__getitem__, key)]
-        places.add(root, place, said, found_by, marks)
-    return tuple(places.best(terms, limit) for terms in asked)
+        stems = self._stem({w for query in found for term in query for ws, _ in term for w in ws})
+        phrases: dict[_Phrase, int] = {}
+
+        def number_of(words: _Words, is_start: bool) -> int:
+            stemmed = tuple(stems[word] for word in words)
+            return phrases.setdefault(_Phrase(stemmed, is_start), len(phrases))
+
+        asked = [
+            [
+                numbers
+                for term in query
+                if (
+                    numbers := tuple(number_of(words, way.is_start) for words, way in term if words)
+                )
+            ]
+            for query in found
+        ]
+        places = _Places(self._numbers, self._lengths, len(phrases))
+        root = _build_tree(list(phrases), self._known)
+        for place, (text, key) in enumerate(zip(self._texts, self._keys, strict=True)):
+            places.add(root, place, text, key)
+        return tuple(places.best(terms, limit) for terms in asked)
 
 
 class _Places:
     """Where phrases stand in some passages, and what a passage that holds one scores by it."""
 
-    def __init__(self, numbers: Sequence[int], phrases: int) -> None:
+    def __init__(self, numbers: Sequence[int], lengths: Sequence[float], phrases: int) -> None:
         self._numbers = numbers
+        self._lengths = lengths  # of the passages, beside their mean
         self._places_of: dict[int, list[int]] = {}  # by message
         for place, number in enumerate(numbers):
             self._places_of.setdefault(number, []).append(place)
-        self._sizes = [0] * len(numbers)
         self._counts: list[dict[int, float]] = [{} for _ in range(phrases)]  # by passage
         self._messages: dict[int, frozenset[int]] = {}
         self._scores: dict[int, dict[int, float]] = {}
         self._highest: dict[int, float] = {}
 
-    def add(
-        self, root: _Node, place: int, text: Sequence[str], keys: Sequence[str], marks: int
-    ) -> None:
+    def add(self, root: _Node, place: int, text: Sequence[str], keys: Sequence[str]) -> None:
         """Note every phrase that stands in a passage."""
-        self._sizes[place] = len(text) + len(keys) + marks
         self._follow(root, text, place, 1.0)
         if keys:
             self._follow(root, keys, place, _OF_KEYS)
@@ -131,19 +142,31 @@ class _Places:
         own = (place for number in found for place in self._places_of[number])
         scores = self._best_by_message(own, phrases)
         lowest = sorted(scores.values(), reverse=True)[:limit][-1] - _TINY
-        scores |= self._best_by_message(self._find_rivals(phrases, lowest, found), phrases)
+        for place, score in self._find_rivals(phrases, lowest, found).items():
+            number = self._numbers[place]
+            scores[number] = max(score, scores.get(number, 0.0))
         ranked = sorted(scores, key=lambda number: (-round(scores[number], 9), -number))
         return tuple(number for number in ranked[:limit] if number in found)
 
     def _find_rivals(
         self, phrases: Sequence[int], lowest: float, found: frozenset[int]
-    ) -> set[int]:
-        """The passages of other messages that may score as much."""
-        rivals: set[int] = set()
-        for number, phrase in enumerate(phrases):
-            if sum(self._highest_of(p) for p in phrases[number:]) < lowest:
-                break
-            rivals.update(p for p in self._counts[phrase] if self._numbers[p] not in found)
+    ) -> dict[int, float]:
+        """The passages of other messages that score as much, and what they score."""
+        rivals: dict[int, float] = {}
+        ahead = sum(map(self._highest_of, phrases))
+        for phrase in phrases:
+            scores, may_begin = self._scores_of(phrase), ahead >= lowest
+            ahead -= self._highest_of(phrase)
+            if may_begin:
+                for place, score in scores.items():
+                    if self._numbers[place] not in found:
+                        rivals[place] = rivals.get(place, 0.0) + score
+            else:
+                rivals = {
+                    place: score
+                    for place, before in rivals.items()
+                    if (score := before + scores.get(place, 0.0)) + ahead >= lowest
+                }
         return rivals
 
     def _best_by_message(self, places: Iterable[int], phrases: Sequence[int]) -> dict[int, float]:
@@ -162,7 +185,7 @@ class _Places:
 
     def _messages_of(self, phrase: int) -> frozenset[int]:
         if phrase not in self._messages:
-            self._messages[phrase] = frozenset(self._numbers[p] for p in self._counts[phrase])
+            self._messages[phrase] = frozenset(map(self._numbers.__getitem__, self._counts[phrase]))
         return self._messages[phrase]
 
     def _highest_of(self, phrase: int) -> float:
@@ -176,17 +199,10 @@ class _Places:
             rarity = log((number - len(counts) + 0.5) / (len(counts) + 0.5))
             weight = max(rarity, _LEAST_RARITY) * (_SATURATION + 1)
             self._scores[phrase] = {
-                place: weight * count / (count + _SATURATION * self._length_of(place))
+                place: weight * count / (count + _SATURATION * self._lengths[place])
                 for place, count in counts.items()
             }
         return self._scores[phrase]
-
-    def _length_of(self, place: int) -> float:
-        return 1 - _LENGTH + _LENGTH * self._sizes[place] / self._mean
-
-    @cached_property
-    def _mean(self) -> float:
-        return max(1, sum(self._sizes)) / len(self._sizes)
 
     def _follow(self, root: _Node, words: Sequence[str], place: int, worth: float) -> None:
         first, counts, last = root.following, self._counts, len(words)
@@ -207,10 +223,10 @@ def _in_all_but_one(held: Sequence[frozenset[int]]) -> frozenset[int]:
     return frozenset(n for n in likely if sum(n not in numbers for numbers in held) == 1)
 
 
-def _build_tree(phrases: Sequence[_Phrase], stems: Iterable[str]) -> _Node:
+def _build_tree(phrases: Sequence[_Phrase], stems: Collection[str]) -> _Node:
     """The phrases by their words; one that may go on stands there with all its endings."""
     root = _Node()
-    known = sorted(set(stems)) if any(phrase.is_start for phrase in phrases) else []
+    known = sorted(stems) if any(phrase.is_start for phrase in phrases) else []
     for number, phrase in enumerate(phrases):
         *before, last = phrase.words
         node = root

@@ -85,6 +85,8 @@ def terms_of(text: str) -> tuple[str, ...]:
     found = _WORD.findall(_SHORTENED.sub(" ", text[:_MOST_CHARS]))
     words = [w.strip(".,:;")[:_MOST_LETTERS] for w in found]
     terms = [w for w in words if w and any(c.isalnum() for c in w)]
+    if len(terms) == 1:
+        return (terms[0],)
     empty = _empty_words(text)
     telling = [w for w in terms if w.lower() not in empty]
     return tuple(dict.fromkeys(telling or terms))

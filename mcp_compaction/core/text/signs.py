@@ -91,7 +91,9 @@ class Signs:
             yield from look.pattern.finditer(bare)
 
     def _likely(self, bare: str) -> Iterable[_Look]:
-        said = sorted(self.needed & words_of(bare))
+        said = sorted(self.needed & words_of(bare)) if self.needed else ()
+        if not said:
+            return self._always
         likely = [look for word in said for look in self._by_word[word]]
         return {id(look): look for look in (*likely, *self._always)}.values()
 

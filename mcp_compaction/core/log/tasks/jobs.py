@@ -56,11 +56,11 @@ def _note_call(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResu
 
 
 def _is_start(call: ToolCall, result: ToolResult) -> bool:
-    if ending_of_call(result) not in ("done", "running"):
-        return False
     if is_background(call):
-        return not re.search(r"\bexit(?:ed)?(?: with)? (?:code|status)\b", result.text[-200:])
-    return action_of(call).kind == "agent" and bool(_STARTED.search(result.text[:200]))
+        is_left = not re.search(r"\bexit(?:ed)?(?: with)? (?:code|status)\b", result.text[-200:])
+    else:
+        is_left = action_of(call).kind == "agent" and bool(_STARTED.search(result.text[:200]))
+    return is_left and ending_of_call(result) in ("done", "running")
 
 
 def _strike_ended(jobs: dict[str, Item], told: str, answer: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.tool_calls import (
     Task,
     is_plan,
@@ -35,8 +36,13 @@ class TaskList(Value):
     entries: tuple[TaskEntry, ...] = ()
 
 
-def read_tasks(messages: Sequence[Message]) -> TaskList:
+def read_tasks(messages: Iterable[Message]) -> TaskList:
     """The tasks that stand at the end of some messages, by the calls that write plans and tasks."""
+    return _read_calls(m for m in messages if m.calls or m.results)
+
+
+@read_recent_once
+def _read_calls(messages: Sequence[Message]) -> TaskList:
     plan = ""
     entries: dict[str, TaskEntry] = {}
     answers: dict[tuple[str, str], _Answer] | None = None
@@ -46,7 +52,7 @@ def read_tasks(messages: Sequence[Message]) -> TaskList:
                 if answers is None and not tasks_of(call):
                     answers = _answers_by_call(messages)
                 shown = (answers or {}).get((message.ref, call.id), _Answer(message.ref, ""))
-                written = tasks_of(call) or shown_checklist_of(shown.text)
+                written = tasks_of(call) or shown_checklist_of(shown.text[:_MOST_CHARS])
                 if not written:
                     continue
                 plan = message.ref if tasks_of(call) else shown.ref
@@ -64,7 +70,7 @@ _NUMBER = pattern_of(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,4
 
 
 class _Answer(NamedTuple):
-    """The message that answers a call, and how its text begins."""
+    """The message that answers a call, and what it says."""
 
     ref: str
     text: str
@@ -77,8 +83,7 @@ def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], _Answ
     for message in messages:
         for result in message.results:
             if result.call in made:
-                answer = _Answer(message.ref, result.text[:_MOST_CHARS])
-                found[made[result.call], result.call] = answer
+                found[made[result.call], result.call] = _Answer(message.ref, result.text)
         for call in message.calls:
             made[call.id] = message.ref
     return found
