@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache, lru_cache
 from string import ascii_lowercase
 
@@ -35,15 +36,15 @@ def languages_of(text: str) -> tuple[str, ...]:
     return most_voted(count_votes(text))
 
 
-def main_language(text: str, words: frozenset[str] | None = None) -> str:
+def main_language(text: str, words: Collection[str] | None = None) -> str:
     """The one language that a text is read in: the first that it may be in, or English."""
     known = words_of(text) if words is None else words
-    if text.isascii() and known.isdisjoint(_foreign_words()):
+    if text.isascii() and _foreign_words().isdisjoint(known):
         return ENGLISH  # which comes first among languages with the same number of votes
     return next(iter(most_voted(count_votes(text, known))), ENGLISH)
 
 
-def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
+def count_votes(text: str, words: Collection[str] | None = None) -> Votes:
     """How many words and letters of a text speak for each language; its words, where known, are
     not read again."""
     votes: Votes = {}
