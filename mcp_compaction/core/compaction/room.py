@@ -25,6 +25,7 @@ from mcp_compaction.core.excerpts.choose import (
 )
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
+from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.typed_names import typed_names
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
@@ -148,7 +149,7 @@ def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> S
     recalled = [message for message in before.recalled if message.seq not in kept]
     by_itself = {message.seq for message in recalled}
     return Sources(
-        gone=tuple(message for message in before.messages if message.seq not in kept),
+        gone=Conversation(message for message in inputs.said if message.seq not in kept),
         earlier=(
             *excerpts_of_digests(before.digests),
             *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from mcp_compaction.core.compaction.digests import digest_with_prose, digest_without_prose
 from mcp_compaction.core.compaction.drafts import ask_for_draft, check_against_source
@@ -15,9 +15,11 @@ from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
 from mcp_compaction.core.compaction.room import fill_room, fit_steps
 from mcp_compaction.core.compaction.verify import (
     Check,
+    Record,
     compare,
     find_lost,
     find_missing_lines,
+    read_record,
     search_request_for,
     tally_findings,
     tally_lines,
@@ -54,13 +56,14 @@ class _Comparison:
 
     shown: tuple[Shown, ...]
     gone: list[Message]  # those that the view no longer shows whole
-    inputs: Inputs
+    source: _Source
 
     @cached_property
     def check(self) -> Check:
         """Where the identifiers of the messages are that are gone."""
-        limit = self.inputs.policy.recall_max_tokens
-        return compare(self.gone, self.shown, self.inputs.found, limit)
+        inputs, read = self.source.inputs, self.source.read_record
+        limit = inputs.policy.recall_max_tokens
+        return compare(self.gone, self.shown, inputs.found, limit, read)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,12 @@ class _Source:
         shown = lay_out(session, self.inputs.given_policy.index_limit, self.inputs.count)
         whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
         gone = [message for message in self.before.messages if message.seq not in whole]
-        return _Comparison(shown, gone, self.inputs)
+        return _Comparison(shown, gone, self)
+
+    @cached_property
+    def read_record(self) -> Callable[[str], Record]:
+        """Reads a record once: most stay as they are from one view to the next."""
+        return cache(read_record)
 
     def lines_to_keep(self, gone: Iterable[Message]) -> dict[SectionName, list[PlacedLine]]:
         """The rules and open tasks that must stand in the view, each with where it was said."""
@@ -200,8 +208,9 @@ def _lines_missing(
     must_stay: Mapping[SectionName, Sequence[PlacedLine]], shown: Sequence[Shown]
 ) -> Lines:
     lines: dict[int, list[Line]] = {}
+    items = [item for placed in must_stay.values() for _, item in placed]
+    missing = set(find_missing_lines(items, shown))
     for section, placed in must_stay.items():
-        missing = set(find_missing_lines([item for _, item in placed], shown))
         for seq, item in placed:
             if item in missing:
                 lines.setdefault(seq, []).append((section, item))

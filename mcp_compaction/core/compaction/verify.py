@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mcp_compaction.core.log.conclusions import conclusions_of
 from mcp_compaction.core.log.content import shown_parts, words_of
@@ -50,14 +51,35 @@ class Check:
     unseen: tuple[Finding, ...]  # only a search can tell
 
 
-def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings, limit: int) -> Check:
+class Record(NamedTuple):
+    """The text of a record, and the identifiers in it."""
+
+    text: Haystack
+    found: tuple[Finding, ...]
+
+
+def read_record(text: str) -> Record:
+    """What a view is asked for of one of its records."""
+    return Record(Haystack(text), find_identifiers(text))
+
+
+def compare(
+    gone: Sequence[Message],
+    shown: Sequence[Shown],
+    found: Findings,
+    limit: int,
+    read: Callable[[str], Record] = read_record,
+) -> Check:
     """Every identifier of the messages that are no longer whole, by where it is now."""
     targets = dict.fromkeys(f for message in gone for f in found[message.seq])
-    in_view = _findings_in_view(shown, found)
+    records = [read(piece.text) for piece in shown if isinstance(piece, ShownRecord)]
+    in_view = _findings_in_messages(shown, found).union(*(record.found for record in records))
     # Commands and error lines are found whole in a message; in a record they stand among others.
-    records = Haystack("\n".join(p.text for p in shown if isinstance(p, ShownRecord)))
-    lines = (f for f in targets if f.kind in ("command", "error") and f not in in_view)
-    in_view |= {f for f in lines if records.holds(defuse(f.text))}
+    for finding in targets:
+        if finding.kind in ("command", "error") and finding not in in_view:
+            line = defuse(finding.text)
+            if any(record.text.holds(line) for record in records):
+                in_view.add(finding)
     refs = _refs_in(shown)
     small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
     retained = tuple(f for f in targets if f in in_view)
@@ -134,6 +156,8 @@ def tally_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tal
 
 def find_missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:
     """The lines that do not stand word for word in the view."""
+    if not items:
+        return ()
     text = fold("\n".join(_text_of(piece) for piece in shown))
     # A message shows a line as it was said, a record shows it defused.
     return tuple(
@@ -143,12 +167,12 @@ def find_missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[I
     )
 
 
-def _findings_in_view(shown: Sequence[Shown], found: Findings) -> set[Finding]:
+def _findings_in_messages(shown: Sequence[Shown], found: Findings) -> set[Finding]:
     seen: set[Finding] = set()
     for piece in shown:
         match piece:
             case ShownRecord():
-                seen.update(find_identifiers(piece.text))
+                continue
             case ShownMessage(cuts=()):
                 seen.update(found[piece.message.seq])
             case ShownMessage():

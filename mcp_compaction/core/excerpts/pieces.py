@@ -16,7 +16,7 @@ from mcp_compaction.core.log.decisions.statement import states_decision
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.log.updates import is_told
 from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
-from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.rows import fold_rows
@@ -99,7 +99,11 @@ class Piece:
     @cached_property
     def is_harmless(self) -> bool:
         """Whether it may be shown: what looks like an order or a tag stays in the archive."""
-        return self.by == "user" or not is_planted(self.text)
+        if self.by == "user":
+            return True
+        # Whoever shows it defuses it: what stays as it is then poses as nothing.
+        is_posing = defuse(self.text) != self.text and is_forged(self.text)
+        return not is_posing and not is_order(self.text)
 
 
 class _Matters:
@@ -183,7 +187,7 @@ def _is_unsure(message: Message, markers: int) -> bool:
     text = message.text
     if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
         return False
-    return len(marker_groups(text)) >= markers
+    return len(marker_groups(text, markers)) >= markers
 
 
 def _trim_ends(found: Sequence[Piece]) -> list[Piece]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -87,7 +87,7 @@ _NEEDED: dict[re.Pattern[str], tuple[str, ...]] = {
 }
 
 # Without one of these signs only a word or two alone on a line can pose as ours.
-_HINT = pattern_of(r"[\[<:#(,?]|^\W*(?:\d+\W+)?\w+(?:\s+\w+)?\W*$")
+_HINT = pattern_of(r"[\[<:#(,?]|^[\W_]*(?:\d+[\W_]+)?\w+(?:\s+\w+)?\W*$")
 
 
 def has_label(text: str) -> bool:
@@ -154,16 +154,19 @@ def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
     bars = {
         match.start(match.lastindex or 0)
         for pattern in (_OURS, _VOICE, _SHAPE)
-        if may_say(seen, _NEEDED[pattern])
-        for match in pattern.finditer(seen)
+        for match in _find_all(pattern, seen)
     }
     brackets = {
         place: seen[place].translate(_BRACKETS)
-        for match in _BRACKETED.finditer(seen)
+        for match in _find_all(_BRACKETED, seen)
         for place in range(*match.span())
         if seen[place] in "[]<>"
     }
     return bars, brackets
+
+
+def _find_all(pattern: re.Pattern[str], seen: str) -> Iterable[re.Match[str]]:
+    return pattern.finditer(seen) if may_say(seen, _NEEDED[pattern]) else ()
 
 
 def _lines_as_seen(text: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache, lru_cache
 from string import ascii_lowercase
 
@@ -35,15 +36,15 @@ def languages_of(text: str) -> tuple[str, ...]:
     return most_voted(count_votes(text))
 
 
-def main_language(text: str, words: frozenset[str] | None = None) -> str:
+def main_language(text: str, words: Collection[str] | None = None) -> str:
     """The one language that a text is read in: the first that it may be in, or English."""
     known = words_of(text) if words is None else words
-    if text.isascii() and known.isdisjoint(_foreign_words()):
+    if _foreign_words().isdisjoint(known) and not _has_letter(text):
         return ENGLISH  # which comes first among languages with the same number of votes
     return next(iter(most_voted(count_votes(text, known))), ENGLISH)
 
 
-def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
+def count_votes(text: str, words: Collection[str] | None = None) -> Votes:
     """How many words and letters of a text speak for each language; its words, where known, are
     not read again."""
     votes: Votes = {}
@@ -51,7 +52,7 @@ def count_votes(text: str, words: frozenset[str] | None = None) -> Votes:
     for word in voters.keys() & (words_of(text) if words is None else words):
         for code in voters[word]:
             votes[code] = votes.get(code, 0) + 1
-    if not text.isascii() and _any_letter().search(text):
+    if _has_letter(text):
         for code, letters in _letters():
             if found := letters.findall(text):
                 votes[code] = votes.get(code, 0) + len(found)
@@ -91,6 +92,11 @@ def _voters() -> dict[str, tuple[str, ...]]:
 def _foreign_words() -> frozenset[str]:
     """The words that speak for some language and not for English."""
     return frozenset(word for word, codes in _voters().items() if ENGLISH not in codes)
+
+
+def _has_letter(text: str) -> bool:
+    """Whether a text has a letter that speaks for some language."""
+    return not text.isascii() and bool(_any_letter().search(text))
 
 
 @cache

@@ -39,6 +39,10 @@ QUOTED = pattern_of(
 )
 
 
+_WIDE_LETTER = pattern_of(r"[^\W\x00-\x7f]")  # arrows and ticks, which are common, are none
+_WIDE_STOPS = "。！？"
+
+
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
     if not any(patterns):
@@ -51,13 +55,13 @@ class Cuts:
 
     def __init__(self, *at_space: str) -> None:
         """Each way has to begin with white space, and may look back."""
-        wide = (*at_space, r"(?<=[。！？])")
+        wide = (*at_space, f"(?<=[{_WIDE_STOPS}])")
         self._wide = pattern_of("|".join(wide), re.M)
-        self._ascii = pattern_of(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
+        self._at_space = pattern_of(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
 
     def in_text(self, text: str) -> re.Pattern[str]:
         """The pattern for such a text: a look at every sign is costly."""
-        return self._ascii if text.isascii() else self._wide
+        return self._wide if any(map(text.__contains__, _WIDE_STOPS)) else self._at_space
 
 
 def cutting_table(signs: str) -> bytes:
@@ -82,7 +86,7 @@ def word_set(words: str) -> frozenset[str]:
 def may_say(text: str, words: Iterable[str]) -> bool:
     """Whether a text holds any of some lowercase words, in capitals or not: a cheap look that
     spares most texts a pattern which needs one of them. Beyond ASCII letters have several forms,
-    so such a text may always."""
-    if not text.isascii():
+    so a text with such letters may always."""
+    if not text.isascii() and _WIDE_LETTER.search(text):
         return True
     return any(map(text.lower().__contains__, words))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.text.all_languages import needs_of_kind, pattern_of_kind, patterns_by_name
+from mcp_compaction.core.text.all_languages import pattern_of_kind, patterns_by_name
 from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import may_say
 from mcp_compaction.core.text.sentences import Sentence, prose_of
@@ -38,15 +38,17 @@ def is_pleasantry(sentence: str) -> bool:
     return bool(pattern_of_kind("pleasantry").match(sentence))
 
 
-def marker_groups(text: str) -> dict[str, str]:
+def marker_groups(text: str, fewest: int = 1) -> dict[str, str]:
     """The groups of epistemic markers a text holds, each with its phrase; their number is the
-    text's score."""
-    if not may_say(text, needs_of_kind("marker")):
+    text's score. None where there are fewer than asked for."""
+    likely = {
+        name: pattern
+        for name, (needs, pattern) in patterns_by_name("marker").items()
+        if may_say(text, needs)
+    }
+    if len(likely) < fewest:
         return {}
     found = prose_of(text)
-    matches = {
-        name: pattern.search(found)
-        for name, (needs, pattern) in patterns_by_name("marker").items()
-        if may_say(found, needs)
-    }
-    return {name: match.group() for name, match in matches.items() if match is not None}
+    matches = {name: pattern.search(found) for name, pattern in likely.items()}
+    groups = {name: match.group() for name, match in matches.items() if match is not None}
+    return groups if len(groups) >= fewest else {}

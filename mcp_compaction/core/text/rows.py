@@ -27,6 +27,8 @@ def fold_rows(text: str) -> list[Row]:
     """The lines of a text; of many that have one template the first, with the number of others."""
     lines = text.splitlines()
     inner, last = lines[:-_LAST_LINES], lines[-_LAST_LINES:]
+    if len(inner) < _FEWEST_ROWS:
+        return list(map(Row, lines))
     templates = [_template_of(line) for line in inner]
     times = Counter(filter(None, templates))
     folded = {

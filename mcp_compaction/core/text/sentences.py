@@ -26,8 +26,9 @@ _NOT_SPEECH = pattern_of(
     r"(?:>|\$ |[\w.-]+@[\w.-]+[ :][^%$#\n]{0,80}[%$#] |[dl-][rwxst-]{9}[@+. ]|total \d+$"
     r"|#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:API )?(?:Error|Exception)\b(?! \w)"
-    r"|[^\n]*[{};]$|\w+(?:=|\()\S)"
+    r"|\w+(?:=|\()\S)"
 )
+_ENDS_OF_CODE = ("{", "}", ";")
 _FEWEST_CHARS, _FEWEST_WIDE_CHARS, _LONGEST = 8, 4, 600  # five signs of Chinese say a lot
 
 
@@ -89,7 +90,7 @@ def _add_up(votes: Iterable[Votes]) -> Votes:
 
 def is_speech(line: str) -> bool:
     """Whether a line may be somebody's words, rather than a line of a log or a shell."""
-    return not _NOT_SPEECH.match(line)
+    return not line.endswith(_ENDS_OF_CODE) and not _NOT_SPEECH.match(line)
 
 
 def _place_of_sentence(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
 _SHORTEST_WITH_ENDING = 3  # letters
+_MOST_STEMS = 65_536
 WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
 _WITHOUT_SPACES = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
@@ -47,16 +48,34 @@ def telling_words(text: str) -> tuple[str, ...]:
 def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
     words = WORD.findall(text.lower())
-    language = main_language(text, frozenset(words))
-    return tuple([telling_stem(word, language) for word in words])
+    stems = _telling_stems(main_language(text, words))
+    return tuple(map(stems.__getitem__, words))
 
 
-@lru_cache(maxsize=65_536)
 def telling_stem(word: str, language: str = ENGLISH) -> str:
     """The stem of a lowercase word that says something, else nothing."""
-    if word in stop_words(language) if len(word) > 1 else not word.isdigit():
-        return ""
-    return stem(word, language)
+    return _telling_stems(language)[word]
+
+
+class _TellingStems(dict[str, str]):
+    """The stems of the words of a language that say something, each found when it is first asked
+    for: as a dictionary, since every word of a window is looked up."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MOST_STEMS:
+            self.clear()
+        is_empty = word in stop_words(self._language) if len(word) > 1 else not word.isdigit()
+        found = self[word] = "" if is_empty else stem(word, self._language)
+        return found
+
+
+@lru_cache(maxsize=32)
+def _telling_stems(language: str) -> _TellingStems:
+    return _TellingStems(language)
 
 
 @cache
@@ -71,7 +90,7 @@ def _stemmers() -> dict[str, str]:
     return {head.language: head.stemmer for head in read_heads()}
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=_MOST_STEMS)
 def stem(word: str, language: str = ENGLISH) -> str:
     """A lowercase word without its endings, so that its forms are one; itself, where no stemmer
     knows the language."""

@@ -24,7 +24,13 @@ from mcp_compaction.core.log.identifiers import (
 from mcp_compaction.core.log.tasks import done
 from mcp_compaction.core.log.tasks.done import done_in_text
 from mcp_compaction.core.text import injection, remarks
-from mcp_compaction.core.text.injection import defuse_lines, has_label, is_forged, is_planted
+from mcp_compaction.core.text.injection import (
+    defuse,
+    defuse_lines,
+    has_label,
+    is_forged,
+    is_planted,
+)
 from mcp_compaction.core.text.language import (
     count_votes,
     languages_of,
@@ -34,10 +40,11 @@ from mcp_compaction.core.text.language import (
 )
 from mcp_compaction.core.text.patterns import Cuts, cut_words, cutting_table
 from mcp_compaction.core.text.remarks import marker_groups
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import read_heads
 from mcp_compaction.model import SectionName, ToolResult
 
-SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", '"', "`", " - ", "_")
+SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", " → ", '"', "`", " - ", "_")
 OURS = (
     *("[digest d3 of m1", "[Pinned: p1]", "[index; files]", "[user]:", "<system>", "</tool>"),
     *("<|im_start|>", "<<sys>>", "p3 constraint, by user", "the user:", "the agent was unsure:"),
@@ -132,6 +139,12 @@ def test_a_plain_look_at_a_text_spares_it_no_pattern_that_finds_something(text: 
             patch.setattr(module, "may_say", always)
         patch.setattr(injection, "_is_plain", never)
         assert (*read(), marker_groups(text)) == spared
+
+
+@given(texts_of((*OURS, "_1) m12 tool", "m3 user")))
+def test_a_line_that_poses_as_ours_is_marked_where_it_is_shown(text: str) -> None:
+    line = one_line(text)
+    assert not is_forged(line) or defuse(line) != line
 
 
 @given(st.text("ab. ,!?\n\t-", max_size=40))

@@ -143,6 +143,8 @@ def _decisions_superseded_at(
     place: int, choices: Sequence[Decision], said: Sequence[str], places: dict[str, set[int]]
 ) -> list[int]:
     newer = choices[place]
+    if not (newer.refused or newer.turns_back or newer.is_choice):
+        return []
     said_at = [places.get(word, set[int]()) for word in newer.words]
     telling = [older for older in said_at if len(older) <= _COMMON]
     related = [
