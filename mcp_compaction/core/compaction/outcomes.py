@@ -136,7 +136,7 @@ def restoration(
     now: datetime,
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
-    what = ", ".join(undone) or "a restore"
+    what = ", ".join(undone)
     cause = _Cause("restore", f"undo {what}", note_of_restore(what))
     return _change_of_view(session, view, cause, fills, now)
 
