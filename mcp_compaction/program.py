@@ -14,7 +14,19 @@ from typing import Final
 PROGRAM: Final = "mcp-compaction"
 
 _WITH_SESSION = frozenset(
-    ("record", "stats", "show", "compress", "restore", "recall", "pin", "unpin", "pins", "export")
+    [
+        "record",
+        "stats",
+        "show",
+        "compress",
+        "restore",
+        "recall",
+        "pin",
+        "unpin",
+        "pins",
+        "export",
+        "set",
+    ]
 )
 _WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget"}
 _WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup", "install", "uninstall"}

@@ -10,6 +10,7 @@ from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
+from mcp_compaction.compactor.masking import mask_text
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
@@ -21,7 +22,6 @@ from mcp_compaction.core.compaction.receipt.reasons import (
     explain_overtaken,
 )
 from mcp_compaction.core.log.outline import find_boundary_cues
-from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.window.fill import Fill, pressure
 from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownRef
 from mcp_compaction.model import (
@@ -57,7 +57,7 @@ async def compress(
     report = progress or ignore_progress
 
     async def run() -> Outcome:
-        return await _compress(work, info, _mask_if_wanted(work, ask), report)
+        return await _compress(work, info, await _mask_if_wanted(work, info, ask), report)
 
     if ask.dry_run:
         return await report_failure(work, info, run)
@@ -86,7 +86,7 @@ async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryReques
     _check_span(ask, session)
     if not session.messages or (await work.allowance(info)).refusal:
         return None
-    request = await first_request(work, session, _mask_if_wanted(work, ask))
+    request = await first_request(work, session, await _mask_if_wanted(work, info, ask))
     return request if isinstance(request, SummaryRequest) else None
 
 
@@ -190,13 +190,17 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
     return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
 
 
-def _mask_if_wanted(work: Workspace, ask: Ask) -> Ask:
+async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask) -> Ask:
     """The request without the secrets in its texts, where secrets are masked."""
     if not work.mask_secrets:
         return ask
     texts = {"reason": ask.reason, "digest": ask.digest, "focus": ask.focus}
     return ask.model_copy(
-        update={name: redact(text).text for name, text in texts.items() if text is not None}
+        update={
+            name: await mask_text(work, info, text)
+            for name, text in texts.items()
+            if text is not None
+        }
     )
 
 

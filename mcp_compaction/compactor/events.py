@@ -18,6 +18,7 @@ OFFLOADED = "CONTEXT_BUDGET_RESULT_OFFLOADED"  # its detail: the refs of what be
 SHORTENED = "CONTEXT_BUDGET_RESULT_SHORTENED"  # its detail: the refs of stale results
 PAID = "CONTEXT_BUDGET_GATEWAY_RECEIPT"  # its detail: what a provider counted, in lines
 FACT_DECLINED = "CONTEXT_BUDGET_FACT_DECLINED"  # its detail: the id of the offer
+MASKED = "CONTEXT_BUDGET_SECRET_MASKED"  # its detail: the digests of a value that was masked
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest
 
 

@@ -23,18 +23,21 @@ from mcp_compaction.compactor.framing import (
 )
 from mcp_compaction.compactor.histories import Answer, Counted, KnownHistory, Seen
 from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
+from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.recording import (
+    Prepared,
     append,
+    batch_of,
     note_model,
     note_report,
-    prepare_batch,
-    prepare_messages,
+    prepare,
 )
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.shortening import offload_since, shorten_first_request, shorten_stale
 from mcp_compaction.compactor.viewing import begin
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace
+from mcp_compaction.core.text.repeats import KnownSecrets
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import LogMoved, MalformedMessage
 from mcp_compaction.formats import FORMATS, Incoming, read_incoming
@@ -141,8 +144,9 @@ async def record_history(
 async def compare(work: Workspace, info: SessionInfo, sent: Any) -> Compared:
     """Hold a history against what is recorded, before anything of it is."""
     given = await work.threads.run(_read, sent)
-    _, ready = await work.threads.run(_prepare_news, work, given, given.messages)
-    return await compare_history(work, info, ready)
+    secrets = await known_secrets(work, info)
+    _, prepared = await work.threads.run(_prepare_news, work, given, given.messages, secrets)
+    return await compare_history(work, info, prepared.messages)
 
 
 def _is_of(history: KnownHistory, window: Session) -> bool:
@@ -154,8 +158,11 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
     """Record what a model answered, and what it reported, before the caller sends it back."""
     histories = work.histories.of(info.id)
     shape, messages = messages_of_answer(answer, histories[0].shape if histories else None)
-    came, ready = await work.threads.run(_prepare_answer, work, answer, shape)
-    batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
+    secrets = await known_secrets(work, info)
+    came, prepared = await work.threads.run(_prepare_answer, work, answer, shape, secrets)
+    ready = prepared.messages
+    batch = await batch_of(work, info, prepared)
+    batch = batch.model_copy(update={"messages": tuple(ready)})
     histories = tuple(
         history._replace(shape=shape) for history in histories if _may_be_of(history, shape)
     )
@@ -197,14 +204,18 @@ def _may_be_of(history: KnownHistory, shape: Shape) -> bool:
 
 
 def _prepare_answer(
-    work: Workspace, answer: JsonObject, shape: Shape
-) -> tuple[Incoming, list[NewMessage]]:
+    work: Workspace, answer: JsonObject, shape: Shape, secrets: KnownSecrets
+) -> tuple[Incoming, Prepared]:
     """The messages of an answer, to be known by what they say: callers change other keys."""
     came = read_answer(answer, shape)
-    return came, [
-        message.model_copy(update={"normal": normal_of_essence(message.raw, message.shape)})
-        for message in prepare_messages(work, came.messages)
+    prepared = prepare(work, came, secrets)
+    messages = [
+        message.model_copy(
+            update={"normal": normal_of_essence(message.raw_to_compare, message.shape)}
+        )
+        for message in prepared.messages
     ]
+    return came, prepared._replace(messages=messages)
 
 
 async def _append(
@@ -255,8 +266,10 @@ async def _follow(
     work: Workspace, info: SessionInfo, given: _Given, options: FitOptions
 ) -> tuple[Recorded, KnownHistory]:
     """Record a history that is laid beside the whole log."""
-    came, ready = await work.threads.run(_prepare_news, work, given, given.messages)
-    followed = await follow_history(work, info, ready, await prepare_batch(work, came))
+    secrets = await known_secrets(work, info)
+    came, prepared = await work.threads.run(_prepare_news, work, given, given.messages, secrets)
+    ready = prepared.messages
+    followed = await follow_history(work, info, ready, await batch_of(work, info, prepared))
     recorded = followed.recorded
     await note_report(work, info, came, recorded)
     await _offload(work, info, followed.before, ready, options)
@@ -285,10 +298,10 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
 
 
 def _prepare_news(
-    work: Workspace, given: _Given, messages: list[JsonObject]
-) -> tuple[Incoming, list[NewMessage]]:
+    work: Workspace, given: _Given, messages: list[JsonObject], secrets: KnownSecrets
+) -> tuple[Incoming, Prepared]:
     came = _read_incoming(given, messages)
-    return came, prepare_messages(work, came.messages)
+    return came, prepare(work, came, secrets)
 
 
 async def _record_news(
@@ -301,10 +314,13 @@ async def _record_news(
     if not new and is_rest_same:
         return Recorded(seqs=seqs, new=0), known
     read_as = given._replace(key=None) if is_rest_same else given
-    came, ready = await work.threads.run(_prepare_news, work, read_as, new)
+    secrets = await known_secrets(work, info)
+    came, prepared = await work.threads.run(_prepare_news, work, read_as, new, secrets)
+    ready = prepared.messages
     if len(ready) > MOST_ROWS or any(is_ours(message) for message in ready):
         raise LogMoved("a record of ours came back, or very much; the whole log is looked at.")
-    batch = (await prepare_batch(work, came)).model_copy(update={"messages": tuple(ready)})
+    batch = await batch_of(work, info, prepared)
+    batch = batch.model_copy(update={"messages": tuple(ready)})
     done = await _append(work, info, known, batch)
     recorded = done.model_copy(update={"seqs": (*seqs, *done.seqs)})
     await note_report(work, info, came, recorded)

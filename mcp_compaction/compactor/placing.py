@@ -120,7 +120,7 @@ def _other_hashes(message: NewMessage) -> Iterator[str]:
     A plain text fits several shapes until a call tells which it is; an answer that was recorded
     before the caller sent it back may have other keys.
     """
-    for normal in (message.normal, normal_of_essence(message.raw, message.shape)):
+    for normal in (message.normal, normal_of_essence(message.raw_to_compare, message.shape)):
         for shape in FORMATS:
             yield hash_of(shape, message.role, normal)
 

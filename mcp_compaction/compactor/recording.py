@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mcp_compaction.compactor.following import follow_history
+from mcp_compaction.compactor.masking import known_secrets, note_secrets
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.prepare import (
+    Masked,
     count_masked_in_new,
     count_sections,
-    mask_sections,
+    mask_together,
     prepare_message,
 )
 from mcp_compaction.model import (
@@ -34,6 +39,16 @@ logger = logging.getLogger(__name__)
 _AFTER_ANSWER = (4, 50)  # messages among which the newest answer usually is: first a few
 
 
+class Prepared(NamedTuple):
+    """What came, ready to be appended."""
+
+    messages: list[NewMessage]
+    told: tuple[KnownSecret, ...]  # the secrets that it told by their names
+    sections: Sections | None = None
+    section_tokens: int = 0
+    memory_tokens: int = 0
+
+
 async def record(
     work: Workspace, info: SessionInfo, came: Incoming, after: str | None, via: Via
 ) -> Recorded:
@@ -41,9 +56,11 @@ async def record(
 
     Via `tool`: an agent handed it over, so that it is only the agent's word who said what.
     """
-    messages = came.messages if via == "host" else _without_ids(came.messages)
-    ready = await work.threads.run(prepare_messages, work, messages)
-    batch = await prepare_batch(work, came, via)
+    if via == "tool":
+        came = came.model_copy(update={"messages": _without_ids(came.messages)})
+    prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
+    ready = prepared.messages
+    batch = await batch_of(work, info, prepared, via)
     if came.whole and after is None and ready:
         recorded = (await follow_history(work, info, ready, batch)).recorded
     else:
@@ -53,19 +70,18 @@ async def record(
     return recorded
 
 
-async def prepare_batch(work: Workspace, came: Incoming, via: Via = "host") -> Batch:
-    """A batch of all that came but the messages."""
-    sections, fixed, memory = None, 0, 0
-    if came.sections is not None:
-        prepared = await work.threads.run(_prepare_sections, work, came.sections)
-        sections, fixed, memory = prepared
+async def batch_of(
+    work: Workspace, info: SessionInfo, prepared: Prepared, via: Via = "host"
+) -> Batch:
+    """A batch of all that came but the messages, and of the secrets that it told."""
     return Batch(
         messages=(),
         counter=work.counter.id,
         via=via,
-        sections=sections,
-        section_tokens=fixed,
-        memory_tokens=memory,
+        sections=prepared.sections,
+        section_tokens=prepared.section_tokens,
+        memory_tokens=prepared.memory_tokens,
+        events=await note_secrets(work, info, prepared.told),
     )
 
 
@@ -122,9 +138,12 @@ async def record_transcript(
     events: tuple[Event, ...],
 ) -> Recorded:
     """Append a piece of a transcript, at most as many messages as one transaction may take."""
-    ready = await work.threads.run(prepare_messages, work, came.messages)
+    prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
+    ready = prepared.messages
+    batch = await batch_of(work, info, prepared, via)
+    events += batch.events
     beside = {"messages": tuple(ready), "has_ids": True, "mark": mark, "events": events}
-    batch = (await prepare_batch(work, came, via)).model_copy(update=beside)
+    batch = batch.model_copy(update=beside)
     done = await work.store.append(info.id, batch, work.now())
     await note_report(work, info, came, done)
     if came.reported is not None and not done.seqs:  # it comes behind the messages it is about
@@ -176,15 +195,22 @@ def _messages_after_answer(messages: Sequence[Message]) -> Sequence[Message] | N
     return messages[answers[-1] + 1 :] if answers else None
 
 
-def prepare_messages(work: Workspace, messages: Sequence[IncomingMessage]) -> list[NewMessage]:
-    """Messages ready to be appended: masked, read and counted."""
-    return [prepare_message(message, work.counter.count, work.mask_secrets) for message in messages]
-
-
-def _prepare_sections(work: Workspace, sections: Sections) -> tuple[Sections, int, int]:
-    """The sections without their secrets, and the tokens of what is fixed and of memory."""
-    sections = mask_sections(sections) if work.mask_secrets else sections
-    return sections, *count_sections(sections, work.policy, work.counter.count)
+def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> Prepared:
+    """What came, ready to be appended: masked, read and counted."""
+    sections = came.sections
+    texts = [message.raw for message in came.messages]
+    if sections is not None:
+        texts.append(sections.model_dump_json())
+    masked, told = mask_together(texts, known) if work.mask_secrets else ([*map(Masked, texts)], ())
+    count = work.counter.count
+    ready = [
+        prepare_message(message, one, count)
+        for message, one in zip(came.messages, masked, strict=False)
+    ]
+    if sections is None:
+        return Prepared(ready, told)
+    sections = Sections.model_validate(json.loads(masked[-1].text))
+    return Prepared(ready, told, sections, *count_sections(sections, work.policy, count))
 
 
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import FALLBACK, REGRET, count_recalls, paid_in
+from mcp_compaction.compactor.events import FALLBACK, MASKED, REGRET, count_recalls, paid_in
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
@@ -22,7 +22,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
     """The statistics of a loaded session; they cost a plan of its whole window."""
     fill = await work.threads.run(work.fill_of, session)
     events = await work.store.events(session.info.id)
-    counts = Counter(event.name for event in events if event.name != REGRET)
+    counts = Counter(event.name for event in events if event.name not in (MASKED, REGRET))
     dry_run = Ask(reason="stats", dry_run=True)
     return Stats(
         info=session.info,

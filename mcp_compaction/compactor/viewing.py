@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.events import REGRET
@@ -34,12 +35,15 @@ from mcp_compaction.model import (
     Message,
     NothingToDo,
     Outcome,
+    Receipt,
     Refusal,
     Session,
     SessionInfo,
     Shape,
     View,
 )
+
+_FIRST_UNDONE = re.compile(r"\bc(\d+)")
 
 
 async def begin(work: Workspace, window: Session) -> bool:
@@ -97,6 +101,9 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
     receipt, base = found
     if receipt.kind == "digest":
         return NothingToDo(reason="no_window_changed", text=explain_no_window_changed(ref))
+    in_force = _compactions_in_force([receipt for receipt, _ in receipts])
+    if receipt.kind != "restore" and number not in in_force:
+        return NothingToDo(reason="no_window_changed", text=explain_undone(ref))
     now = work.now()
     session = await work.store.load(info.id, now)
     view = await work.store.view(info.id, base)
@@ -105,7 +112,7 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
     if _shows_the_same(view, session.view):
         return NothingToDo(reason="no_window_changed", text=explain_undone(ref))
     back = await work.store.load(info.id, now, view)
-    undone = tuple(r.ref for r, _ in receipts if r.compaction >= number and r.kind != "restore")
+    undone = tuple(f"c{n}" for n in sorted({number, *(n for n in in_force if n > number)}))
     before = await work.threads.run(work.fill_of, session)
     after = await work.threads.run(work.fill_of, back)
     if after.tokens > after.window and not force:
@@ -119,6 +126,28 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
         return Failed(reason="view_changed", text=RESTORE_OVERTAKEN)
     await keep_reported_fill(work, session)
     return compaction
+
+
+def _compactions_in_force(receipts: Sequence[Receipt]) -> frozenset[int]:
+    """The compactions that made the window what it is: those that no restore has undone."""
+    in_force: frozenset[int] = frozenset()
+    before: dict[int, frozenset[int]] = {}
+    for receipt in receipts:
+        before[receipt.compaction] = in_force
+        if receipt.kind == "restore":
+            in_force = before.get(_undone_by(receipt, receipts), in_force)
+        elif receipt.kind != "digest":
+            in_force |= {receipt.compaction}
+    return in_force
+
+
+def _undone_by(restore: Receipt, receipts: Sequence[Receipt]) -> int:
+    """The compaction or restore before which a restore went back; its reason names it first."""
+    if named := _FIRST_UNDONE.search(restore.reason):
+        return int(named[1])
+    # Earlier versions gave no number where a restore was undone.
+    restores = (r.compaction for r in receipts if r.kind == "restore")
+    return max((n for n in restores if n < restore.compaction), default=0)
 
 
 def _shows_the_same(view: View, other: View) -> bool:

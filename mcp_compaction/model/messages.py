@@ -143,6 +143,14 @@ class NewMessage(Value):
     tokens: int = 0
     via: Via | None = None  # None: as the batch it comes in
     masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
+    # Its raw text with only those masked that it tells itself, where `raw` has more masked: what
+    # came beside a message does not make it another one.
+    alone: str | None = None
+
+    @property
+    def raw_to_compare(self) -> str:
+        """Its raw text as it is masked whatever comes beside it."""
+        return self.raw if self.alone is None else self.alone
 
 
 class Logged(NamedTuple):

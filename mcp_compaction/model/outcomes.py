@@ -143,17 +143,17 @@ class Projection(Value):
 
     kind: Literal["projection"] = "projection"
     before: int
-    after: int
+    after: int  # at most
     window: int
     precision: Precision
     freed: tuple[tuple[str, int], ...] = ()  # by the name of the rung
     spans: tuple[tuple[int, int], ...] = ()
-    shortfall: str | None = None  # what would hold the window above the target
+    shortfall: str | None = None  # what may hold the window above the target
     held_by: HeldBy = ()  # the same for programs
 
     @property
     def is_enough(self) -> bool:
-        """Whether the target would be reached, or none was set."""
+        """Whether the target would be reached for sure, or none was set."""
         return self.shortfall is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from argparse import ArgumentParser
 from importlib import import_module
@@ -69,7 +70,12 @@ BAD_ARGUMENTS = [
     (["pin", "a NUL \0 inside"], "pass it as plain text."),
     (["pin", "half \udcff of it"], "pass it as plain text."),
     (["pin", " ", "--session", "new"], "pass the rule word for word."),
-    (["pin", "x", "--session", "two\nlines"], "write one as tax-2026."),
+    (["pin", "x", "--session", "two\nlines"], "pass --session with one of: tax-2026."),
+    (
+        ["pin", "x", "--session", "tax-2025"],
+        "(did you mean tax-2026?); pass --session with one of: tax-2026.",
+    ),
+    (["compress", "--target-percent", "0.25"], "did you mean --target-percent 25?"),
     (["pin", "x", "--expires", "soon"], "write 2026-11-30, 3h or 2d."),
     (["pin", "x", "--expires", "2001-01-01"], "pass a moment to come, or none."),
     (["pin", "x", "--supersedes", "p99"], "there are: p1."),
@@ -317,6 +323,34 @@ def test_two_sessions_are_not_guessed_between(recorded: Shell) -> None:
         "mcp-compaction: several sessions are recorded; "
         "pass --session with one of: second, tax-2026.\n"
     )
+
+
+def test_the_nearest_name_comes_first_and_names_left_out_are_counted(recorded: Shell) -> None:
+    for name in ("a", "b", "mini", "c", "d", "e", "f"):
+        recorded.done("record", "--session", name, stdin=HELLO)
+    ran = recorded("compress", "--session", "mni")
+    assert ran.err == (
+        "mcp-compaction: no session 'mni' in this project (did you mean mini?); "
+        "pass --session with one of: mini, f, e, d, c and 3 more.\n"
+    )
+
+
+def test_a_session_of_another_project_is_named_with_its_project(
+    recorded: Shell, tmp_path: Path
+) -> None:
+    elsewhere = recorded.with_environ({"MCP_COMPACTION_PROJECT": str(tmp_path / "elsewhere")})
+    ran = elsewhere("stats", "--session", "tax-2026")
+    assert ran.code == 2
+    assert "it is one of another project: pass --project " in ran.err
+    shown = elsewhere("stats", "--session", "tax-2026", "--project", ran.err.split()[-1])
+    assert shown.code == 0
+    assert "see those of every project: mcp-compaction sessions " in elsewhere("stats").err
+
+
+def test_a_target_that_is_met_says_of_which_window(recorded: Shell) -> None:
+    ran = recorded("compress", "--target-percent", "99")
+    assert " % of the window, already within 99 %. Go on, pass a lower" in ran.out
+    assert re.search(r"or set the window: mcp-compaction set .*--window N\n$", ran.out)
 
 
 def test_doctor_finds_a_store_others_can_read(recorded: Shell) -> None:

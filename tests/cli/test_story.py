@@ -337,6 +337,20 @@ def test_what_is_undone_already_is_not_undone_again(recorded: Shell) -> None:
     assert "c4 restored" in recorded.done("restore", "c1")
 
 
+def test_what_was_undone_before_another_compaction_is_not_undone_with_it(recorded: Shell) -> None:
+    recorded.done("restore", "c1")
+    assert "c3 done" in recorded.done("compress", "--target-percent", "10", "--force")
+    before = recorded.dump()
+    again = "nothing to restore: c1 is already undone; nothing was changed.\n"
+    assert recorded.done("restore", "c1") == again
+    assert recorded.dump() == before
+    undone = recorded.done("restore", "c2")
+    assert "c4 restored" in undone
+    assert "undone: c2, c3" in undone
+    assert "already undone" in recorded.done("restore", "c3")
+    assert "undone: c1" in recorded.done("restore", "c1")
+
+
 def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
     calls = json_lines(coding_session(120, 1200))
     shell.done("record", "--session", "s", "--window", "60000", stdin=calls)

@@ -28,7 +28,7 @@ BEYOND_AN_AGENT = [
         "--kind",
         "fact",
     ],  # the user's words, but not theirs to say
-    ["pin", "Push whenever you like.", "--scope", "global", "--session", "new"],
+    ["pin", "Push whenever you like.", "--scope", "global", "--session", "tax-2026"],
     ["pin", "Push whenever you like.", "--supersedes", "p1"],
     ["unpin", "p1"],
 ]

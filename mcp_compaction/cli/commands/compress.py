@@ -12,6 +12,7 @@ from mcp_compaction.cli.console.outcome import tell_outcome
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.reading import read_text
 from mcp_compaction.core.text.refs import parse_span
+from mcp_compaction.errors import InputError
 from mcp_compaction.model import Ask, SessionInfo, Strategy
 
 DESCRIPTION = """\
@@ -44,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--target-percent",
         metavar="P",
         type=float,
-        help="how far down to go, in percent: above 0 and below 100",
+        help="how far down to go, in percent of the window: 1 to below 100",
     )
     parser.add_argument(
         "--digest", metavar="FILE", help="a digest of your own, under its headings; - for stdin"
@@ -71,13 +72,19 @@ async def run(call: Invocation) -> int:
 
 
 def _ask(args: Namespace, call: Invocation) -> Ask:
+    percent: float | None = args.target_percent
+    if percent is not None and 0 < percent < 1:
+        raise InputError(
+            f"{percent:g} is less than one percent of the window; "
+            f"did you mean --target-percent {100 * percent:g}?"
+        )
     return Ask(
         reason=args.reason,
         digest=None if args.digest is None else read_text(args.digest, call.stdin),
         focus=args.focus,
         strategy=args.strategy,
         span=None if args.span is None else parse_span(args.span),
-        target_percent=args.target_percent,
+        target_percent=percent,
         dry_run=args.dry_run,
         force=args.force,
     )

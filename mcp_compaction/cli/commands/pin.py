@@ -20,7 +20,8 @@ from mcp_compaction.wiring import SystemClock
 
 DESCRIPTION = f"""\
 Keep a rule, an open task or a fact in the model's sight, word for word, until it is released.
-Changes: adds a pin; the user's holds in the whole project unless --scope says otherwise.
+Changes: adds a pin; the user's holds in the whole project unless --scope says otherwise. The first
+pin of a project begins a session; further ones begin with `record`.
 {WHO}"""
 EXAMPLES = (
     'pin "Never push to main."',
@@ -104,9 +105,9 @@ def _scope_of(call: Invocation) -> PinScope | None:
 async def _find_or_open(
     place: Place, supersedes: str | None, scope: PinScope | None
 ) -> tuple[SessionInfo, bool]:
-    """The session the pin is set in; a new one is made unless the pin supersedes another."""
-    may_begin = supersedes is None
-    if may_begin and (place.name or not await place.compactor.sessions(place.project, 1)):
+    """The session the pin is set in; one is made where the project has none, unless the pin
+    supersedes another. A name that is not known among others is rather a slip."""
+    if supersedes is None and not await place.compactor.sessions(place.project, 1):
         return await place.open_session()
     if scope == "session":
         return await place.session(), False

@@ -111,7 +111,7 @@ def _describe_gain(outcome: Outcome) -> str:
     if isinstance(outcome, Projection):
         freed = kilo(outcome.before - outcome.after)
         sizes = f"{kilo(outcome.before)} -> {kilo(outcome.after)}"
-        held = f"; {outcome.shortfall}" if outcome.shortfall else ""
+        held = f"; may fall short: {outcome.shortfall}" if outcome.shortfall else ""
         return f"compressing now would free at least {freed} tokens: {sizes}{held}"
     return for_person(would_not_pay(outcome))
 

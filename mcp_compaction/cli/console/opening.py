@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.compactor import Compactor
@@ -32,7 +33,26 @@ class Place:
 
     async def session(self) -> SessionInfo:
         """The session of that name, or the only one there is."""
-        return await self.compactor.find(self.project, self.name)
+        try:
+            return await self.compactor.find(self.project, self.name)
+        except UnknownSession as unknown:
+            raise await self._look_elsewhere(unknown) from None
+
+    async def _look_elsewhere(self, unknown: UnknownSession) -> UnknownSession:
+        """Where a session may be that this project does not have; else what is known of it."""
+        found = None if self.name is None else await self.compactor.find_anywhere(self.name)
+        if found is not None:
+            return UnknownSession(
+                f"no session {found.name} in {self.project}; it is one of another project: "
+                f"pass --project {quote(found.project)}"
+            )
+        has_any = await self.compactor.sessions(self.project, 1)
+        if has_any or not await self.compactor.sessions(None, 1):
+            return unknown
+        return UnknownSession(
+            f"no session of {self.project} is recorded yet; "
+            "see those of every project: mcp-compaction sessions --all"
+        )
 
     async def open_session(self, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
         """The session of that name, made where it is new; and whether it is."""

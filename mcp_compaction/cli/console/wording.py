@@ -14,6 +14,10 @@ ADVICE = (
     ("pass force=true", "pass --force"),
     ("force=true compresses", "--force compresses"),
     ("pass target_percent below ", "pass --target-percent below "),
+    (
+        "Go on, or name a lower target.",
+        "Go on, pass a lower --target-percent, or set the window: mcp-compaction set --window N",
+    ),
     ("pass a percentage above 0 and below 100", "pass --target-percent above 0 and below 100"),
     ("pin_constraint with its exact words", 'mcp-compaction pin "ITS EXACT WORDS"'),
     (

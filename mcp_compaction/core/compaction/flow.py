@@ -12,6 +12,7 @@ from mcp_compaction.core.compaction.outcomes import nothing_to_do, projection, t
 from mcp_compaction.core.compaction.own_digest import keep_own_digest
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
+from mcp_compaction.core.compaction.room import most_after
 from mcp_compaction.core.compaction.settle import settle
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -55,7 +56,7 @@ def flow(
     if frees_little:
         return too_little_gain(plan, fill, counted)
     if ask.dry_run:
-        return projection(plan, fill)
+        return projection(plan, fill, most_after(plan, counted))
     inputs = Inputs(
         policy=counted,
         given_policy=policy,

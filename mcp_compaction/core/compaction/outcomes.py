@@ -136,7 +136,7 @@ def restoration(
     now: datetime,
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
-    what = ", ".join(undone) or "a restore"
+    what = ", ".join(undone)
     cause = _Cause("restore", f"undo {what}", note_of_restore(what))
     return _change_of_view(session, view, cause, fills, now)
 
@@ -182,8 +182,8 @@ def _change_of_view(
     )
 
 
-def projection(plan: Plan, fill: Fill) -> Projection:
-    """What a dry run found."""
+def projection(plan: Plan, fill: Fill, most: int) -> Projection:
+    """What a dry run found; `most`: the counted tokens of the window with all that fills room."""
     spans = tuple(
         (block.steps[0].first, block.steps[-1].last)
         for block in plan.window.blocks
@@ -192,10 +192,10 @@ def projection(plan: Plan, fill: Fill) -> Projection:
     shortfall = plan.shortfall()
     return Projection(
         before=fill.tokens,
-        after=fill.scaled(plan.window.tokens),
+        after=fill.scaled(most),
         window=fill.window,
         precision=fill.precision,
-        freed=tuple((rung, fill.scaled(tokens)) for rung, tokens in plan.window.freed),
+        freed=freed_by_rung(plan.window.freed, fill, fill.counted - most),
         spans=spans,
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of, show_whole
+from mcp_compaction.core.compaction.blocks import (
+    Block,
+    DigestBlock,
+    SpanBlock,
+    StepBlock,
+    blocks_of,
+    show_whole,
+)
+from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.previews import fit_step
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.shares import room_beside_names, room_for_names
@@ -27,6 +35,7 @@ from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.typed_names import typed_names
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
     Digested,
@@ -38,7 +47,32 @@ from mcp_compaction.model import (
 )
 
 _NEWEST_SHARE = 90  # percent of the room, for newest steps that were cut
+_NAMES_SHARE = 2  # of what is freed, names are half at most
 _THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
+
+
+def most_after(plan: Plan, policy: Policy) -> int:
+    """About the most tokens of the window that a plan leads to, with all that fills its room.
+
+    Lines that must stay, such as rules, may lift it a little above its goal.
+    """
+    planned, goal, blocks = plan.window.tokens, plan.goal, plan.window.blocks
+    if goal is None or planned >= goal:
+        return planned
+    if plan.room is not None or any(map(_has_cut_unread, blocks)):
+        return goal
+    if not any(isinstance(block, DigestBlock | SpanBlock) for block in blocks):
+        return planned
+    freed = plan.before - planned
+    excerpts = freed // _THOROUGH_SHARE if plan.is_thorough else policy.promoted_limit
+    names = room_for_names(goal, policy.index_max_tokens)
+    return min(goal, planned + excerpts + min(names, freed // _NAMES_SHARE))
+
+
+def _has_cut_unread(block: Block) -> bool:
+    if not isinstance(block, StepBlock):
+        return False
+    return any(isinstance(e, Trimmed) and e.seq in block.unread for e in block.entries)
 
 
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pydantic import Field
+
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets
@@ -21,24 +23,31 @@ class Redacted(Value):
 
     text: str
     counts: dict[str, int]
+    # The values that only what stood before them told to be secrets, each with its kind.
+    named: tuple[tuple[str, str], ...] = Field(default=(), repr=False)
 
 
 def redact(text: str) -> Redacted:
     """Put `[masked:kind]` in the place of every secret of a known kind."""
     counts: dict[str, int] = {}
+    named: list[tuple[str, str]] = []
     pattern, kinds = build_secret_pattern()
 
     def mask(match: re.Match[str]) -> str:
         marker = match.lastgroup or ""
         kind = kinds[marker]
         counts[kind] = counts.get(kind, 0) + 1
-        start = match.start(marker if marker.startswith("value") else "token")
+        is_named = marker.startswith("value")
+        size = match.start(marker if is_named else "token") - match.start()
+        if is_named:
+            named.append((match[0][size:], kind))
         # Between a command and its password other secrets may stand, such as a header's.
-        before = pattern.sub(mask, match[0][: start - match.start()])
+        before = pattern.sub(mask, match[0][:size])
         return f"{before}[masked:{kind}]"
 
     without_keys = _mask_private_keys(text, counts)
-    return Redacted(text=pattern.sub(mask, without_keys), counts=counts)
+    masked = pattern.sub(mask, without_keys)
+    return Redacted(text=masked, counts=counts, named=tuple(named))
 
 
 def kinds_of_secrets() -> frozenset[str]:

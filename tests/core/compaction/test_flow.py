@@ -329,6 +329,18 @@ def test_a_dry_run_asks_nothing_and_says_what_would_come_of_it() -> None:
     assert sum(tokens for _, tokens in outcome.freed) == outcome.before - outcome.after
 
 
+@pytest.mark.parametrize(
+    "ask", [{}, {"force": True}, *({"target_percent": p} for p in (3, 10, 40))]
+)
+def test_a_dry_run_counts_what_fills_the_room_below_the_target(ask: dict[str, Any]) -> None:
+    session = session_of([user("go"), *working(80), user("newest"), assistant("so")])
+    policy = Policy(window_tokens=5_000)
+    foreseen = compress(session, policy, dry_run=True, **ask)
+    assert isinstance(foreseen, Projection)
+    receipt = done(compress(session, policy, **ask)).receipt
+    assert receipt.after <= foreseen.after < foreseen.before
+
+
 def test_a_span_takes_exactly_the_whole_steps_inside_it() -> None:
     session = session_of([user("go"), *working(40), user("newest"), assistant("so")])
     outcome = done(compress(session, Policy(), span=(3, 50)))

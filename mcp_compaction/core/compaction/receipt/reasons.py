@@ -77,8 +77,8 @@ def _describe_fill(fill: Fill) -> str:
 def explain_target_met(fill: Fill, target: float) -> str:
     """The window is within its target already."""
     return (
-        f"nothing to do: {_describe_fill(fill)}, already within {target:g} %. Go on, or name a "
-        "lower target."
+        f"nothing to do: {_describe_fill(fill)} of the window, already within {target:g} %. Go "
+        "on, or name a lower target."
     )
 
 

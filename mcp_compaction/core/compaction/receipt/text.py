@@ -92,7 +92,7 @@ def projection_text(projection: Projection) -> str:
     """What a dry run found."""
     spans = ", ".join(f"m{first}..m{last}" for first, last in projection.spans)
     lines = [
-        f"dry run: {kilo(projection.before)} -> at most {kilo(projection.after)} of "
+        f"dry run: {kilo(projection.before)} -> at most about {kilo(projection.after)} of "
         f"{kilo(projection.window)} tokens ({projection.precision}). Nothing was changed."
     ]
     if projection.freed:
@@ -100,7 +100,7 @@ def projection_text(projection: Projection) -> str:
     if spans:
         lines.append(f"would become a digest: {spans}")
     if projection.shortfall:
-        lines.append(f"shortfall: {projection.shortfall}")
+        lines.append(f"may fall short: {projection.shortfall}")
     return "\n".join(lines)
 
 

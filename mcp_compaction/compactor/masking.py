@@ -1,0 +1,59 @@
+"""Remembers which secrets were masked in a session, so that they are masked when they come again.
+
+Events of the session hold digests of the values, never the values themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from hashlib import blake2b
+
+from mcp_compaction.compactor.events import MASKED
+from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets, mask_repeats
+from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.model import Event, SessionInfo
+
+_MOST_SESSIONS = 64
+
+
+async def known_secrets(work: Workspace, info: SessionInfo) -> KnownSecrets:
+    """The secrets that were masked in a session; the store is read once for each."""
+    noted = await _noted_secrets(work, info)
+    salt = blake2b(f"{info.id} {info.created.isoformat()}".encode(), digest_size=16).digest()
+    return KnownSecrets(salt, {secret.word: secret for secret in noted})
+
+
+async def note_secrets(
+    work: Workspace, info: SessionInfo, told: Iterable[KnownSecret]
+) -> tuple[Event, ...]:
+    """The events that keep these secrets; one that is stored already is the same event again."""
+    noted = await _noted_secrets(work, info)
+    now = work.now()
+    return tuple(
+        Event(name=MASKED, at=noted.setdefault(secret, now), detail=" ".join(map(str, secret)))
+        for secret in told
+    )
+
+
+async def mask_text(work: Workspace, info: SessionInfo, text: str) -> str:
+    """A text without the secrets that it tells and those that were masked in the session."""
+    return mask_repeats(redact(text).text, await known_secrets(work, info)).text
+
+
+async def _noted_secrets(work: Workspace, info: SessionInfo) -> dict[KnownSecret, datetime]:
+    """The secrets of a session, and when each was noted."""
+    if info.id not in work.noted_secrets:
+        events = await work.store.events(info.id)
+        if len(work.noted_secrets) >= _MOST_SESSIONS:
+            del work.noted_secrets[next(iter(work.noted_secrets))]
+        work.noted_secrets[info.id] = {
+            _secret_of(event.detail): event.at for event in events if event.name == MASKED
+        }
+    return work.noted_secrets[info.id]
+
+
+def _secret_of(detail: str) -> KnownSecret:
+    kind, start, size, word, whole = detail.split()
+    return KnownSecret(kind, int(start), int(size), word, whole)

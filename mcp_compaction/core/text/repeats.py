@@ -1,0 +1,89 @@
+r"""Masks the secrets that stand again without the name that told them.
+
+Of a value only digests are kept: of its longest word that looks random, and of the whole. One
+pass looks up each such word of a text, so that it is linear in the text, whatever is known.
+A word is letters and digits only: a mask in its place leaves raw JSON valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.secrets import Redacted
+
+# At least twelve signs, and digits in two places: a name or a common password is not masked
+# wherever it is spoken of.
+_WORD = pattern_of(r"[A-Za-z0-9]{12,}+")
+_SHORTEST = 12
+_LOOKS_RANDOM = pattern_of(r"[A-Za-z]*+[0-9]++[A-Za-z]++[0-9]")
+
+
+class KnownSecret(NamedTuple):
+    """A value that was masked, by digests alone."""
+
+    kind: str
+    start: int  # of its word within the value
+    size: int  # of the value
+    word: str  # the digest of its longest word that looks random
+    whole: str  # the digest of the value
+
+
+class KnownSecrets(NamedTuple):
+    """The values that were masked, by the digests of their words."""
+
+    salt: bytes
+    by_word: Mapping[str, KnownSecret]
+
+
+def know_more(known: KnownSecrets, values: Iterable[tuple[str, str]]) -> KnownSecrets:
+    """What is known, and these values with their kinds, as far as they look random."""
+    seen = (_know(known.salt, value, kind) for value, kind in values)
+    added = {one.word: one for one in seen if one is not None}
+    return known._replace(by_word={**added, **known.by_word}) if added else known
+
+
+def _know(salt: bytes, value: str, kind: str) -> KnownSecret | None:
+    words = [found for found in _WORD.finditer(value) if _LOOKS_RANDOM.match(found[0])]
+    if not words:
+        return None
+    longest = max(words, key=lambda found: len(found[0]))
+    word, whole = _digest(salt, longest[0]), _digest(salt, value)
+    return KnownSecret(kind, longest.start(), len(value), word, whole)
+
+
+def mask_repeats(text: str, known: KnownSecrets) -> Redacted:
+    """Put `[masked:kind]` in the place of each known value, or of its word where that is all."""
+    shown: list[str] = []
+    counts: dict[str, int] = {}
+    done = 0
+    for found in _WORD.finditer(text) if known.by_word else ():
+        start = found.start() + _signs_of_escape(text, found.start())
+        word = text[start : found.end()]
+        if len(word) < _SHORTEST or not _LOOKS_RANDOM.match(word):
+            continue
+        secret = known.by_word.get(_digest(known.salt, word))
+        if secret is None:
+            continue
+        first, end = start - secret.start, start - secret.start + secret.size
+        is_whole = first >= done and (first == start or text[first - 1 : first] != "\\")
+        if not is_whole or _digest(known.salt, text[first:end]) != secret.whole:
+            first, end = start, found.end()
+        shown += (text[done:first], f"[masked:{secret.kind}]")
+        done = end
+        counts[secret.kind] = counts.get(secret.kind, 0) + 1
+    return Redacted(text="".join((*shown, text[done:])) if shown else text, counts=counts)
+
+
+def _signs_of_escape(text: str, start: int) -> int:
+    """How many of the signs from there on belong to an escape sequence of JSON, as \n or \u00e9."""
+    if text[start - 1 : start] != "\\" or text[start] not in "nrtbfu":
+        return 0
+    return 5 if text[start] == "u" else 1
+
+
+def _digest(salt: bytes, text: str) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=8, salt=salt).hexdigest()

@@ -1,0 +1,63 @@
+"""A value that was masked is masked again where no name stands before it; common words stay."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_compaction.core.text.repeats import KnownSecrets, know_more, mask_repeats
+from mcp_compaction.core.text.secrets import redact
+
+_NONE = KnownSecrets(b"a salt", {})
+_KEY = "D4w8z9wKN1aVeT3BpQj6" + "kIuN7wH8X0M9KfV5OqzF"
+_CUT_BY_SIGNS = "x1/" + "Ab3dEf6hIj9k" + "+Lm2/" + "zz9yPq4r"
+
+
+def _know(text: str) -> KnownSecrets:
+    return know_more(_NONE, redact(text).named)
+
+
+@pytest.mark.parametrize("value", [_KEY, _CUT_BY_SIGNS])
+def test_a_known_value_is_masked_whole_wherever_it_stands(value: str):
+    known = know_more(_NONE, [(value, "secret")])
+    for before, after in (("grep -r ", " ."), ('"', '"'), ("key:", ";"), ("(", ")"), ("a=", "")):
+        masked = mask_repeats(f"{before}{value}{after}", known)
+        assert masked.text == f"{before}[masked:secret]{after}"
+        assert masked.counts == {"secret": 1}
+
+
+def test_a_value_behind_an_escape_of_json_is_masked_and_the_json_stays_valid():
+    known = know_more(_NONE, [(_KEY, "secret")])
+    for lead in ("\n", "\t", "é", "\\", "\r\n"):
+        raw = json.dumps({"content": f"{lead}{_KEY}{lead}{_KEY}"})
+        masked = json.loads(mask_repeats(raw, known).text)
+        assert masked == {"content": f"{lead}[masked:secret]{lead}[masked:secret]"}
+
+
+def test_the_password_of_an_address_is_masked_when_it_stands_alone():
+    known = _know(f"postgres://ann:{_KEY}@db.example.org:5432/app")
+    assert mask_repeats(f"PGPASS is {_KEY}.", known).text == "PGPASS is [masked:url-credentials]."
+
+
+@pytest.mark.parametrize(
+    "value", ["postgres1", "correct7horse", "MyDatabasePassword2024", "a1b2c3d4", "session_key_2"]
+)
+def test_a_short_or_common_value_is_not_masked_where_it_is_only_spoken_of(value: str):
+    known = _know(f'password = "{value}"')
+    assert mask_repeats(f"we run {value} here", known).counts == {}
+
+
+def test_nothing_of_a_value_can_be_read_in_what_is_kept_of_it():
+    kept = repr(know_more(_NONE, [(_KEY, "secret")]))
+    assert not any(_KEY[n : n + 4] in kept for n in range(len(_KEY) - 4))
+
+
+@given(st.text(), st.text())
+def test_what_holds_no_known_value_stays_as_it_is(before: str, after: str):
+    known = know_more(_NONE, [(_KEY, "secret")])
+    assert mask_repeats(before, known).text == before
+    raw = json.dumps([before, _KEY, after])
+    assert json.loads(mask_repeats(raw, known).text) == [before, "[masked:secret]", after]
