@@ -32,7 +32,7 @@ from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=\S[.!?。！？])\s+|\n+"  # in `git add . && git push` nothing ends
-_ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)]\s*")
+_ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
@@ -83,7 +83,8 @@ class Piece:
     @property
     def facts(self) -> float:
         """How much the text tells by its numbers, names and quotations; 1 without any."""
-        text = self.text
+        number = _ITEM_NUMBER.match(self.text)  # which counts the items and tells nothing
+        text = self.text[number.end() :] if number else self.text
         names = 0 if text.islower() else len(NAME.findall(text))  # most lines name nobody
         return (
             1
