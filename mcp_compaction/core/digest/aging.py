@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
-from mcp_compaction.core.log.ledger import Ledger
+from mcp_compaction.core.log.ledger import FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
@@ -28,7 +28,7 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
     if not digest.messages:  # the agent's own words, which stand for no messages
         return digest
     since = {
-        path: state.text
+        path: state
         for path, state in ledger.files.items()
         if int(state.ref[1:]) > digest.last and state.word != "read"
     }
@@ -74,7 +74,7 @@ def _without_empty(sections: DigestSections, digest: Digest) -> DigestSections:
 def _aged(
     name: SectionName,
     items: Iterable[Item],
-    since: dict[str, str],
+    since: dict[str, FileState],
     is_followed: bool,
     has_work_since: bool,
 ) -> tuple[Item, ...]:
@@ -95,7 +95,9 @@ def _as_before(item: Item) -> Item:
     return item.model_copy(update={"text": f"{BEFORE}{text}", "provenance": "extracted"})
 
 
-def _with_state(item: IndexItem, since: dict[str, str]) -> IndexItem:
+def _with_state(item: IndexItem, since: dict[str, FileState]) -> IndexItem:
     if item.kind != "file" or item.text not in since:
         return item
-    return item.model_copy(update={"note": since[item.text]})
+    state = since[item.text]
+    refs = item.refs if state.word == "unknown" else (*item.refs[:1], state.ref)
+    return item.model_copy(update={"note": state.text, "refs": tuple(dict.fromkeys(refs))})

@@ -8,8 +8,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
+from mcp_compaction.core.log.endings import has_not_begun
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
-from mcp_compaction.core.log.families import family_of, is_search, operands_of, options_of, work_of
+from mcp_compaction.core.log.families import (
+    command_line_of,
+    family_of,
+    is_search,
+    operands_of,
+    options_of,
+    preparation_of,
+    work_of,
+)
 from mcp_compaction.core.log.ledger import CallEntry, Ledger
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
@@ -29,7 +38,6 @@ class _Failure(NamedTuple):
     entry: CallEntry
     place: int  # among all calls
     times: int
-    first: CallEntry
     passed: CallEntry | None = None
     passed_at: int = 0
 
@@ -69,13 +77,19 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
         if has_failed:
             known = next(_find_same(alike, given), None)
             old = alike.pop(known) if known is not None else None
-            times, first = (old.times + 1, old.first) if old else (1, entry)
-            alike[given] = _Failure(entry, place, times, first)
+            is_again = old is not None and _has_begun(old.entry) == _has_begun(entry)
+            times = old.times + 1 if old is not None and is_again else 1
+            alike[given] = _Failure(entry, place, times)
         else:
             for known in tuple(_find_same(alike, given)):
                 yield alike.pop(known)._replace(passed=entry, passed_at=place)
     for alike in standing.values():
         yield from alike.values()
+
+
+def _has_begun(entry: CallEntry) -> bool:
+    """Whether what was called did run: a program that is not there says nothing of its work."""
+    return entry.result is None or not has_not_begun(entry.result)
 
 
 def _operands_given(entry: CallEntry) -> frozenset[str]:
@@ -126,7 +140,7 @@ def _kind_of(entry: CallEntry) -> str:
 
 def _what(entry: CallEntry) -> str:
     if entry.action.kind == "run":
-        return work_of(entry.action.target, 80)
+        return command_line_of(entry.action.target, 80)
     return f"{entry.call.name} {first_line(entry.action.target, 80)}".strip()
 
 
@@ -165,7 +179,7 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     steps += [f"with {' '.join(new[:_MOST_BETWEEN])}"] if new else []
     if not steps:
         others = [e for e in between if e.action.kind == "run" and e.ending == "done"]
-        steps = [f"ran {work_of(e.action.target, 60)}" for e in others[-1:]]
+        steps = [f"ran {command_line_of(e.action.target, 60)}" for e in others[-1:]]
         changed = {e.action.target: e for e in others[-1:]}
     if not cause or (not steps and one.entry.action.kind != "run"):
         return None
@@ -178,9 +192,11 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
 
 
 def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
-    """Which call passed, in its own words where it was given other things than the one before."""
+    """Which call passed, in its own words where it was given other things than the one before, or
+    was prepared otherwise."""
     before, after = _operands_given(failed), _operands_given(passed)
-    if before == after or (before and before <= after):
+    is_prepared_alike = preparation_of(failed.action.target) == preparation_of(passed.action.target)
+    if is_prepared_alike and (before == after or (before and before <= after)):
         return f", passed {passed.ref}"
     return f"; {_what(passed)} passed {passed.ref}"
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.wishes import closing_speeches, is_rejection
 from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
-from mcp_compaction.core.log.families import family_of, is_search, work_of
+from mcp_compaction.core.log.families import command_line_of, family_of, is_search
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
 from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tasks.jobs import running_jobs
@@ -59,7 +59,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
         cause = causes_of(entry.result)[:1] if entry.ending == "failed" else ()
         told = f"{ending_of(entry.result)}{''.join(f' ({short(c, 120)})' for c in cause)}"
         since = _changed_since(reading, entry)
-        command = work_of(entry.action.target)
+        command = command_line_of(entry.action.target)
         text = f"tests: {told}, at {command}{f'; changed since: {since}' if since else ''}"
         refs = tuple(dict.fromkeys((entry.ref, entry.result_ref)))
         yield Item(text=text, refs=(*refs, *_refs_of_changes(reading, entry)))
@@ -239,7 +239,7 @@ def _commands(reading: Reading) -> Iterator[Item]:
             continue
         how = ending_of(entry.result)
         if how and not is_run_of_tests(entry.result) and not is_search(entry.action.target):
-            command = work_of(entry.action.target)
+            command = command_line_of(entry.action.target)
             last.pop(command, None)
             last[command] = Item(text=f"ran {command}: {how}", refs=(entry.result_ref,))
     yield from list(reversed(last.values()))[:_MOST_COMMANDS]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
+from mcp_compaction.core.log.index import is_changed_file
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
@@ -322,12 +323,20 @@ def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
     for items in in_time:
         for item in items:
             old = merged.get((item.kind, item.text))
-            if old is not None:
-                refs = tuple(dict.fromkeys((*old.refs[:1], *item.refs[-2:])))
-                item = item.model_copy(update={"refs": refs, "note": item.note or old.note})
-            merged[item.kind, item.text] = item
+            merged[item.kind, item.text] = _merge_items(old, item) if old is not None else item
     newest_first = dict.fromkeys((i.kind, i.text) for items in reversed(in_time) for i in items)
     return tuple(merged[key] for key in newest_first)
+
+
+def _merge_items(old: IndexItem, new: IndexItem) -> IndexItem:
+    """A thing met again: a file that was only named or read since stands as it was changed, a
+    command ended as it did last."""
+    if is_changed_file(old) and not is_changed_file(new):
+        note, refs = old.note, (*old.refs[:1], *new.refs[-1:], *old.refs[-1:])
+    else:
+        note = new.note if new.kind == "command" else new.note or old.note
+        refs = (*old.refs[:1], *new.refs[-2:])
+    return new.model_copy(update={"note": note, "refs": tuple(dict.fromkeys(refs))})
 
 
 def measure_digest(digest: Digest, count: CountTokens) -> Digest:

@@ -8,7 +8,7 @@ from itertools import filterfalse, islice
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, TOLD
 from mcp_compaction.core.log.decisions.statement import is_acceptance
-from mcp_compaction.core.log.families import work_of
+from mcp_compaction.core.log.families import command_line_of
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
@@ -179,7 +179,7 @@ def _refused_calls(reading: Reading) -> Iterator[Item]:
 
 
 def _line_of(entry: CallEntry) -> str:
-    return f"{entry.call.name} {work_of(entry.action.target)}".strip()
+    return f"{entry.call.name} {command_line_of(entry.action.target)}".strip()
 
 
 def _rejections(reading: Reading) -> Iterator[Item]:

@@ -31,7 +31,8 @@ from mcp_compaction.core.text.words import (
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
-_AFTER_STOP = r"(?<=[.!?。！？])\s+|\n+"
+_AFTER_STOP = r"(?<=\S[.!?。！？])\s+|\n+"  # in `git add . && git push` nothing ends
+_ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
@@ -82,7 +83,8 @@ class Piece:
     @property
     def facts(self) -> float:
         """How much the text tells by its numbers, names and quotations; 1 without any."""
-        text = self.text
+        number = _ITEM_NUMBER.match(self.text)  # which counts the items and tells nothing
+        text = self.text[number.end() :] if number else self.text
         names = 0 if text.islower() else len(NAME.findall(text))  # most lines name nobody
         return (
             1
@@ -319,9 +321,12 @@ def _cut_clauses(text: str, cut: Cuts) -> Iterator[str]:
 
 
 def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
-    """Where the parts between the cuts begin and end, without blank ones."""
+    """Where the parts between the cuts begin and end, without blank ones; the number of an item
+    belongs to what follows it."""
     start = 0
     for match in cut.in_text(text).finditer(text):
+        if _ITEM_NUMBER.fullmatch(text, start, match.start()):
+            continue
         if text[start : match.start()].strip():
             yield start, match.start()
         start = match.end()

@@ -15,8 +15,14 @@ CallEnding = Ending | Literal["done"]
 
 _OPENING = 5_000  # characters; a host repeats a whole command before it says that it timed out
 _CLOSING = 4_000
-_TRACE = pattern_of(r"^(?:Traceback \(most recent call last\)|\S+: (?:command )?not found$)", re.M)
-_TRACE_SIGNS = ("Traceback (most recent call last)", "not found")
+_TRACE = "Traceback (most recent call last)"
+_NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a module to run
+    r"^(?:\S+: ){1,2}(?:(?:line )?\d+: (?:\S+: )?)?"
+    r"(?:(?:command )?not found|command not found: \S+)$"
+    r"|^(?:\S+: )?\S*python[\d.]*: No module named \S+$",
+    re.M,
+)
+_NOT_FOUND_SIGNS = ("not found", ": No module named")
 
 
 def ending_of_call(result: ToolResult) -> CallEnding:
@@ -24,12 +30,18 @@ def ending_of_call(result: ToolResult) -> CallEnding:
     opening = result.text[:_OPENING].lstrip()
     if _any_sign().match(opening):
         return next(sign.kind for sign in known_endings() if is_said(sign, opening))
-    return "failed" if is_failure(result) or _ends_in_trace(result.text) else "done"
+    has_failed = is_failure(result) or _ends_in_trace(result.text) or has_not_begun(result)
+    return "failed" if has_failed else "done"
+
+
+def has_not_begun(result: ToolResult) -> bool:
+    """Whether a result says that the program to run was not found."""
+    end = result.text[-_CLOSING:]
+    return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
 
 
 def _ends_in_trace(text: str) -> bool:
-    end = text[-_CLOSING:]
-    return any(sign in end for sign in _TRACE_SIGNS) and bool(_TRACE.search(end))
+    return f"\n{_TRACE}" in f"\n{text[-_CLOSING:]}"
 
 
 def is_said(sign: EndingSign, opening: str) -> bool:

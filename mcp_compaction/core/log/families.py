@@ -65,6 +65,20 @@ def main_part_of(command: str) -> Part | None:
 
 
 _PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)\s*)+(?=\S)")
+_CHANGES_FOLDER = pattern_of(r"\bcd\s[^&;|\n]*(?:&&|;)\s*")
+
+
+def preparation_of(command: str) -> str:
+    """What a command does before its work, but for changing the folder."""
+    found = _PREPARES.match(command.strip())
+    return one_line(_CHANGES_FOLDER.sub("", found[0])) if found else ""
+
+
+def command_line_of(command: str, most: int = 100) -> str:
+    """The first line of a command as it was run, without changes of the folder; without what
+    prepares it where there is no room."""
+    before, work = preparation_of(command), work_of(command, most)
+    return f"{before} {work}" if before and len(before) + len(work) < most else work
 
 
 def work_of(command: str, most: int = 100) -> str:

@@ -53,7 +53,8 @@ _ERROR_WORD = pattern_of(
 _ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic:", "error[", "fatal:")
 _RULED = pattern_of(r"={6,} .+ ={6,}$")  # a heading of a report
 _EXIT_CODE = pattern_of(
-    r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}(\d{1,3})\b"
+    r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"
+    r"(\d{1,3})\b"
 )
 # Not "Aug 12 error.log", as a listing has it.
 _PASSED_FAILED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)[^\n]{0,80}")

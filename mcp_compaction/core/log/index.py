@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mcp_compaction.core.log.identifiers import Finding, outcome_of
-from mcp_compaction.core.log.ledger import CHANGED, Ledger, ledger_of
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
 
@@ -19,6 +20,14 @@ _RANKS: dict[IndexKind, int] = {
     "number": 5,
 }
 _FAILED = pattern_of(r"exit|failed|timed out|refused|interrupted")
+
+
+class Note(NamedTuple):
+    """What became of a thing, and the ref of the call that did it; blank where any mention will
+    do."""
+
+    text: str
+    ref: str = ""
 
 
 def index_of(
@@ -37,10 +46,7 @@ def index_of(
             refs.setdefault(finding, []).append(ref)
         if not message.results:
             said.update(of_message)
-    items = (
-        IndexItem(kind=kind, text=text, note=notes.get((kind, text), ""), refs=_first_refs(where))
-        for (kind, text), where in refs.items()
-    )
+    items = (_item_of(thing, where, notes.get(thing, Note(""))) for thing, where in refs.items())
     # What was named and passed on is wanted again sooner than what a result merely listed.
     return tuple(
         sorted(
@@ -50,18 +56,23 @@ def index_of(
     )
 
 
-def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], str]:
+def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], Note]:
     """What was done last to each file, and how each command ended."""
-    notes: dict[tuple[IndexKind, str], str] = {
-        ("file", path): state.text for path, state in ledger.files.items()
+    notes: dict[tuple[IndexKind, str], Note] = {
+        ("file", path): Note(state.text, state.ref if state.word in CHANGED else "")
+        for path, state in ledger.files.items()
     }
     for entry in ledger.entries:
         if entry.action.kind == "run":
-            how = outcome_of(entry.result) if entry.result and entry.ending != "running" else ""
-            if entry.ending in ("refused", "interrupted", "timed out"):
-                how = entry.ending
-            notes["command", entry.action.line] = how
+            notes["command", entry.action.line] = Note(_how_it_ended(entry), entry.ref)
     return notes
+
+
+def _how_it_ended(entry: CallEntry) -> str:
+    if entry.ending in ("refused", "interrupted", "timed out"):
+        return entry.ending
+    how = outcome_of(entry.result) if entry.result and entry.ending != "running" else ""
+    return how or ("failed" if entry.ending == "failed" else "")
 
 
 def usefulness_of(item: IndexItem) -> int:
@@ -70,11 +81,26 @@ def usefulness_of(item: IndexItem) -> int:
     if not item.note:
         return rank
     if item.kind == "file":
-        return 0 if item.note.partition(" ")[0] in CHANGED else rank
+        return 0 if is_changed_file(item) else rank
     has_failed = "exit 0" not in item.note and bool(_FAILED.search(item.note))
     return 1 if has_failed else rank
 
 
-def _first_refs(refs: Sequence[str]) -> tuple[str, ...]:
-    # The newest says most; the first shows where it began.
-    return tuple(dict.fromkeys((refs[0], *refs[-2:])))
+def is_changed_file(item: IndexItem) -> bool:
+    """Whether an item is a file and tells how it was changed."""
+    return item.kind == "file" and item.note.partition(" ")[0] in CHANGED
+
+
+def _item_of(thing: tuple[IndexKind, str], refs: Sequence[str], note: Note) -> IndexItem:
+    kind, text = thing
+    return IndexItem(kind=kind, text=text, note=note.text, refs=_choose_refs(refs, note.ref))
+
+
+def _choose_refs(refs: Sequence[str], noted: str) -> tuple[str, ...]:
+    """The first ref, which shows where a thing began, and the newest, which says most; last the
+    one that its note is of."""
+    chosen = dict.fromkeys((refs[0], *refs[-2:]))
+    if noted:
+        chosen.pop(noted, None)
+        chosen[noted] = None
+    return tuple(chosen)

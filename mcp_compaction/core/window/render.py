@@ -64,18 +64,19 @@ def pins_in_view(session: Session) -> tuple[Pin, ...]:
 def index_block(
     digests: Iterable[Digest], limit: int, count: CountTokens, listed: Collection[str] = ()
 ) -> str:
-    """The most useful part of the index that a limit holds; empty where there is none. Names that
-    are `listed` beside it are left out, unless it tells what became of them."""
+    """The most useful part of the index that a limit holds; empty where there is none. What is
+    `listed` beside it is left out: a name, unless the index tells what became of it, or that."""
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
     series = Series()
     for item in _sort_by_use(digests):
-        if item.text in listed and not item.note:
+        told = f"{item.text} {item.note}" if item.note else item.text
+        if told in listed:
             continue
         if item.kind == "number" and series.has_enough_like(item.text):
             continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
-        text = defuse(f"{item.text} {item.note}" if item.note else item.text)
+        text = defuse(told)
         of_kind = chosen.get(item.kind, {})
         cost = count(text) + 1 + (0 if ref in of_kind else count(ref))
         cost += 0 if of_kind else count(_PLURAL[item.kind]) + 2
@@ -92,14 +93,16 @@ def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     """The index as the session's view shows it."""
     most = session.view.index_most
     limit = limit if most is None else min(limit, most)
-    return index_block(session.digests, limit, count, _names_in_view(session))
+    return index_block(session.digests, limit, count, _listed_in_view(session))
 
 
-def _names_in_view(session: Session) -> frozenset[str]:
-    """The names that the view's digests list; those that are cut to their most needed lines list
-    none."""
+def _listed_in_view(session: Session) -> frozenset[str]:
+    """The names that the view's digests list, and what they say was done; those that are cut to
+    their most needed lines list none."""
     shown = {e.digest for e in session.view.body if isinstance(e, Digested) and not e.thin}
-    return frozenset(names_of_digests(d for d in session.digests if d.number in shown))
+    digests = [digest for digest in session.digests if digest.number in shown]
+    done = (item.text for digest in digests for item in digest.items("DONE"))
+    return frozenset((*names_of_digests(digests), *done))
 
 
 def late_pin_blocks(session: Session) -> dict[int, list[str]]:

@@ -37,7 +37,7 @@ def ledger(*steps: list[Json]) -> Ledger:
 def test_a_file_that_was_removed_since_is_no_longer_told_as_written() -> None:
     aged = without_overtaken(DIGEST, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
     assert [item.text for item in aged.items("DONE")] == ["b.py edited"]
-    assert aged.index[0].note == "deleted"
+    assert (aged.index[0].note, aged.index[0].refs[-1]) == ("deleted", "m5")
     assert aged.items("STATE") == DIGEST.items("STATE")
 
 

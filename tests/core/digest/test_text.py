@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -297,11 +298,18 @@ def test_a_merged_digest_keeps_to_its_limit() -> None:
     assert merge(many, 9, 200, estimate).tokens <= 200
 
 
-def test_a_thing_met_again_without_a_note_keeps_its_note() -> None:
+@pytest.mark.parametrize("note", ["", "read"])
+def test_a_file_that_was_only_met_again_stands_as_it_was_changed(note: str) -> None:
     old = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m2"))
-    new = IndexItem(kind="file", text="a.py", refs=("m7", "m8", "m9"))
-    expected = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m8", "m9"))
+    new = IndexItem(kind="file", text="a.py", note=note, refs=("m7", "m8", "m9"))
+    expected = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m9", "m2"))
     assert merge_index([[old], [new]]) == (expected,)
+
+
+def test_a_command_that_failed_once_is_not_told_as_failed_when_it_ran_again() -> None:
+    old = IndexItem(kind="command", text="make", note="exit 2", refs=("m1",))
+    new = IndexItem(kind="command", text="make", refs=("m7",))
+    assert [item.note for item in merge_index([[old], [new]])] == [""]
 
 
 def test_lines_are_compared_without_case_spaces_and_end_marks() -> None:

@@ -43,6 +43,20 @@ def _bare(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
+def test_the_number_of_an_item_stands_before_it() -> None:
+    text = "Better ways are:\n1. Stage what was fixed with xargs\n  2. Have the hook stage it."
+    assert said([*WORK, assistant(text)]) == [
+        ("agent", "Better ways are"),
+        ("agent", "1. Stage what was fixed with xargs"),
+        ("agent", "2. Have the hook stage it."),
+    ]
+
+
+def test_a_dot_between_spaces_ends_nothing() -> None:
+    text = "However, git add . would still stage these files if they have changes."
+    assert said([*WORK, user(text)]) == [("user", text)]
+
+
 # Word for word
 
 PLAIN = ("the", "a", "not", "never", "we", "Anna", "Lisbon", "42", "2024-05-01", "decided", "don't")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import process_time
+from typing import Any
 
 import pytest
 
@@ -183,6 +184,7 @@ def test_findings_are_kept_by_message() -> None:
         ("exited with code: 1", 1),
         ("exit status 2", 2),
         ("returncode=0", 0),
+        ("<returncode>2</returncode>\n\ngrep: out.txt: input file is also the output", 2),
         ("Exit code 3\n" + "x" * 1_000, 3),
         ("all fine", None),
     ],
@@ -220,7 +222,7 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
         ]
     )
     assert index_of(messages, identifiers_by_message(messages)) == (
-        IndexItem(kind="file", text="src/a.py", note="edited", refs=("m1", "m4", "m7")),
+        IndexItem(kind="file", text="src/a.py", note="edited", refs=("m1", "m7", "m4")),
         IndexItem(kind="file", text="src/new.py", note="written", refs=("m8",)),
         IndexItem(kind="command", text="pytest", note="exit 1, 1 failed", refs=("m10",)),
         IndexItem(kind="file", text="src/b.py", note="read", refs=("m6",)),
@@ -229,6 +231,24 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
         IndexItem(kind="url", text="https://example.com/x", refs=("m1",)),
         IndexItem(kind="number", text="depth=3", refs=("m1",)),
     )
+
+
+def test_what_became_of_a_file_has_the_ref_of_the_call_that_did_it() -> None:
+    messages = messages_of(
+        [
+            *used("1", "Edit", "Error: no such string", file_path="a.py"),
+            *used("2", "Edit", "ok", file_path="a.py"),
+            *used("3", "Edit", "Error: no such string", file_path="a.py"),
+            *ran("4", "python a.py", "a.py says hello"),
+            *ran("5", "python a.py", "exit code 1"),
+        ]
+    )
+    span, later = messages[:8], messages[8:]
+    items = index_of(span, identifiers_by_message(span), later)
+    assert [(item.text, item.note, item.refs[-1]) for item in items[:2]] == [
+        ("a.py", "edited", "m3"),
+        ("python a.py", "exit 1", "m9"),
+    ]
 
 
 def test_a_read_after_an_edit_does_not_hide_the_edit() -> None:
@@ -240,10 +260,22 @@ def test_a_read_after_an_edit_does_not_hide_the_edit() -> None:
     ]
 
 
-def test_a_failed_command_is_noted_as_failed() -> None:
-    messages = messages_of([call("1", "Bash", command="make"), failed("1", "no rule")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        failed("1", "no rule"),
+        results(("1", "Error: (eval):1: command not found: make")),
+        results(("1", "bash: make: command not found")),
+        results(("1", "/bin/sh: 1: make: not found")),
+        results(("1", "/usr/bin/python3.13: No module named make")),
+        results(("1", "bash: line 3: make: command not found")),
+        results(("1", "make: Makefile: No such file or directory")),
+    ],
+)
+def test_a_failed_command_is_noted_as_failed(answer: dict[str, Any]) -> None:
+    messages = messages_of([call("1", "Bash", command="make"), answer])
     items = index_of(messages, identifiers_by_message(messages))
-    assert items == (IndexItem(kind="command", text="make", note="failed", refs=("m1",)),)
+    assert items[0] == IndexItem(kind="command", text="make", note="failed", refs=("m1",))
 
 
 def test_messages_without_findings_have_no_index() -> None:

@@ -162,6 +162,17 @@ def test_of_two_digests_the_newer_one_says_what_was_done() -> None:
         assert block.endswith("commands: pytest exit 0 (m8)")
 
 
+def test_an_index_leaves_out_what_a_digest_says_was_done_to_a_file() -> None:
+    told = FILE.model_copy(update={"text": "src/valve.py", "note": "edited"})
+    newer = FILE.model_copy(update={"text": "src/pump.py", "note": "deleted"})
+    done = ("DONE", (Item(text="src/valve.py edited"), Item(text="src/pump.py edited")))
+    made = digest(1, told, newer).model_copy(update={"sections": (done,)})
+    view = View(body=(Digested(digest=1),))
+    index = index_in_view(session_of([user("go")], digests=(made,), view=view), 400, estimate)
+    assert "src/valve.py" not in index
+    assert "src/pump.py deleted" in index
+
+
 def test_an_index_leaves_out_names_that_a_digest_lists_beside_it_unless_it_tells_more() -> None:
     told = FILE.model_copy(update={"text": "src/valve.py", "note": "edited"})
     listed = [IndexItem(kind="id", text=text, refs=("m1",)) for text in ("ABC-1", "ABC-2")]
