@@ -29,7 +29,8 @@ from mcp_compaction.model import (
     Tally,
 )
 
-_REF = pattern_of(r"\bm(\d{1,12})\b")
+# It begins with a plain sign, so that a search passes over all the others at once.
+_REF = pattern_of(r"m(?<!\wm)(\d{1,12})\b")
 _NAMES: dict[IndexKind, str] = {
     "file": "paths",
     "command": "commands",

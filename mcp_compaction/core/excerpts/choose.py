@@ -157,15 +157,18 @@ def _pieces_not_in(shown: str, pieces: Iterable[Piece]) -> list[Piece]:
 
 def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
     """The excerpts by message and place; pieces in a row of one author are one excerpt."""
-    ordered = sorted(chosen, key=lambda p: (p.seq, p.place))
     return tuple(
         Excerpt(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
-        for (seq, by), run in groupby(ordered, key=lambda p: (p.seq, p.by))
+        for (seq, by), run in groupby(_sort_by_place(chosen), key=lambda p: (p.seq, p.by))
     )
 
 
 def _pieces_by(found: Iterable[Piece], *by: By) -> list[Piece]:
-    return sorted((p for p in found if p.by in by), key=lambda p: (p.seq, p.place))
+    return _sort_by_place(p for p in found if p.by in by)
+
+
+def _sort_by_place(pieces: Iterable[Piece]) -> list[Piece]:
+    return sorted(pieces, key=lambda p: (p.seq, p.place))
 
 
 def _choose_of_users(
@@ -241,7 +244,7 @@ def _pieces_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tupl
 
 def _count_lines(chosen: Sequence[Piece], count: CountTokens) -> int:
     """The tokens of a block, line by line: most lines stay as they are when others give way."""
-    block = excerpts_block(_excerpts_in_order(chosen))
+    block = excerpts_block(_sort_by_place(chosen))
     return sum(map(count, block.splitlines(keepends=True)))
 
 

@@ -47,6 +47,7 @@ class _Candidate(NamedTuple):
     """A piece, and what it is worth before anything is covered."""
 
     piece: Piece
+    features: tuple[str, ...]
     weight: float
     cost: float
 
@@ -87,7 +88,7 @@ def choose_by_cover(
     gains = worths | {f: worths[f] * _DECAY**n for f, n in covered.items() if f in worths}
 
     def worth(choice: _Candidate) -> float:
-        return sum(map(gains.__getitem__, choice.piece.features)) * choice.weight
+        return sum(map(gains.__getitem__, choice.features)) * choice.weight
 
     queue = [(-worth(choice), number) for number, choice in enumerate(choices)]
     heapify(queue)
@@ -110,8 +111,8 @@ def choose_by_cover(
         is_line = choice.piece.by == "line"
         if used + cost <= room and not (is_line and cost > lines) and choice.piece.is_harmless:
             chosen.append(choice.piece)
-            covered.update(choice.piece.features)
-            gains.update((f, worths[f] * _DECAY ** covered[f]) for f in choice.piece.features)
+            covered.update(choice.features)
+            gains.update((f, worths[f] * _DECAY ** covered[f]) for f in choice.features)
             used += cost
             lines -= cost if is_line else 0
     return chosen
@@ -121,7 +122,7 @@ def _worth_of_words(choices: Sequence[_Candidate]) -> dict[str, float]:
     """How telling a word is: in work the fewer messages say it, the more; in talk all alike."""
     said_by: dict[int, set[str]] = {}
     for choice in choices:
-        said_by.setdefault(choice.piece.seq, set()).update(choice.piece.features)
+        said_by.setdefault(choice.piece.seq, set()).update(choice.features)
     said_in = Counter(chain.from_iterable(said_by.values()))
     is_talk = any(choice.piece.by == "talk" for choice in choices)
     worth = {
@@ -154,4 +155,4 @@ def _weigh(piece: Piece, turns: _Turns, newness: float) -> _Candidate:
     small_talk = 0.4 if piece.is_small_talk else 1.0
     again = _RUN_AGAIN if piece.uses > 1 else 1.0
     weight = facts * small_talk * newness * again * _WORTH[piece.by] / cost**_LENGTH
-    return _Candidate(piece, weight, cost)
+    return _Candidate(piece, piece.features, weight, cost)

@@ -67,12 +67,17 @@ class Piece:
     uses: int = 1  # of a command: how often it was run
     whole: str = ""  # with the ends that tell nothing, where they were left out
 
-    @cached_property
+    @property
     def features(self) -> tuple[str, ...]:
         """The words that say something, and those that stand side by side."""
         said = telling_in_order(self.text)
         pairs = {f"{a} {b}" for a, b in pairwise(said) if a and b}
         return (*self.words, *sorted(pairs))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The text, as an excerpt has it among others of its message."""
+        return (self.text,)
 
     @property
     def folded(self) -> str:
@@ -124,7 +129,7 @@ class _Matters:
 
     def are_named_by(self, words: Iterable[str]) -> bool:
         """Whether the words of a sentence name what one of them named."""
-        named = [found for word in words if (found := self._by_word.get(word))]
+        named = [self._by_word[word] for word in words if word in self._by_word]
         told = [matters for matters in named if len(matters) <= _MOST_MATTERS]
         if len(told) < self._fewest:  # as most sentences, which need no counting then
             return False
@@ -163,11 +168,7 @@ def cut_pieces(
     for message in gone:
         if not talk and message.is_request:
             known.asked.add(telling_words(message.text))
-        texts = (
-            found
-            for part in message.parts
-            for found in _without_series(_texts_of(part, message, talk, known))
-        )
+        texts = (found for part in message.parts for found in _texts_of(part, message, talk, known))
         if markers is not None and _is_unsure(message, markers):
             doubt: tuple[By, str] = ("doubt", message.text)
             texts = iter([doubt])
@@ -254,7 +255,7 @@ def _texts_of(
                 if not is_pleasantry(said):
                     yield by, said
         case ToolResult(text=text):
-            yield from _fields_or_lines(text)
+            yield from _without_series(_fields_or_lines(text))
         case ToolCall(arguments=arguments):
             done = action_of(part)
             if done.kind == "run":

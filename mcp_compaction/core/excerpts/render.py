@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from mcp_compaction.core.text.injection import BAR, defuse
 from mcp_compaction.model import By, Excerpt
@@ -22,7 +23,20 @@ _REF = re.compile(r"m\d+(?:\.\.m\d+)?(?: |$)")
 _LINE_REACH = 8  # messages this near to each other share a line and its ref
 
 
-def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
+class Quoted(Protocol):
+    """What is quoted of a message: an excerpt, or a piece that may become a part of one."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def by(self) -> By: ...
+
+    @property
+    def pieces(self) -> tuple[str, ...]: ...
+
+
+def excerpts_block(excerpts: Iterable[Quoted]) -> str:
     """The excerpts as one record, the user's apart; empty without any."""
     said = tuple(excerpts)
     parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
@@ -30,7 +44,8 @@ def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
     if all(one.by in ("talk", "wanted") for one in said):
         filled = [("", found) for _, found in filled]  # who speaks is told in the talk itself
     lines = [line for title, found in filled for line in (title, *found) if line]
-    lines += _whole_messages([one for one in said if one.by == "wanted"])
+    whole = [one for one in said if isinstance(one, Excerpt) and one.by == "wanted"]
+    lines += _whole_messages(whole)
     return "\n".join([LABEL, *lines]) if lines else ""
 
 
@@ -49,9 +64,9 @@ def _whole_messages(wanted: Sequence[Excerpt]) -> list[str]:
     return lines
 
 
-def _lines(excerpts: Iterable[Excerpt]) -> list[str]:
+def _lines(excerpts: Iterable[Quoted]) -> list[str]:
     """The lines of excerpts, one for those that stood near each other."""
-    runs: list[list[Excerpt]] = []
+    runs: list[list[Quoted]] = []
     for one in excerpts:
         if not runs or one.seq - runs[-1][0].seq > _LINE_REACH:
             runs.append([])
@@ -59,7 +74,7 @@ def _lines(excerpts: Iterable[Excerpt]) -> list[str]:
     return [_line_of(run) for run in runs]
 
 
-def _line_of(run: Sequence[Excerpt]) -> str:
+def _line_of(run: Sequence[Quoted]) -> str:
     first, last = run[0].seq, run[-1].seq
     ref = f"m{first}" if first == last else f"m{first}..m{last}"
     return f"{ref} {' … '.join(defuse(text) for one in run for text in one.pieces)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import chain
 
 from mcp_compaction.core.text.words import one_line, telling_words
 
@@ -24,13 +25,12 @@ class Retelling:
         if one_line(sentence) in self._folded:
             return True
         wanted = telling_words(sentence)
-        shared = Counter(
-            number
-            for word in wanted
-            if len(places := self._places.get(word, ())) <= _COMMON
-            for number in places
-        )
-        return bool(wanted) and max(shared.values(), default=0) >= _MOST_OF_IT * len(wanted)
+        found = [self._places[word] for word in wanted if word in self._places]
+        telling = [places for places in found if len(places) <= _COMMON]
+        if not telling or len(telling) < _MOST_OF_IT * len(wanted):
+            return False
+        shared = Counter(chain.from_iterable(telling))
+        return max(shared.values()) >= _MOST_OF_IT * len(wanted)
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:

@@ -66,13 +66,10 @@ def _settles_in(languages: tuple[str, ...], bare: str, by_user: bool) -> bool:
 
 def _settles_as(language: str, bare: str, by_user: bool) -> bool:
     """Whether a sentence settles something, read in one language."""
-    decision, alone = signs_of(language, "decision"), (language,)
-    words = words_of(bare)
-    may_decide = decision.may_be_in(words)
-    if not may_decide and not signs_of(language, "reversal").may_be_in(words):
-        return False
-    settles = shows_sign("reversal", bare, alone) or (
-        may_decide
+    decision, reversal = signs_of(language, "decision"), signs_of(language, "reversal")
+    words, alone = words_of(bare), (language,)
+    settles = (reversal.may_be_in(words) and shows_sign("reversal", bare, alone)) or (
+        decision.may_be_in(words)
         and any(
             any(decision.find(clause.strip(), by_user))
             for clause in part_of("decision_clause", language).split(bare)
