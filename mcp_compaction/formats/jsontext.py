@@ -22,6 +22,11 @@ def parse(raw: str, where: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(raw, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
+        if not raw.lstrip().startswith(("{", "[", '"')):
+            raise MalformedMessage(
+                f"{where} is no JSON; send messages such as "
+                '{"role": "user", "content": "Hello"}, one a line.'
+            ) from None
         at = f"line {error.lineno} column {error.colno}" if "\n" in raw else f"column {error.colno}"
         raise MalformedMessage(
             f"{where} is not valid JSON: {error.msg} at {at}; send it complete."

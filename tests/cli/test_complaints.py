@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import signal
@@ -91,6 +92,11 @@ BAD_ARGUMENTS = [
     (["record", "nowhere.jsonl"], "pass a file, or - for stdin."),
     (["record", "a\0b"], "pass a file, or - for stdin."),
     (["record", "--session", "s", "--window", "0", "-"], "as 200000."),
+    (["set", "--window", "10"], "as 200000."),
+    (["show", "--records", "--max-chars", "10"], "or pass a larger one."),
+    (["recall", "--refs", "d1", "--max-tokens", "100"], "shown whole: leave them out."),
+    (["recall", "--refs", "m5..m2"], "ends before it begins; write m2..m5."),
+    (["compress", "--span", "m5..m2"], "ends before it begins; write m2..m5."),
     (["record", "--session", " ", "-"], "write one as tax-2026."),
     (["record", "--after", "m9999", "-"], "."),
     (["record", "--after", "m1", "--session", "new", "-"], "one of: tax-2026."),
@@ -98,7 +104,8 @@ BAD_ARGUMENTS = [
 
 BAD_MESSAGES = [
     (b"", "send JSON or one message a line."),
-    (b"not JSON", "send it complete."),
+    (b"not JSON", 'such as {"role": "user", "content": "Hello"}, one a line.'),
+    (gzip.compress(HELLO), "is compressed; unpack it first, as with: gunzip"),
     (b'{"role":"user"', "send it complete."),
     (HELLO + b'{"role":"assistant","content":"to', "send it complete."),
     (HELLO + b"[1]\n", "put one JSON object on each line."),

@@ -90,7 +90,7 @@ def test_json_that_is_no_file_of_the_benchmark_is_refused(
     ("data", "reason"),
     [
         (b"", "there is no message in it"),
-        (b"not JSON", "send it complete."),
+        (b"not JSON", "is no JSON; send messages such as "),
         (b"\xff\x00", "pass a UTF-8 file."),
         (b'{"role":"user","content":"Hello"}', "1 session too short to be cut"),
     ],

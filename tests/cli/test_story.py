@@ -327,6 +327,17 @@ def test_a_restore_over_the_window_needs_force(recorded: Shell) -> None:
     assert recorded("restore", "c1", "--force").code == 0
 
 
+def test_a_page_that_begins_with_a_passage_left_out_says_so(shell: Shell) -> None:
+    walk = "zebra zebra zebra " + "walk slow " * 30
+    texts = ["the zebra zebra zebra sleeps", walk, "a zebra zebra eats", "one zebra drinks"]
+    lines = [json.dumps({"role": "user", "content": text}) for text in texts]
+    shell.done("record", "--session", "s", stdin="\n".join(lines).encode())
+    said = shell.done("recall", "zebra", "--max-tokens", "140")
+    assert said.count("\n[m") == 2
+    again = "1 more passage: --skip 1 begins with one too long for this page and repeats some, or "
+    assert again in said
+
+
 def test_what_is_undone_already_is_not_undone_again(recorded: Shell) -> None:
     recorded.done("restore", "c1")
     before = recorded.dump()

@@ -85,6 +85,11 @@ async def run(call: Invocation) -> int:
         raise InputError("--raw needs --refs; pass the ref of a hit, as --refs m42.")
     if args.skip < 0 or (args.max_tokens is not None and args.max_tokens <= 0):
         raise InputError("--skip and --max-tokens are counts; pass a positive number.")
+    if args.refs and (args.skip or args.max_tokens is not None):
+        raise InputError(
+            "--skip and --max-tokens are for words to look for; what refs name is shown whole: "
+            "leave them out."
+        )
     _check_around(args.around, args.scope, bool(args.refs), args.json)
     async with open_place(call) as place:
         if args.refs:
@@ -128,10 +133,10 @@ async def _search(call: Invocation, place: Place, query: str) -> None:
         screen.say(screen.highlight(text, terms))
         around.say("after", after)
     if found.more:
-        more = (
-            f"{plural(found.more, 'more passage')}: --skip {found.after}, or --max-tokens for more"
-        )
-        screen.say(screen.dim(more))
+        is_again = found.after < args.skip + len(found.hits)
+        first = " begins with one too long for this page and repeats some" if is_again else ""
+        left = plural(found.more, "more passage")
+        screen.say(screen.dim(f"{left}: --skip {found.after}{first}, or --max-tokens for more"))
     for words, why in (
         (found.nowhere, "stands nowhere there"),
         (found.too_common, "too common, only the newest places were ranked"),

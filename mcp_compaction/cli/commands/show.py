@@ -24,6 +24,7 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
 from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
 from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.errors import InputError
 from mcp_compaction.model import Digested, Entry, Kept, Session, SessionInfo, Shape, Trimmed
 
 DESCRIPTION = """\
@@ -127,10 +128,18 @@ async def run(call: Invocation) -> int:
 async def _read_records(call: Invocation, compactor: Compactor, info: SessionInfo) -> str:
     """The records of a session within the limit that was typed."""
     if call.args.max_tokens is not None:
-        return await compactor.records(info, max_tokens=call.args.max_tokens)
-    limit: int = _MOST_CHARS if call.args.max_chars is None else call.args.max_chars
-    # Outside JSON the end of the last line is written too.
-    return await compactor.records(info, max_chars=limit if call.args.json else max(limit - 1, 0))
+        text = await compactor.records(info, max_tokens=call.args.max_tokens)
+    else:
+        limit: int = _MOST_CHARS if call.args.max_chars is None else call.args.max_chars
+        # Outside JSON the end of the last line is written too.
+        limit = limit if call.args.json else max(limit - 1, 0)
+        text = await compactor.records(info, max_chars=limit)
+    is_empty = not text and not call.args.json
+    if is_empty and await compactor.records(info, max_chars=_MOST_CHARS):
+        raise InputError(
+            "no record fits into so little; leave the limit out, or pass a larger one."
+        )
+    return text
 
 
 def _write_records(call: Invocation, info: SessionInfo, text: str) -> None:

@@ -12,6 +12,7 @@ from typing import TextIO
 from mcp_compaction.errors import InputError
 
 MAX_BYTES = 256 * 2**20
+_GZIP = b"\x1f\x8b"  # what such a file begins with
 
 
 def read_text(source: str, stdin: TextIO, limit: int = MAX_BYTES) -> str:
@@ -20,6 +21,8 @@ def read_text(source: str, stdin: TextIO, limit: int = MAX_BYTES) -> str:
     name = "stdin" if source == "-" else source
     if len(data) > limit:
         raise InputError(f"{name} has more than {limit:,} bytes; split it and pass the parts.")
+    if data.startswith(_GZIP):
+        raise InputError(f"{name} is compressed; unpack it first, as with: gunzip")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

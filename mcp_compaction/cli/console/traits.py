@@ -10,6 +10,8 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import AgentProfile, Complexity, SessionInfo, Traits
 
+_LEAST_WINDOW = 500  # tokens: no model has less
+
 
 def add_traits(parser: ArgumentParser) -> None:
     """Declare the options for the session's model, its window, its task and its agent."""
@@ -30,7 +32,7 @@ def add_traits(parser: ArgumentParser) -> None:
 def typed_traits(call: Invocation) -> dict[str, object]:
     """The traits that were typed, by the names they are kept under."""
     args = call.args
-    if args.window is not None and args.window <= 0:
+    if args.window is not None and args.window < _LEAST_WINDOW:
         raise InputError(f"{args.window} is no window; pass its size in tokens, as 200000.")
     known = {
         "model": args.model,

@@ -18,6 +18,7 @@ ADVICE = (
         "Go on, or name a lower target.",
         "Go on, pass a lower --target-percent, or set the window: mcp-compaction set --window N",
     ),
+    ("a target_percent below that, or a span,", "a --target-percent below that, or a --span,"),
     ("pass a percentage above 0 and below 100", "pass --target-percent above 0 and below 100"),
     ("pin_constraint with its exact words", 'mcp-compaction pin "ITS EXACT WORDS"'),
     (

@@ -97,7 +97,9 @@ def _read_ref(word: str) -> Ref:
         raise InputError(f"{_shorten(word)!r} is no ref; {HOW}")
     first = int(match.group(1))
     last = int(match.group(3) or first)
-    if last < first or last - first >= _MOST:
+    if last < first:
+        raise InputError(f"{word!r} ends before it begins; write m{last}..m{first}.")
+    if last - first >= _MOST:
         raise InputError(f"{word!r} names no span of at most {_MOST} messages; write m12..m40.")
     return Ref(text=word, first=first, last=last, around=int(match.group(2) or 0))
 

@@ -135,6 +135,22 @@ def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_st
     )
 
 
+def test_one_message_is_not_called_one_messages() -> None:
+    outcome = compress(session_of([user("go")]), SMALL)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: 1 message in the window, fewer than 4; ")
+
+
+def test_where_all_is_recent_the_way_out_is_a_target_or_a_span() -> None:
+    session = session_of([user("go"), *chatter(4)], pins=[pin(1, "Never push.")])
+    outcome = compress(session, SMALL, force=True, digest="PROGRESS\n- half way")
+    assert isinstance(outcome, NothingToDo)
+    assert outcome.text.endswith(
+        "all recent or needed. Go on; a target_percent below that, or a span, takes in recent "
+        "steps too."
+    )
+
+
 def test_a_target_that_is_met_already_is_nothing_to_do() -> None:
     outcome = compress(session_of([user("go"), *chatter(8)]), SMALL, target_percent=50)
     assert isinstance(outcome, NothingToDo)

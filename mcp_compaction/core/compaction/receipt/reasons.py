@@ -6,7 +6,7 @@ from mcp_compaction.core.compaction.held import Held, Shortfall
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.core.wording import kilo
+from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Receipt
 
 DIGEST_AS_LARGE = "nothing to do: the digest would be as large as what it stands for. Go on."
@@ -93,9 +93,12 @@ def explain_prepared(last: Receipt, since: int) -> str:
 
 def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill) -> str:
     """Nothing in the window can give way."""
-    reason = f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
-    if shortfall is not None:
-        reason = describe_shortfall(shortfall, fill)
+    if shortfall is None:
+        return (
+            f"nothing to do: {kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or "
+            "needed. Go on; a target_percent below that, or a span, takes in recent steps too."
+        )
+    reason = describe_shortfall(shortfall, fill)
     less = ["pin less"] * bool(held.pins) + ["shorten the fixed sections"] * bool(held.system)
     go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
     return f"nothing to do: {reason}. {go_on}"
@@ -104,7 +107,7 @@ def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill) -> s
 def explain_few_messages(number: int, least: int, fill: Fill, held: Held) -> str:
     """The window has too few messages."""
     return (
-        f"not compressed: {number} messages in the window, fewer than {least}; "
+        f"not compressed: {plural(number, 'message')} in the window, fewer than {least}; "
         f"{_describe_fill(fill)}, held by {_describe_held(held, fill)}. Nothing to gain yet; go on."
     )
 
