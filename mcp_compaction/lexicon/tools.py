@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
 
-ToolKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall"]
+ToolKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "submit"]
 Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
 Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
 
@@ -62,6 +62,7 @@ class ShellCommand(Value):
 
 class _File(Value):
     changes_files: str
+    hands_in: str
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
     command: tuple[ShellCommand, ...]
@@ -85,6 +86,11 @@ def known_commands() -> tuple[ShellCommand, ...]:
 def code_that_changes_files() -> str:
     """A pattern for what code says that changes files."""
     return _read_file().changes_files
+
+
+def command_that_hands_in() -> str:
+    """A pattern for how a shell command begins by which an agent hands in its work."""
+    return _read_file().hands_in
 
 
 @cache

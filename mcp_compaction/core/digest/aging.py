@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
+from mcp_compaction.core.log.findings import names_file
 from mcp_compaction.core.log.ledger import FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
@@ -84,6 +85,10 @@ def _aged(
         return tuple(map(_as_before, items))
     if name == "DONE":
         return tuple(item for item in items if file_of(item) not in since)
+    if name == "FACTS":
+        return tuple(
+            i for i in items if i.provenance != "extracted" or not names_file(i.text, since)
+        )
     return tuple(items)
 
 

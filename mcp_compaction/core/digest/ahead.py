@@ -12,6 +12,7 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.jobs import running_jobs
+from mcp_compaction.core.log.tool_calls import hands_in
 from mcp_compaction.core.log.typed_names import is_of_library
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
@@ -22,6 +23,7 @@ from mcp_compaction.model import Item
 _LAST_MESSAGES = 10
 _MOST_STEPS = 4
 _MOST_FILES = 6
+_TURN_IS_OVER = "the turn is over: the user speaks next"
 _NAME = pattern_of(r"([\w./@+~-]+)(:\d)?")  # perhaps with the number of a line
 _PLACEHOLDER = pattern_of(r"<([^<>\s]{1,200})>")
 # Parentheses, and lines of a trace.
@@ -32,7 +34,9 @@ _ASIDE = pattern_of(
 
 def next_items(reading: Reading) -> list[Item]:
     """What is in work, what of it nobody has touched, what just failed, and the steps that the
-    last messages name and no call has taken."""
+    last messages name and no call has taken; nothing of that once the work was handed in."""
+    if handed_in := _ref_of_hand_in(reading):
+        return [Item(text=_TURN_IS_OVER, refs=(handed_in,))]
     since = reading.end - _LAST_MESSAGES
     recent = [one for one in reading.said if one.message.seq > since]
     steps = [item for one in reversed(recent) for item in _steps_of(one, reading)]
@@ -49,7 +53,17 @@ def _end_of_turn(reading: Reading) -> Iterator[Item]:
         return
     has_open_tasks = any(name == "OPEN" for name, _ in reading.request.must_keep)
     if not has_open_tasks and not running_jobs((*reading.messages, *reading.later)):
-        yield Item(text="the turn is over: the user speaks next", refs=(said[-1].message.ref,))
+        yield Item(text=_TURN_IS_OVER, refs=(said[-1].message.ref,))
+
+
+def _ref_of_hand_in(reading: Reading) -> str:
+    """The ref of the last call, where it handed in the work and no user has spoken since."""
+    last = reading.ledger.entries[-1] if reading.ledger.entries else None
+    if last is None or last.ending not in ("done", "running") or not hands_in(last.call):
+        return ""
+    made = int(last.ref[1:])
+    is_answered = any(m.is_request and m.seq > made for m in (*reading.messages, *reading.later))
+    return "" if is_answered else last.ref
 
 
 def _is_closing(one: Speech, reading: Reading) -> bool:

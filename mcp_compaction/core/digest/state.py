@@ -25,7 +25,6 @@ _MOST_FILES_NAMED = 4
 _MOST_NAMED_SINCE_TESTS = 2  # DONE names them all
 _MOST_COMMANDS = 6
 _MOST_CLAIMS = 6
-_MOST_TAKEN_BACK = 40
 _MOST_UNKNOWN = 8
 _BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
 _CLEAN = pattern_of(r"nothing to commit, working tree clean")
@@ -197,11 +196,8 @@ def _claims(reading: Reading) -> Iterator[Item]:
     """What an assistant said it had reached, unless that was taken back since."""
     said = [*reading.said, *reading.said_later]
     taken_back = [
-        (one.message.seq, frozenset(telling_words(sentence.text)))
-        for one in said
-        for sentence in one.sentences
-        if find_sign("takes-back", sentence) is not None
-    ][-_MOST_TAKEN_BACK:]
+        (seq, frozenset(telling_words(sentence.text))) for seq, sentence in reading.taken_back
+    ]
     following = {one.message.seq: after for one, after in pairwise(said)}
     found: list[Item] = []
     for one in closing_speeches(reversed(reading.said)):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.tools import ToolKind, known_tools
+from mcp_compaction.lexicon.tools import ToolKind, command_that_hands_in, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
 ActionKind = ToolKind | Literal["other"]
@@ -104,7 +104,7 @@ def action_of(call: ToolCall) -> Action:
     """The action of a call: its kind, and what it is done to."""
     kind = _kind_of(call.name)
     match kind:
-        case "recall" | "plan" | "task":
+        case "recall" | "plan" | "task" | "submit":
             return Action(kind)
         case "agent":
             return Action(kind, _argument_of(call, _AGENT_KEYS))
@@ -136,6 +136,19 @@ def is_plan(call: ToolCall) -> bool:
 def is_task(call: ToolCall) -> bool:
     """Whether a call changes one task, told by its name alone."""
     return _kind_of(call.name) == "task"
+
+
+def hands_in(call: ToolCall) -> bool:
+    """Whether a call hands in the work as a whole."""
+    action = action_of(call)
+    if action.kind == "run":
+        return bool(_hands_in().match(action.target.strip()))
+    return action.kind == "submit"
+
+
+@cache
+def _hands_in() -> re.Pattern[str]:
+    return re.compile(command_that_hands_in())
 
 
 def tasks_of(call: ToolCall) -> tuple[Task, ...]:

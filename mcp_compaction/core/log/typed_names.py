@@ -28,6 +28,7 @@ _OF_LIBRARIES = pattern_of(
 )
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
+_AROUND = ".,:;!?()\"'`*"  # what stands around words
 _RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
 _FEWEST_IN_A_RUN = 3
@@ -102,7 +103,14 @@ def _names_said_in(message: Message) -> list[str]:
 
 
 def _cut_names(text: str) -> list[str]:
-    return [name.rstrip(_END) for name in _NAME.findall(text[:_MOST_CHARS])]
+    words = dict.fromkeys(text[:_MOST_CHARS].split())
+    return [name.rstrip(_END) for w in words if not _is_plain(w) for name in _NAME.findall(w)]
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word is none but letters, small after the first, as most are: that is no name."""
+    bare = word.strip(_AROUND)
+    return bare.isalpha() and (bare[1:].islower() or len(bare) == 1)
 
 
 def _is_name(text: str) -> bool:

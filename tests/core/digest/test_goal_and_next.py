@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mcp_compaction.model import Item
-from tests.core.digest.drafting import REFUSED, drafted, texts
+from tests.core.digest.drafting import REFUSED, Json, drafted, texts
 from tests.core.saying import assistant, calls, ran, results, used, user
 
 # The goal, what was rejected, what was asked
@@ -198,6 +198,29 @@ def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> Non
     assert "the turn is over" not in str(drafted(span).items("NEXT"))
     left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
     assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
+
+
+@pytest.mark.parametrize(
+    "handed_in",
+    [
+        ran("9", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "saved"),
+        ran("9", "submit 'flag{x}'", "ok"),
+        used("9", "finish", "", message="It is mended."),
+    ],
+)
+def test_nothing_is_left_to_finish_once_the_work_was_handed_in(handed_in: list[Json]) -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "exit code 1")]
+    assert texts(drafted([*span, *handed_in]), "NEXT") == ["the turn is over: the user speaks next"]
+    again = texts(drafted([*span, *handed_in, user("Mend the logout page, too.")]), "NEXT")
+    assert again[0] == "finish: Mend the logout page, too."
+    more = texts(drafted([*span, *handed_in, *ran("10", "ls", "a")]), "NEXT")
+    assert more[0] == "finish: Mend the login page."
+
+
+def test_work_that_was_not_taken_is_not_handed_in() -> None:
+    refused = [*ran("1", "ls", "a"), *ran("2", "submit", REFUSED)]
+    draft = drafted([user("Mend the login page."), *refused])
+    assert texts(draft, "NEXT")[0] == "finish: Mend the login page."
 
 
 @pytest.mark.parametrize(

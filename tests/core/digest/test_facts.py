@@ -1,0 +1,69 @@
+"""What was known of a file goes when the file is changed, and what was taken back is no fact."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_compaction.core.digest.aging import without_overtaken
+from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.model import Digest, Item
+from tests.core.digest.drafting import drafted, texts
+from tests.core.saying import assistant, ran, used
+from tests.sessions import messages_of
+
+FACT = "The file `./lib/process.py` contains two AWS keys."
+LOOK = ran("1", "ls", "a")
+EDIT = used("2", "Edit", "ok", file_path="/app/lib/process.py")
+
+
+def test_what_was_said_of_a_file_holds_until_it_is_changed() -> None:
+    said = [*LOOK, assistant(FACT)]
+    assert texts(drafted(said), "FACTS") == [FACT]
+    assert texts(drafted([*EDIT, *said]), "FACTS") == [FACT]
+    assert texts(drafted([*said, *EDIT]), "FACTS") == []
+    assert texts(drafted(said, EDIT), "FACTS") == []
+
+
+def test_a_line_that_a_search_found_in_a_file_goes_when_the_file_is_changed() -> None:
+    found = [
+        *ran("1", "grep -r KEY .", "./lib/process.py: KEY = AKIA_1 is set"),
+        assistant("I look for AKIA_1 elsewhere."),
+    ]
+    assert texts(drafted(found), "FACTS") == ["./lib/process.py: KEY = AKIA_1 is set"]
+    assert texts(drafted([*found, *EDIT]), "FACTS") == []
+
+
+def test_an_older_digest_loses_what_it_knew_of_a_file_that_was_changed_since() -> None:
+    told = Item(text="AWS keys are in lib/process.py", refs=("m1",), provenance="verbatim")
+    other = Item(text="The port is 8080.", refs=("m2",))
+    facts = (told, Item(text=FACT, refs=("m2",)), other)
+    digest = Digest(number=1, first=1, last=2, messages=2, sections=(("FACTS", facts),))
+    aged = without_overtaken(digest, ledger_of(messages_of(EDIT, 3)), is_followed=False)
+    assert aged.items("FACTS") == (told, other)
+
+
+FOUND = "The file `cli.py` contains the package, including the `CommandParser`."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The `CommandParser` class is not defined in this file.",
+        "This file doesn't contain the `CommandParser`.",
+        "Die Klasse `CommandParser` ist in `cli.py` nicht definiert.",
+    ],
+)
+def test_what_was_taken_back_since_is_no_fact(said: str) -> None:
+    assert FOUND in texts(drafted([*LOOK, assistant(FOUND)]), "FACTS")
+    assert FOUND not in texts(drafted([*LOOK, assistant(FOUND), assistant(said)]), "FACTS")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The `OptionParser` class is not defined in this file.",
+        "The `CommandParser` does not read the parent's options.",
+    ],
+)
+def test_a_fact_stays_when_something_else_is_denied(said: str) -> None:
+    assert FOUND in texts(drafted([*LOOK, assistant(FOUND), assistant(said)]), "FACTS")
