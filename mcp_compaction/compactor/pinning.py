@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
+from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core import pins as rules
 from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.core.text.repeats import mask_repeats
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Author, Channel, Pin, SessionInfo
 from mcp_compaction.ports import NewPin, Scope
@@ -36,6 +38,7 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     policy = (await work.read_window(info)).policy
     known, plan = await _plan_pin(work, info.project, info, wish)
     rules.check_question(plan.question)
+    rules.check_secrets(mask_repeats(wish.text, await known_secrets(work, info)).counts)
     draft, same, old = plan.draft, plan.same, plan.replaces
     others = [p for p in known if p not in (old, same)]
     tokens = rules.check_budget([*others, draft], wish.kind, policy, work.counter.count)

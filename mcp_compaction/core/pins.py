@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -50,13 +50,17 @@ def check_text(text: str) -> str:
             "a line of the text looks like another pin, a label or another speaker; pass it "
             "without that line."
         )
-    secrets = redact(text).counts
-    if secrets:
+    check_secrets(redact(text).counts)
+    return text
+
+
+def check_secrets(counts: Mapping[str, int]) -> None:
+    """Refuse a text that holds secrets of these kinds."""
+    if counts:
         raise PinRefused(
-            f"the text holds a secret ({', '.join(secrets)}); pin the rule without it, and name "
+            f"the text holds a secret ({', '.join(counts)}); pin the rule without it, and name "
             "where the secret is kept."
         )
-    return text
 
 
 def _poses(line: str) -> bool:

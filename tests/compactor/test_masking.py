@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction
 from tests.compactor.small_session import assistant, open_session, user
@@ -67,6 +68,13 @@ async def test_a_value_that_comes_later_or_in_another_process_is_masked(tmp_path
         await compactor.compress(info, ask)
         assert "secret" not in str((await compactor.stats(info)).events).lower()
     assert _KEY.encode() not in _bytes_of(tmp_path)
+
+
+async def test_a_pin_with_a_masked_value_is_refused(tmp_path: Path):
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([_NAMED]))
+        with pytest.raises(PinRefused, match="aws-secret-key"):
+            await compactor.pin(info, f"Always use {_KEY} here.", by="user")
 
 
 async def test_a_message_stays_the_same_one_when_its_value_is_named_later(tmp_path: Path):

@@ -394,11 +394,16 @@ def test_a_ref_with_neighbours_stops_at_the_first_message() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " , ", "42", "d", "p1..p3", "m", "m4..", "m9..m3", "m1..m2000", "m4~", "m" + "9" * 5_000],
+    ["", " , ", "42", "d", "p1..p3", "m", "m4..", "m1..m2000", "m4~", "m" + "9" * 5_000],
 )
 def test_what_is_no_ref_gets_an_example(text: str) -> None:
     with pytest.raises(InputError, match=r"m42|m12\.\.m40"):
         parse_refs(text)
+
+
+def test_a_span_written_backwards_is_turned_round_in_the_answer() -> None:
+    with pytest.raises(InputError, match=r"ends before it begins; write m3\.\.m9\.$"):
+        parse_refs("m9..m3")
 
 
 def test_refs_of_all_kinds_may_be_mixed() -> None:
