@@ -239,14 +239,15 @@ def test_what_became_of_a_file_has_the_ref_of_the_call_that_did_it() -> None:
             *used("1", "Edit", "Error: no such string", file_path="a.py"),
             *used("2", "Edit", "ok", file_path="a.py"),
             *used("3", "Edit", "Error: no such string", file_path="a.py"),
-            *ran("4", "python a.py", "a.py says hello"),
+            *ran("4", "python a.py", "./a.py says hello"),
             *ran("5", "python a.py", "exit code 1"),
         ]
     )
     span, later = messages[:8], messages[8:]
     items = index_of(span, identifiers_by_message(span), later)
-    assert [(item.text, item.note, item.refs[-1]) for item in items[:2]] == [
+    assert [(item.text, item.note, item.refs[-1]) for item in items[:3]] == [
         ("a.py", "edited", "m3"),
+        ("./a.py", "edited", "m3"),
         ("python a.py", "exit 1", "m9"),
     ]
 
