@@ -11,7 +11,8 @@ from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
 
-_FAILED = pattern_of(r"exit|failed|timed out|refused|interrupted")
+# A bare "failed" is mostly a program or a file that is not there, and says no more than others.
+_FAILED = pattern_of(r"exit|\d failed|timed out|refused|interrupted")
 
 
 class Note(NamedTuple):

@@ -15,7 +15,7 @@ from mcp_compaction.core.log.identifiers import (
     identifiers_of_parts,
     outcome_of,
 )
-from mcp_compaction.core.log.index import index_of
+from mcp_compaction.core.log.index import index_of, usefulness_of
 from mcp_compaction.model import IndexItem, Thinking, ToolCall, ToolResult
 from tests.core.saying import assistant, call, failed, ran, read, results, used, user
 from tests.sessions import messages_of
@@ -277,6 +277,13 @@ def test_a_failed_command_is_noted_as_failed(answer: dict[str, Any]) -> None:
     messages = messages_of([call("1", "Bash", command="make"), answer])
     items = index_of(messages, identifiers_by_message(messages))
     assert items[0] == IndexItem(kind="command", text="make", note="failed", refs=("m1",))
+
+
+def test_a_command_that_only_failed_leads_no_other() -> None:
+    steps = [*ran("1", "make", "5 failed"), *ran("2", "mak", "sh: mak: command not found")]
+    messages = messages_of(steps)
+    ranks = {i.text: usefulness_of(i) for i in index_of(messages, identifiers_by_message(messages))}
+    assert ranks == {"make": 1, "mak": 2}
 
 
 def test_messages_without_findings_have_no_index() -> None:
