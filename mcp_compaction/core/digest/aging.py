@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
 from mcp_compaction.core.log.findings import names_file
-from mcp_compaction.core.log.ledger import FileState, Ledger
+from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
@@ -86,8 +86,9 @@ def _aged(
     if name == "DONE":
         return tuple(item for item in items if file_of(item) not in since)
     if name == "FACTS":
+        changed = [path for path, state in since.items() if state.word in CHANGED]
         return tuple(
-            i for i in items if i.provenance != "extracted" or not names_file(i.text, since)
+            i for i in items if i.provenance != "extracted" or not names_file(i.text, changed)
         )
     return tuple(items)
 

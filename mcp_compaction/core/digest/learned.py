@@ -59,8 +59,9 @@ def learned_items(reading: Reading) -> list[Item]:
 
 
 def still_failing(reading: Reading) -> list[Item]:
-    """The calls that failed and were not done since, the newest first."""
-    found = [one for one in _failures(reading) if one.passed is None]
+    """The calls that failed and were not done since, the newest first; no searches, which leave
+    nothing to do."""
+    found = [one for one in _failures(reading) if one.passed is None and not _is_search(one.entry)]
     found.sort(key=lambda one: one.place, reverse=True)
     return [_open_item(one) for one in found]
 
@@ -126,15 +127,19 @@ def _wholes_of(thing: str) -> frozenset[str]:
 
 def _has_found_nothing(entry: CallEntry) -> bool:
     """Whether a search ended as a failure only because there was nothing to find."""
-    return entry.action.kind == "run" and is_search(entry.action.target) and not _cause(entry)
+    return _is_search(entry) and not _cause(entry)
+
+
+def _is_search(entry: CallEntry) -> bool:
+    return entry.action.kind == "run" and is_search(entry.action.target)
 
 
 def _kind_of(entry: CallEntry) -> str:
     if entry.action.kind == "run":
         family = family_of(entry.action.target)
-        # One piece of inline code tells nothing of another.
-        code = f" {work_of(entry.action.target)}" if family.endswith(" -c") else ""
-        return f"run {family}{code}"
+        # One piece of inline code, or one search, tells nothing of another.
+        is_single = family.endswith(" -c") or _is_search(entry)
+        return f"run {family}{f' {work_of(entry.action.target)}' if is_single else ''}"
     return f"{entry.call.name} {entry.action.target}"
 
 

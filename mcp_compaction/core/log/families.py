@@ -30,6 +30,13 @@ def is_search(command: str) -> bool:
     return part is not None and part.words[0].rpartition("/")[2] in _SEARCHES
 
 
+def only_looks(command: str) -> bool:
+    """Whether a command only shows what is there: a search, a file, what git has."""
+    part = main_part_of(command)
+    name = part.words[0].rpartition("/")[2] if part else ""
+    return not name or name == "git" or name in _SEARCHES or name in _BESIDE
+
+
 @lru_cache(maxsize=2_048)
 def family_of(command: str) -> str:
     """The program of a command, with its subcommand or its script: `pip install`, `python a.py`."""

@@ -19,7 +19,8 @@ _RANKS: dict[IndexKind, int] = {
     "id": 4,
     "number": 5,
 }
-_FAILED = pattern_of(r"exit|failed|timed out|refused|interrupted")
+# A bare "failed" is mostly a program or a file that is not there, and says no more than others.
+_FAILED = pattern_of(r"exit|\d failed|timed out|refused|interrupted")
 
 
 class Note(NamedTuple):
@@ -46,7 +47,7 @@ def index_of(
             refs.setdefault(finding, []).append(ref)
         if not message.results:
             said.update(of_message)
-    items = (_item_of(thing, where, notes.get(thing, Note(""))) for thing, where in refs.items())
+    items = (_item_of(thing, where, _note_of(thing, notes)) for thing, where in refs.items())
     # What was named and passed on is wanted again sooner than what a result merely listed.
     return tuple(
         sorted(
@@ -54,6 +55,11 @@ def index_of(
             key=lambda i: (usefulness_of(i), -said[i.kind, i.text], -len(refs[i.kind, i.text])),
         )
     )
+
+
+def _note_of(thing: tuple[IndexKind, str], notes: dict[tuple[IndexKind, str], Note]) -> Note:
+    kind, text = thing
+    return notes.get(thing) or notes.get((kind, text.removeprefix("./"))) or Note("")
 
 
 def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], Note]:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call
 from mcp_compaction.core.log.recent import read_recent_once
+from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import Effect, effects_of
 from mcp_compaction.core.log.tool_calls import Action, action_of
 from mcp_compaction.core.text.patterns import pattern_of
@@ -138,6 +139,7 @@ class _Files:
             case "run":
                 for effect in effects_of(entry.action.target):
                     self._note_effect(effect, entry)
+                self._note_reports(entry)
             case _:
                 pass
 
@@ -171,6 +173,14 @@ class _Files:
         by = f"{effect.by} {effect.path}" if effect.is_glob else effect.by
         for path in self._meant(effect):
             self._make_unknown(path, by, entry)
+
+    def _note_reports(self, entry: CallEntry) -> None:
+        """Take down what a run that was done says it did; the message that says so tells it."""
+        if entry.result is None or entry.ending != "done":
+            return
+        for report in reports_of(entry.action.target, entry.result.text):
+            said = entry._replace(ref=entry.result_ref)
+            self._set(report.path, _WORDS[report.does], said, "(a run says)")
 
     def _do(self, effect: Effect, entry: CallEntry) -> None:
         word = _WORDS[effect.does]

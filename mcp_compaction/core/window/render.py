@@ -71,7 +71,7 @@ def index_block(
     series = Series()
     for item in _sort_by_use(digests):
         told = f"{item.text} {item.note}" if item.note else item.text
-        if told in listed:
+        if told in listed or told.removeprefix("./") in listed:
             continue
         if item.kind == "number" and series.has_enough_like(item.text):
             continue

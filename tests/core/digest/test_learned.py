@@ -32,3 +32,12 @@ def test_a_command_that_passed_once_it_was_prepared_is_told_so() -> None:
         "lint .: failed m1 (Error: (eval):1: command not found: lint); "
         "source env && lint . passed m3"
     ]
+
+
+def test_one_search_tells_nothing_of_another() -> None:
+    missing = "grep: src/rates: No such file or directory\nexit code 2"
+    draft = drafted([*ran("1", "grep -n a src/rates", missing), *ran("2", "grep -n b src", "b")])
+    assert texts(draft, "LEARNED") == [
+        "failed: grep -n a src/rates: grep: src/rates: No such file or directory"
+    ]
+    assert texts(draft, "NEXT") == []

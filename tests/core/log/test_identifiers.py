@@ -15,7 +15,7 @@ from mcp_compaction.core.log.identifiers import (
     identifiers_of_parts,
     outcome_of,
 )
-from mcp_compaction.core.log.index import index_of
+from mcp_compaction.core.log.index import index_of, usefulness_of
 from mcp_compaction.model import IndexItem, Thinking, ToolCall, ToolResult
 from tests.core.saying import assistant, call, failed, ran, read, results, used, user
 from tests.sessions import messages_of
@@ -239,14 +239,15 @@ def test_what_became_of_a_file_has_the_ref_of_the_call_that_did_it() -> None:
             *used("1", "Edit", "Error: no such string", file_path="a.py"),
             *used("2", "Edit", "ok", file_path="a.py"),
             *used("3", "Edit", "Error: no such string", file_path="a.py"),
-            *ran("4", "python a.py", "a.py says hello"),
+            *ran("4", "python a.py", "./a.py says hello"),
             *ran("5", "python a.py", "exit code 1"),
         ]
     )
     span, later = messages[:8], messages[8:]
     items = index_of(span, identifiers_by_message(span), later)
-    assert [(item.text, item.note, item.refs[-1]) for item in items[:2]] == [
+    assert [(item.text, item.note, item.refs[-1]) for item in items[:3]] == [
         ("a.py", "edited", "m3"),
+        ("./a.py", "edited", "m3"),
         ("python a.py", "exit 1", "m9"),
     ]
 
@@ -276,6 +277,13 @@ def test_a_failed_command_is_noted_as_failed(answer: dict[str, Any]) -> None:
     messages = messages_of([call("1", "Bash", command="make"), answer])
     items = index_of(messages, identifiers_by_message(messages))
     assert items[0] == IndexItem(kind="command", text="make", note="failed", refs=("m1",))
+
+
+def test_a_command_that_only_failed_leads_no_other() -> None:
+    steps = [*ran("1", "make", "5 failed"), *ran("2", "mak", "sh: mak: command not found")]
+    messages = messages_of(steps)
+    ranks = {i.text: usefulness_of(i) for i in index_of(messages, identifiers_by_message(messages))}
+    assert ranks == {"make": 1, "mak": 2}
 
 
 def test_messages_without_findings_have_no_index() -> None:

@@ -51,6 +51,30 @@ def test_a_file_stands_as_it_was_last_left() -> None:
     }
 
 
+def test_what_a_run_says_it_did_to_a_file_is_told_by_its_result() -> None:
+    printed = "Cleaning src/a.py...\n  ✓ Updated ./src/a.py\nSaved 3 rows to out.csv"
+    messages = messages_of([*ran("1", "python3 clean.py", printed)])
+    told = [(s.path, s.text, s.ref) for s in ledger_of(messages).files.values()]
+    assert told == [
+        ("src/a.py", "edited (a run says)", "m2"),
+        ("out.csv", "written (a run says)", "m2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("cat build.log", "Updated src/a.py"),
+        ("git log -1", "Updated src/a.py"),
+        ("python3 -c \"print('Updated src/a.py')\"", "Updated src/a.py"),
+        ("python3 clean.py", "Updated src/a.py\nexit code 1"),
+        ("python3 clean.py", "\n".join(f"Updated src/{n}.py" for n in range(30))),
+    ],
+)
+def test_what_is_only_shown_typed_or_listed_was_done_by_no_run(command: str, printed: str) -> None:
+    assert states(ran("1", command, printed)) == {}
+
+
 @pytest.mark.parametrize(
     "answer",
     [
