@@ -34,7 +34,7 @@ from mcp_compaction.core.excerpts.choose import (
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import Conversation
-from mcp_compaction.core.log.typed_names import typed_names
+from mcp_compaction.core.log.used_names import used_names
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
@@ -112,7 +112,7 @@ def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
 
 
 def _list_names(progress: Progress, inputs: Inputs) -> Progress:
-    """The newest digest lists the names that the agent typed and that nothing but the index shows;
+    """The newest digest lists the names that the agent used and that nothing but the index shows;
     the index gives way to them."""
     goal, count = progress.plan.goal, inputs.count
     new = {digest.number: digest for digest in progress.digests}
@@ -123,13 +123,13 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     for digest in written:
         progress = progress.replace_digest(without_names(digest, count))
     without_index = progress.change_view(index_most=0).session
-    typed = typed_names(inputs.said, inputs.found, names_of_digests(inputs.digests))
+    used = used_names(inputs.said, inputs.found, names_of_digests(inputs.digests))
     shown_now = _text_of_view(without_index, inputs)
     bare = without_names(written[-1], count)
     # Where even the lines that must stay do not fit, the next compaction would take names out.
     least = inputs.measure(without_index).counted - bare.tokens + count(render_digest(bare, True))
     room = min(room_for_names(goal, inputs.policy.index_max_tokens), goal - least)
-    names = choose_names(typed, shown_now, room, count)
+    names = choose_names(used, shown_now, room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)
     if names:

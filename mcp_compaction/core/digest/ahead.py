@@ -13,7 +13,7 @@ from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tool_calls import hands_in
-from mcp_compaction.core.log.typed_names import is_of_library
+from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.core.text.sentences import Sentence

@@ -1,11 +1,11 @@
-"""Keeps a ledger in a digest: the names that the agent typed and that a view does not show."""
+"""Keeps a ledger in a digest: the names that the agent used and that a view does not show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from mcp_compaction.core.digest.text import measure_digest
-from mcp_compaction.core.log.typed_names import TypedName
+from mcp_compaction.core.log.used_names import UsedName
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Digest, Item
 
@@ -35,13 +35,11 @@ def with_names(digest: Digest, names: Sequence[str], count: CountTokens) -> Dige
     return digest if changed == digest else measure_digest(changed, count)
 
 
-def choose_names(
-    names: Iterable[TypedName], shown: str, room: int, count: CountTokens
-) -> list[str]:
+def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountTokens) -> list[str]:
     """The first names that a view does not show, as many as the room holds, in the order they were
-    typed last: those of one call stand together."""
+    used last: those of one call stand together."""
     room -= count(f"\n{_SECTION}\n- ")
-    chosen: list[TypedName] = []
+    chosen: list[UsedName] = []
     known = [shown]
     for one in names:
         if any(one.text in text for text in known):

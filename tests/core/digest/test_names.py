@@ -9,7 +9,7 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.log.identifiers import identifiers_by_message
-from mcp_compaction.core.log.typed_names import TypedName, typed_names
+from mcp_compaction.core.log.used_names import UsedName, used_names
 from mcp_compaction.model import Digest, Item
 from tests.core.saying import assistant, ran, used, user
 from tests.sessions import messages_of
@@ -25,23 +25,23 @@ def digest_with(*items: Item) -> Digest:
 
 def test_names_are_those_typed_most_and_runs_are_folded() -> None:
     steps = [m for n in range(1, 6) for m in ran(str(n), f"python part_{n}.py --fast", "ok")]
-    assert [name.text for name in typed_names(messages_of(steps))] == ["--fast", "part_1..5.py"]
+    assert [name.text for name in used_names(messages_of(steps))] == ["--fast", "part_1..5.py"]
 
 
 def test_names_are_values_of_calls_and_neither_tools_nor_keys_nor_devices() -> None:
     step = used("1", "book_seat", "ok", seat_code="HAT097", holders=[{"user_id": "mia_li_3668"}])
-    found = typed_names(messages_of([*step, *ran("2", "make >/dev/null", "ok")]))
+    found = used_names(messages_of([*step, *ran("2", "make >/dev/null", "ok")]))
     assert {name.text for name in found} == {"HAT097", "mia_li_3668"}
 
 
 def test_an_address_is_one_name() -> None:
-    found = typed_names(messages_of(ran("1", "curl https://docs.example.org/guide/valve", "ok")))
+    found = used_names(messages_of(ran("1", "curl https://docs.example.org/guide/valve", "ok")))
     assert [name.text for name in found] == ["https://docs.example.org/guide/valve"]
 
 
 def test_paths_that_were_only_met_come_after_all_that_was_typed() -> None:
     messages = messages_of([*ran("1", "cat src/one.py", "ok"), *ran("2", "ls", "src/two.py")])
-    found = typed_names(messages, identifiers_by_message(messages))
+    found = used_names(messages, identifiers_by_message(messages))
     assert [name.text for name in found] == ["src/one.py", "src/two.py"]
 
 
@@ -49,49 +49,49 @@ def test_of_paths_only_met_a_listing_gives_a_few_and_libraries_none() -> None:
     listing = "\n".join(f"src/{word}.py" for word in map(str, range(10, 90)))
     trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 3\nnode_modules/a/b.js'
     messages = messages_of([*ran("1", "ls", listing), *ran("2", "run", trace)])
-    found = [name.text for name in typed_names(messages, identifiers_by_message(messages))]
+    found = [name.text for name in used_names(messages, identifiers_by_message(messages))]
     assert found == ["src/10..21.py"]
     typed = messages_of(ran("3", "cat node_modules/a/b.js", "ok"))
-    assert [name.text for name in typed_names(typed)] == ["node_modules/a/b.js"]
+    assert [name.text for name in used_names(typed)] == ["node_modules/a/b.js"]
 
 
 def test_dates_of_fields_come_last_and_are_never_folded() -> None:
     held = '{"code": "HAT097", "from": "2024-05-17", "to": "2024-05-18", "born": "2024-05-19"}'
     asked = user("Look at ORD-77812, due: 2024-05-16.")
     messages = messages_of([asked, *used("1", "look_up", held, holder="mia_li_3668")])
-    found = [name.text for name in typed_names(messages, identifiers_by_message(messages))]
+    found = [name.text for name in used_names(messages, identifiers_by_message(messages))]
     dates = [f"2024-05-{day}" for day in (16, 17, 18, 19)]
     assert found == ["mia_li_3668", "HAT097", "ORD-77812", *dates]
     listing = messages_of(ran("2", "ls", "-rw-r--r-- 2024-05-20 notes\n2024-05-21 started"))
-    assert typed_names(listing, identifiers_by_message(listing)) == []
+    assert used_names(listing, identifiers_by_message(listing)) == []
 
 
 def test_a_name_that_the_agent_spoke_of_twice_is_one_it_used_and_once_is_in_passing() -> None:
     spoken = [assistant("user_home is wrong, as MacPort says."), assistant("So user_home goes.")]
     messages = messages_of([*spoken, *ran("1", "cat src/one.py", "ok"), user("MacPort? MacPort.")])
-    assert [name.text for name in typed_names(messages)] == ["src/one.py", "user_home"]
+    assert [name.text for name in used_names(messages)] == ["src/one.py", "user_home"]
 
 
 def test_names_that_were_met_together_keep_their_order() -> None:
     held = '{"id": "mia_li_3668", "pays": "voucher_7504069", "trips": ["HAT097", "GAR012"]}'
     messages = messages_of(used("1", "look_up", held))
-    found = typed_names(messages, identifiers_by_message(messages))
+    found = used_names(messages, identifiers_by_message(messages))
     assert [name.text for name in found] == ["mia_li_3668", "voucher_7504069", "HAT097", "GAR012"]
 
 
 def test_names_of_earlier_digests_come_back_and_rise_when_they_are_typed_again() -> None:
     messages = messages_of([user("go"), *ran("1", "cat old_thing new_thing", "ok")])
-    found = typed_names(messages, earlier=["old_thing", "other_thing"])
+    found = used_names(messages, earlier=["old_thing", "other_thing"])
     assert [name.text for name in found] == ["old_thing", "new_thing", "other_thing"]
 
 
 def test_what_a_view_shows_is_not_listed_and_names_of_one_call_stand_together() -> None:
     names = [
-        TypedName("late_b", 3.0, (9, 1)),
-        TypedName("shown_name", 2.5, (8, 0)),
-        TypedName("early", 2.0, (2, 0)),
-        TypedName("late_a", 1.0, (9, 0)),
-        TypedName("left_out", 0.5, (9, 2)),
+        UsedName("late_b", 3.0, (9, 1)),
+        UsedName("shown_name", 2.5, (8, 0)),
+        UsedName("early", 2.0, (2, 0)),
+        UsedName("late_a", 1.0, (9, 0)),
+        UsedName("left_out", 0.5, (9, 2)),
     ]
     assert choose_names(names, "so shown_name it is", 5, count) == ["early", "late_a", "late_b"]
 

@@ -38,25 +38,25 @@ _FEWEST_SAID = 2  # messages of the agent that speak of a name; once is mostly i
 _SAID = 0.5  # of the worth that a name has which is typed as often
 
 
-class TypedName(NamedTuple):
-    """A name, its worth, and where it was typed last: the message, and the place in it."""
+class UsedName(NamedTuple):
+    """A name, its worth, and where it was used last: the message, and the place in it."""
 
     text: str
     worth: float
     last: tuple[int, int]
 
 
-def typed_names(
+def used_names(
     messages: Sequence[Message],
     met: Mapping[int, Iterable[Finding]] = MappingProxyType({}),
     earlier: Sequence[str] = (),
-) -> list[TypedName]:
-    """The names that calls typed, those most used and most lately first; runs are folded.
+) -> list[UsedName]:
+    """The names that an agent used, most often and most lately first; runs are folded.
 
     What the agent spoke of in several messages counts half as much as what it typed as often.
     Names known from `earlier` messages were used at least once, before all others. Paths, ids and
     dates of fields that messages only named, given by their numbers, may be typed next: they come
-    after all that was typed, the newest first, and dates last.
+    after all that was used, the newest first, and dates last.
     """
     worth: dict[str, float] = dict.fromkeys(earlier, 1.0)
     last = {name: (-1, place) for place, name in enumerate(earlier)}
@@ -78,7 +78,7 @@ def typed_names(
     for name, times in said.items():
         if len(times) >= _FEWEST_SAID:
             worth[name] = max(worth.get(name, 0.0), _SAID * sum(times))
-    found = (TypedName(name, value, last[name]) for name, value in worth.items())
+    found = (UsedName(name, value, last[name]) for name, value in worth.items())
     return sorted(_fold_runs(found), key=lambda one: (-one.worth, one.last, one.text))
 
 
@@ -140,9 +140,9 @@ def _values_of(arguments: object) -> Iterator[str]:
         yield str(arguments)
 
 
-def _fold_runs(names: Iterable[TypedName]) -> Iterator[TypedName]:
+def _fold_runs(names: Iterable[UsedName]) -> Iterator[UsedName]:
     """Names that differ in one number as one: `part_1..33.py`; each date is a value of its own."""
-    parted: dict[tuple[str, str], list[tuple[int, TypedName]]] = {}
+    parted: dict[tuple[str, str], list[tuple[int, UsedName]]] = {}
     for one in names:
         found = None if _DATE.fullmatch(one.text) else _RUN.match(one.text)
         if found is None or found[2].startswith("0") or not (found[1] or found[3]):
@@ -158,4 +158,4 @@ def _fold_runs(names: Iterable[TypedName]) -> Iterator[TypedName]:
                 continue
             text = f"{before}{members[0][0]}..{members[-1][0]}{behind}"
             worth = max(one.worth for _, one in members)
-            yield TypedName(text, worth, max(one.last for _, one in members))
+            yield UsedName(text, worth, max(one.last for _, one in members))
