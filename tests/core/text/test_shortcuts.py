@@ -200,7 +200,7 @@ def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None
     spared = ending_of_call(result), list(error_lines(text))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(failures, "_FAILED_SIGNS", ("",))
-        patch.setattr(endings, "_TRACE_SIGNS", ("",))
+        patch.setattr(endings, "_NOT_FOUND_SIGNS", ("",))
         patch.setattr(identifiers, "_ERROR_SIGNS", ("",))
         assert (ending_of_call(result), list(error_lines(text))) == spared
 
