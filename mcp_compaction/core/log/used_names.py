@@ -26,6 +26,9 @@ _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
+_WORDS = pattern_of(
+    r"[A-Za-z-]+(?:/[A-Za-z-]+)+"
+)  # and/or, read/write: words more often than a path
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _AROUND = ".,:;!?()\"'`*"  # what stands around words
@@ -99,7 +102,8 @@ def _names_in(message: Message) -> list[str]:
 def _names_said_in(message: Message) -> list[str]:
     """The names that the agent's words hold, each once, in the order they stand."""
     text = message.text if message.role == "assistant" else ""
-    return list(dict.fromkeys(filter(_may_be_typed, _cut_names(text))))
+    names = (name for name in _cut_names(text) if not _WORDS.fullmatch(name))
+    return list(dict.fromkeys(filter(_may_be_typed, names)))
 
 
 def _cut_names(text: str) -> list[str]:

@@ -72,6 +72,13 @@ def test_a_name_that_the_agent_spoke_of_twice_is_one_it_used_and_once_is_in_pass
     assert [name.text for name in used_names(messages)] == ["src/one.py", "user_home"]
 
 
+def test_words_that_a_stroke_joins_are_no_name_where_they_are_only_said() -> None:
+    spoken = [assistant("Pick local/remote, see src/pick_one.py.")] * 2
+    assert [name.text for name in used_names(messages_of(spoken))] == ["src/pick_one.py"]
+    typed = messages_of(ran("1", "ls src/auth", "ok"))
+    assert [name.text for name in used_names(typed)] == ["src/auth"]
+
+
 def test_names_that_were_met_together_keep_their_order() -> None:
     held = '{"id": "mia_li_3668", "pays": "voucher_7504069", "trips": ["HAT097", "GAR012"]}'
     messages = messages_of(used("1", "look_up", held))
