@@ -65,16 +65,24 @@ class Needs:
 
     @cached_property
     def pairs(self) -> list[frozenset[str]]:
-        """The known names of each later call that passes two or more."""
+        """The known names of each later call that passes two or more, none a part of another:
+        `src/pick_one.py` and `pick_one` are one thing."""
         of_calls = (names_in(turn.typed) for turn in self.answers)
-        known = (frozenset(name for name in names if name in self.known) for names in of_calls)
-        return [names for names in known if len(names) > 1]
+        known = ([name for name in names if name in self.known] for names in of_calls)
+        apart = (frozenset(_names_apart(names)) for names in known)
+        return [names for names in apart if len(names) > 1]
 
     @cached_property
     def in_talk(self) -> list[str]:
         """The known names that are only talked of later."""
         said = "\n".join(turn.said for turn in self.answers)
         return sorted(name for name in names_in(said) - self.in_calls.keys() if name in self.known)
+
+
+def _names_apart(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if not any(name != other and name in other for other in names):
+            yield name
 
 
 async def measure_session(

@@ -64,6 +64,13 @@ def test_what_is_needed_is_what_later_turns_use_and_earlier_ones_had() -> None:
     assert needs.lines == []
 
 
+def test_a_name_and_a_part_of_it_are_no_pair() -> None:
+    parts = [ran(number, "cat src/pick_one.py", "ok") for number in "12"]
+    needs = Needs(*(turns_of(read_incoming(part).messages) for part in parts))
+    assert set(needs.in_calls) >= {"src/pick_one.py", "pick_one"}
+    assert needs.pairs == []
+
+
 def test_a_line_of_a_script_that_is_typed_again_is_no_command() -> None:
     script = "cat > a.sh <<E\nset -e  # at once\nE"
     parts = [ran("1", script, ""), ran("2", script, "")]
