@@ -329,9 +329,10 @@ def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
 
 
 def _merge_items(old: IndexItem, new: IndexItem) -> IndexItem:
-    """A thing met again: a file that was only named or read since stands as it was changed, a
-    command ended as it did last."""
-    if is_changed_file(old) and not is_changed_file(new):
+    """A thing met again: a file that was only named since, or read where it still stood, stands
+    as it was changed; a command ended as it did last."""
+    is_gone = old.note.partition(" ")[0] in ("deleted", "moved")
+    if is_changed_file(old) and (not new.note or (new.note == "read" and not is_gone)):
         note, refs = old.note, (*old.refs[:1], *new.refs[-1:], *old.refs[-1:])
     else:
         note = new.note if new.kind == "command" else new.note or old.note

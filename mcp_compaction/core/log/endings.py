@@ -16,9 +16,12 @@ CallEnding = Ending | Literal["done"]
 _OPENING = 5_000  # characters; a host repeats a whole command before it says that it timed out
 _CLOSING = 4_000
 _TRACE = "Traceback (most recent call last)"
+_RUNS_OTHERS = (  # a shell, by its name or its script's, or sudo
+    r"(?:-?(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|sudo)|\S+\.(?:ba|z)?sh|\(eval\))(?::\d+)?"
+)
 _NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a module to run
-    r"^(?:\S+: ){1,2}(?:(?:line )?\d+: (?:\S+: )?)?"
-    r"(?:(?:command )?not found|command not found: \S+)$"
+    rf"^(?:Error: )?{_RUNS_OTHERS}: (?:(?:line )?\d+: )?\S+: (?:command )?not found$"
+    r"|^(?:Error: )?\S+: (?:line \d+: \S+: )?command not found(?:: \S+)?$"
     r"|^(?:\S+: )?\S*python[\d.]*: No module named \S+$",
     re.M,
 )

@@ -72,13 +72,13 @@ def main_part_of(command: str) -> Part | None:
 
 
 _PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)\s*)+(?=\S)")
-_CHANGES_FOLDER = pattern_of(r"\bcd\s[^&;|\n]*(?:&&|;)\s*")
+_CHANGES_FOLDER = pattern_of(r"(^|(?:&&|;)\s*)(?:cd\s[^&;|\n]*(?:&&|;)\s*)+")
 
 
 def preparation_of(command: str) -> str:
     """What a command does before its work, but for changing the folder."""
     found = _PREPARES.match(command.strip())
-    return one_line(_CHANGES_FOLDER.sub("", found[0])) if found else ""
+    return one_line(_CHANGES_FOLDER.sub(r"\1", found[0])) if found else ""
 
 
 def command_line_of(command: str, most: int = 100) -> str:

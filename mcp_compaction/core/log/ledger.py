@@ -178,7 +178,7 @@ class _Files:
         """Take down what a run that was done says it did; the message that says so tells it."""
         if entry.result is None or entry.ending != "done":
             return
-        for report in reports_of(entry.action.target, entry.result.text):
+        for report in reports_of(entry.action.target, entry.result.text, self._states):
             said = entry._replace(ref=entry.result_ref)
             self._set(report.path, _WORDS[report.does], said, "(a run says)")
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from functools import cache
 from typing import NamedTuple
 
 from mcp_compaction.core.log.families import only_looks
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import Deed, known_reports
 
 _MOST_CHARS = 8_000  # from the end, where a run sums up
 _MOST_FILES = 10  # a run that tells of more lists them rather than sums up
+_WORDS = pattern_of(r"[\w./~@+-]+")
+# What only tries, only tells what was done before, or is done on another machine.
+_NOT_HERE = frozenset(
+    (
+        *("--dry-run", "--dryrun", "--just-print", "--check", "--diff", "-n"),
+        *("logs", "log", "journalctl"),
+        *("ssh", "curl", "wget", "docker", "docker-compose", "podman", "kubectl"),
+    )
+)
 
 
 class Report(NamedTuple):
@@ -20,18 +31,25 @@ class Report(NamedTuple):
     path: str
 
 
-def reports_of(command: str, printed: str) -> tuple[Report, ...]:
-    """What a run says it did to files, in order; what a command only shows, or types itself, says
-    nothing."""
-    if only_looks(command):
+def reports_of(command: str, printed: str, known: Container[str]) -> tuple[Report, ...]:
+    """What a run says it did to files that are known or that its command names, in order; what a
+    command only shows, or types itself, says nothing. That a file is gone is believed of no run."""
+    named = {_clean(word) for word in _WORDS.findall(command)}
+    if only_looks(command) or any(word.rpartition("/")[2] in _NOT_HERE for word in named):
         return ()
     found = sorted(
-        (line.start(), Report(does, line["path"]))
+        (line.start(), Report(does, _clean(line["path"])))
         for does, pattern in _patterns()
         for line in pattern.finditer(printed[-_MOST_CHARS:])
         if line[0].strip() not in command
     )
-    return tuple(report for _, report in found) if len(found) <= _MOST_FILES else ()
+    if len(found) > _MOST_FILES:
+        return ()
+    return tuple(report for _, report in found if report.path in known or report.path in named)
+
+
+def _clean(path: str) -> str:
+    return path.removeprefix("./")
 
 
 @cache
@@ -41,4 +59,5 @@ def _patterns() -> tuple[tuple[Deed, re.Pattern[str]], ...]:
     return tuple(
         (sign.does, re.compile(rf"{before}(?:{sign.says})[ \t]+{path}[.!]?[ \t]*$", re.M))
         for sign in known_reports()
+        if sign.does != "delete"
     )

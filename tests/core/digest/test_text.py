@@ -306,6 +306,28 @@ def test_a_file_that_was_only_met_again_stands_as_it_was_changed(note: str) -> N
     assert merge_index([[old], [new]]) == (expected,)
 
 
+@pytest.mark.parametrize(
+    ("before", "since", "stands"),
+    [
+        ("deleted", "", "deleted"),
+        ("moved to b.py", "", "moved to b.py"),
+        ("edited", "read", "edited"),
+        ("written (no result seen)", "read", "written (no result seen)"),
+        ("deleted", "read", "read"),
+        ("moved to b.py", "read", "read"),
+        ("deleted", "unknown since m12 (python)", "unknown since m12 (python)"),
+        ("edited", "unknown since m12 (python)", "unknown since m12 (python)"),
+        ("deleted", "written", "written"),
+        ("edited", "deleted", "deleted"),
+        ("read", "", "read"),
+    ],
+)
+def test_a_file_stands_as_it_was_last_known(before: str, since: str, stands: str) -> None:
+    old = IndexItem(kind="file", text="a.py", note=before, refs=("m1",))
+    new = IndexItem(kind="file", text="a.py", note=since, refs=("m12",))
+    assert [item.note for item in merge_index([[old], [new]])] == [stands]
+
+
 def test_a_command_that_failed_once_is_not_told_as_failed_when_it_ran_again() -> None:
     old = IndexItem(kind="command", text="make", note="exit 2", refs=("m1",))
     new = IndexItem(kind="command", text="make", refs=("m7",))

@@ -52,12 +52,13 @@ def test_a_file_stands_as_it_was_last_left() -> None:
 
 
 def test_what_a_run_says_it_did_to_a_file_is_told_by_its_result() -> None:
-    printed = "Cleaning src/a.py...\n  ✓ Updated ./src/a.py\nSaved 3 rows to out.csv"
-    messages = messages_of([*ran("1", "python3 clean.py", printed)])
+    printed = "Cleaning src/a.py...\n  ✓ Updated ./src/a.py\nSaved 3 rows to out.csv\nSaved b.csv"
+    read = used("1", "Read", "x", file_path="src/a.py")
+    messages = messages_of([*read, *ran("2", "python3 clean.py --to=out.csv", printed)])
     told = [(s.path, s.text, s.ref) for s in ledger_of(messages).files.values()]
     assert told == [
-        ("src/a.py", "edited (a run says)", "m2"),
-        ("out.csv", "written (a run says)", "m2"),
+        ("src/a.py", "edited (a run says)", "m4"),
+        ("out.csv", "written (a run says)", "m4"),
     ]
 
 
@@ -68,11 +69,47 @@ def test_what_a_run_says_it_did_to_a_file_is_told_by_its_result() -> None:
         ("git log -1", "Updated src/a.py"),
         ("python3 -c \"print('Updated src/a.py')\"", "Updated src/a.py"),
         ("python3 clean.py", "Updated src/a.py\nexit code 1"),
-        ("python3 clean.py", "\n".join(f"Updated src/{n}.py" for n in range(30))),
+        ("python3 clean.py", "\n".join(f"Updated src/{n}.py" for n in "abcdefghijklmnop")),
+        ("python3 clean.py", "Deleted src/a.py"),
+        ("python3 clean.py src/a.py", "removed 'src/a.py'"),
+        ("python3 clean.py", "Updated a.py"),
+        ("python3 clean.py", "Updated /app/src/a.py"),
+        ("python3 clean.py b/src/a.py", "Updated /app/src/a.py"),
+        ("docker logs web", "Updated src/a.py"),
+        ("sudo docker compose up", "Updated src/a.py"),
+        ("kubectl logs web", "Updated src/a.py"),
+        ("npm run logs", "Updated src/a.py"),
+        ("ssh prod 'tail deploy.log'", "Updated src/a.py"),
+        ("bash -c 'ssh prod ./deploy.sh'", "Updated src/a.py"),
+        ("/usr/bin/curl -s example.org/a.txt", "Updated src/a.py"),
+        ("curl -s example.org/news", "Updated Node.js"),
+        ("./news.sh", "Updated Node.js"),
+        ("./clean.sh --dry-run", "Updated src/a.py"),
+        ("./clean.sh --dry-run=all src/a.py", "Updated src/a.py"),
+        ("make -n", "Updated src/a.py"),
+        ("format --check src/a.py", "Reformatted src/a.py"),
     ],
 )
-def test_what_is_only_shown_typed_or_listed_was_done_by_no_run(command: str, printed: str) -> None:
-    assert states(ran("1", command, printed)) == {}
+def test_what_is_shown_typed_listed_or_far_away_was_done_by_no_run(
+    command: str, printed: str
+) -> None:
+    read = used("1", "Read", "x", file_path="src/a.py")
+    assert states(read, ran("2", command, printed)) == {"src/a.py": "read"}
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("docker logs web", "Deleted src/models.py"),
+        ("./clean.sh --dry-run", "Removed src/models.py"),
+        ("make test", "removed models.py\n3 passed"),
+        ("make test", "Removed /app/src/models.py\n3 passed"),
+        ("make test", "Updated models.py\n3 passed"),
+    ],
+)
+def test_an_edited_file_stands_whatever_a_run_prints_of_others(command: str, printed: str) -> None:
+    path = "/app/src/models.py"
+    assert states(edit("1", path), ran("2", command, printed)) == {path: "edited"}
 
 
 @pytest.mark.parametrize(
