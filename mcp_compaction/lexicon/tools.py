@@ -63,7 +63,7 @@ class ShellCommand(Value):
 class ReportSign(Value):
     """One way in which a line that a run printed says what was done to a file."""
 
-    does: Literal["write", "edit", "delete"]
+    does: Literal["write", "edit"]
     says: str
     example: str
     file: str

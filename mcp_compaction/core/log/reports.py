@@ -59,5 +59,4 @@ def _patterns() -> tuple[tuple[Deed, re.Pattern[str]], ...]:
     return tuple(
         (sign.does, re.compile(rf"{before}(?:{sign.says})[ \t]+{path}[.!]?[ \t]*$", re.M))
         for sign in known_reports()
-        if sign.does != "delete"
     )
