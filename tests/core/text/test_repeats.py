@@ -37,6 +37,45 @@ def test_a_value_behind_an_escape_of_json_is_masked_and_the_json_stays_valid():
         assert masked == {"content": f"{lead}[masked:secret]{lead}[masked:secret]"}
 
 
+@pytest.mark.parametrize("value", [_KEY, "x1/" + _KEY, *(sign + _KEY for sign in "nrtbfu31mK")])
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "a.py:\x1b[01;31m\x1b[K",
+        "\x1b[31m",
+        "\x1b[m",
+        "\x1b[38;5;196m",
+        "key%3D",
+        "%3d",
+        "%0D%0A",
+        "100%",
+        "C:\\",
+        "C:\\\\",
+        "\\n",
+        "\\u001b[1m",
+        "\n",
+        "é",
+        "rows[",
+        "a;",
+    ],
+)
+def test_a_value_behind_a_code_is_masked_and_the_json_stays_valid(lead: str, value: str):
+    known = know_more(_NONE, [(value, "secret")])
+    for text in (f"{lead}{value}", f"{lead}{value}\x1b[m {lead}{value}"):
+        masked = mask_repeats(text, known)
+        assert _KEY not in masked.text
+        assert masked.counts == {"secret": text.count(_KEY)}
+        assert masked.text.startswith(lead)
+        inner = json.dumps({"command": text})
+        raw = json.dumps({"arguments": inner})
+        shown = json.loads(json.loads(mask_repeats(raw, known).text)["arguments"])["command"]
+        assert _KEY not in shown
+        # A letter that may belong to an escape sequence stays where a backslash is before it.
+        if lead.endswith("\\"):
+            shown = shown.replace("\\" + value[0] + "[", "\\[")
+        assert shown == text.replace(value, "[masked:secret]")
+
+
 def test_the_password_of_an_address_is_masked_when_it_stands_alone():
     known = _know(f"postgres://ann:{_KEY}@db.example.org:5432/app")
     assert mask_repeats(f"PGPASS is {_KEY}.", known).text == "PGPASS is [masked:url-credentials]."
