@@ -369,8 +369,8 @@ class Store(Protocol):
         """Note that something happened."""
         ...
 
-    async def events(self, session: int) -> tuple[Event, ...]:
-        """What happened to that session, oldest first."""
+    async def events(self, session: int, name: str | None = None) -> tuple[Event, ...]:
+        """What happened to that session, oldest first; with a name only the events of it."""
         ...
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:

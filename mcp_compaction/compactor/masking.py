@@ -15,11 +15,9 @@ from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets, mask_rep
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.model import Event, SessionInfo
 
-_MOST_SESSIONS = 64
-
 
 async def known_secrets(work: Workspace, info: SessionInfo) -> KnownSecrets:
-    """The secrets that were masked in a session; the store is read once for each."""
+    """The secrets that were masked in a session, by any process until now."""
     noted = await _noted_secrets(work, info)
     salt = blake2b(f"{info.id} {info.created.isoformat()}".encode(), digest_size=16).digest()
     return KnownSecrets(salt, {secret.word: secret for secret in noted})
@@ -32,7 +30,7 @@ async def note_secrets(
     noted = await _noted_secrets(work, info)
     now = work.now()
     return tuple(
-        Event(name=MASKED, at=noted.setdefault(secret, now), detail=" ".join(map(str, secret)))
+        Event(name=MASKED, at=noted.get(secret, now), detail=" ".join(map(str, secret)))
         for secret in told
     )
 
@@ -44,14 +42,9 @@ async def mask_text(work: Workspace, info: SessionInfo, text: str) -> str:
 
 async def _noted_secrets(work: Workspace, info: SessionInfo) -> dict[KnownSecret, datetime]:
     """The secrets of a session, and when each was noted."""
-    if info.id not in work.noted_secrets:
-        events = await work.store.events(info.id)
-        if len(work.noted_secrets) >= _MOST_SESSIONS:
-            del work.noted_secrets[next(iter(work.noted_secrets))]
-        work.noted_secrets[info.id] = {
-            _secret_of(event.detail): event.at for event in events if event.name == MASKED
-        }
-    return work.noted_secrets[info.id]
+    # Read each time: a hook or another server may have noted one since.
+    events = await work.store.events(info.id, MASKED)
+    return {_secret_of(event.detail): event.at for event in events}
 
 
 def _secret_of(detail: str) -> KnownSecret:

@@ -12,6 +12,7 @@ from mcp_compaction.ports import Scope
 
 _MOST_LISTED = 1_000
 _MOST_NAMED = 5
+_MOST_COMPARED = 100  # the newest: to compare names takes time on the event loop
 
 
 async def find(work: Workspace, project: str, name: str | None) -> SessionInfo:
@@ -27,7 +28,7 @@ async def find(work: Workspace, project: str, name: str | None) -> SessionInfo:
     if not known:
         raise UnknownSession("no session is recorded for this project yet; record messages first.")
     names = [info.name for info in known]
-    near = get_close_matches(name, names, 1) if name else []
+    near = get_close_matches(name, names[:_MOST_COMPARED], 1) if name else []
     asked = f"no session {name!r} in this project" if name else "several sessions are recorded"
     meant = f" (did you mean {near[0]}?)" if near else ""
     raise UnknownSession(f"{asked}{meant}; name one of: {_list_names([*near, *names])}.")

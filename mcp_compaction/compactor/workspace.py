@@ -13,7 +13,6 @@ from mcp_compaction.compactor.gauge import Gauge, Reading
 from mcp_compaction.compactor.histories import KnownHistories, SaidPins
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
-from mcp_compaction.core.text.repeats import KnownSecret
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
 from mcp_compaction.errors import StoreError
@@ -53,7 +52,6 @@ class Workspace:
         self.threads = Threads()
         self.histories = KnownHistories()
         self.said_pins = SaidPins()
-        self.noted_secrets: dict[int, dict[KnownSecret, datetime]] = {}
         self._gauge = Gauge(collaborators.store, collaborators.counter)
 
     def now(self) -> datetime:

@@ -101,13 +101,17 @@ def add_event(connection: sqlite3.Connection, session: int, event: Event) -> Non
     )
 
 
-def events(connection: sqlite3.Connection, session: int) -> tuple[Event, ...]:
-    """The events of that session, oldest first."""
+def events(
+    connection: sqlite3.Connection, session: int, name: str | None = None
+) -> tuple[Event, ...]:
+    """The events of that session, oldest first; with a name only those of it."""
     session_row(connection, session)
     rows = connection.execute(
-        "SELECT name, at, detail FROM event WHERE session = ? ORDER BY id", (session,)
+        "SELECT name, at, detail FROM event WHERE session = ?1 AND (?2 IS NULL OR name = ?2)"
+        " ORDER BY id",
+        (session, name),
     )
-    return tuple(Event(name=name, at=at, detail=detail) for name, at, detail in rows)
+    return tuple(Event(name=named, at=at, detail=detail) for named, at, detail in rows)
 
 
 def session_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row:

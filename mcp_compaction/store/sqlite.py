@@ -267,9 +267,9 @@ class SqliteStore:
         """Note that something happened."""
         await self._write(lambda c: sessions.add_event(c, session, event))
 
-    async def events(self, session: int) -> tuple[Event, ...]:
-        """The events of that session, oldest first."""
-        return await self._read(lambda c: sessions.events(c, session))
+    async def events(self, session: int, name: str | None = None) -> tuple[Event, ...]:
+        """The events of that session, oldest first; with a name only those of it."""
+        return await self._read(lambda c: sessions.events(c, session, name))
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
         """Note what was asked of models on behalf of a session."""

@@ -70,6 +70,22 @@ async def test_a_value_that_comes_later_or_in_another_process_is_masked(tmp_path
     assert _KEY.encode() not in _bytes_of(tmp_path)
 
 
+async def test_a_value_that_another_process_named_meanwhile_is_masked(tmp_path: Path):
+    async with open_session(tmp_path) as (server, info):
+        await server.record(info, read_incoming([user("hello there")]))
+        async with open_session(tmp_path) as (hook, same):
+            assert same.id == info.id
+            await hook.record(same, read_incoming([_NAMED]))
+        done = await server.record(info, read_incoming([_CALL]))
+        assert done.masked == {"aws-secret-key": 1}
+        await server.record_answer(info, assistant(f"It is {_KEY}."))
+        ask = Ask(reason="test", digest=f"## State\n- the key is {_KEY}", force=True)
+        await server.compress(info, ask)
+        with pytest.raises(PinRefused, match="aws-secret-key"):
+            await server.pin(info, f"Always use {_KEY} here.", by="user")
+    assert _KEY.encode() not in _bytes_of(tmp_path)
+
+
 async def test_a_pin_with_a_masked_value_is_refused(tmp_path: Path):
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming([_NAMED]))

@@ -385,12 +385,14 @@ async def test_a_caller_may_count_the_window_itself(path: Path) -> None:
             assert found == Calibration(counted=counted, reported=reported)
 
 
-async def test_events_are_kept_in_order(path: Path) -> None:
+async def test_events_are_kept_in_order_and_found_by_name(path: Path) -> None:
     async with opened(path) as store:
         session = await new_session(store, KEY)
         for name in ("one", "two"):
             await store.add_event(session, Event(name=name, at=NOW))
         assert [event.name for event in await store.events(session)] == ["one", "two"]
+        assert [event.name for event in await store.events(session, "two")] == ["two"]
+        assert await store.events(session, "three") == ()
 
 
 async def test_calls_and_results_come_back_as_parts(path: Path) -> None:

@@ -74,10 +74,10 @@ async def run(call: Invocation) -> int:
 def _ask(args: Namespace, call: Invocation) -> Ask:
     percent: float | None = args.target_percent
     if percent is not None and 0 < percent < 1:
-        raise InputError(
-            f"{percent:g} is less than one percent of the window; "
-            f"did you mean --target-percent {100 * percent:g}?"
-        )
+        meant = f"{100 * percent:g}"
+        is_target = 1 <= float(meant) < 100
+        advice = f"did you mean --target-percent {meant}?" if is_target else "pass 1 or more."
+        raise InputError(f"{percent:g} is less than one percent of the window; {advice}")
     return Ask(
         reason=args.reason,
         digest=None if args.digest is None else read_text(args.digest, call.stdin),

@@ -7,6 +7,7 @@ A word is letters and digits only: a mask in its place leaves raw JSON valid.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
@@ -14,11 +15,23 @@ from typing import NamedTuple
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import Redacted
 
-# At least twelve signs, and digits in two places: a name or a common password is not masked
-# wherever it is spoken of.
-_WORD = pattern_of(r"[A-Za-z0-9]{12,}+")
-_SHORTEST = 12
-_LOOKS_RANDOM = pattern_of(r"[A-Za-z]*+[0-9]++[A-Za-z]++[0-9]")
+# At least sixteen signs, digits in three places, and no date with a time: a name or a common
+# password is not masked wherever it is spoken of.
+_WORD = pattern_of(r"[A-Za-z0-9]{16,}+")
+_SHORTEST = 16
+_LOOKS_RANDOM = pattern_of(
+    r"(?![A-Za-z0-9]*?(?:19|20)[0-9]{6}[Tt][0-9]{4})"
+    r"[A-Za-z]*+[0-9]++[A-Za-z]++[0-9]++[A-Za-z]++[0-9]"
+)
+# What pairs calls with their results in raw JSON; masked in one of the two, it would pair nothing.
+_ID = pattern_of(r'"(?:(?:tool_use|tool_call|call)_)?id"\s{0,2}:\s{0,2}"[A-Za-z0-9_.:|-]{0,64}\Z')
+_BEFORE_ID = 96  # signs to look at
+# What may stand right before a word and is no part of it: the end of an escape sequence of JSON, of
+# a sign in a URL, as %3D, and of a terminal's color, as \x1b[01;31m.
+_END_OF_ESCAPE = pattern_of(r'(?<=\\)(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})')
+_END_OF_CODE = pattern_of(
+    r"(?<=\\)(?:[bfnrt]|u[0-9A-Fa-f]{4})|(?<=%)[0-9A-Fa-f]{2}|(?<=[\[;])[0-9]*+[A-Za-z]"
+)
 
 
 class KnownSecret(NamedTuple):
@@ -55,33 +68,53 @@ def _know(salt: bytes, value: str, kind: str) -> KnownSecret | None:
 
 
 def mask_repeats(text: str, known: KnownSecrets) -> Redacted:
-    """Put `[masked:kind]` in the place of each known value, or of its word where that is all."""
+    """Put `[masked:kind]` in the place of each known value, or of a word that is most of it.
+
+    The ids of tool calls stay.
+    """
     shown: list[str] = []
     counts: dict[str, int] = {}
     done = 0
+    is_json = text.startswith("{")  # a message as it came, and not words of a digest or a pin
     for found in _WORD.finditer(text) if known.by_word else ():
-        start = found.start() + _signs_of_escape(text, found.start())
-        word = text[start : found.end()]
-        if len(word) < _SHORTEST or not _LOOKS_RANDOM.match(word):
-            continue
-        secret = known.by_word.get(_digest(known.salt, word))
+        start, secret = _look_up(text, found, known)
         if secret is None:
             continue
         first, end = start - secret.start, start - secret.start + secret.size
-        is_whole = first >= done and (first == start or text[first - 1 : first] != "\\")
-        if not is_whole or _digest(known.salt, text[first:end]) != secret.whole:
+        if first < done or _digest(known.salt, text[first:end]) != secret.whole:
             first, end = start, found.end()
+            if 2 * (end - first) <= secret.size:  # other values may end in the same word
+                continue
+        if is_json and _ID.search(text, max(0, first - _BEFORE_ID), first):
+            continue
+        first += _signs_of_escape(text, first)
         shown += (text[done:first], f"[masked:{secret.kind}]")
         done = end
         counts[secret.kind] = counts.get(secret.kind, 0) + 1
     return Redacted(text="".join((*shown, text[done:])) if shown else text, counts=counts)
 
 
+def _look_up(
+    text: str, found: re.Match[str], known: KnownSecrets
+) -> tuple[int, KnownSecret | None]:
+    """The known value whose word stands there, and where: with or without the end of a code."""
+    code = _END_OF_CODE.match(text, found.start())
+    for start in (found.start(), code.end()) if code else (found.start(),):
+        word = text[start : found.end()]
+        if len(word) >= _SHORTEST and _LOOKS_RANDOM.match(word):
+            secret = known.by_word.get(_digest(known.salt, word))
+            if secret is not None:
+                return start, secret
+    return found.start(), None
+
+
 def _signs_of_escape(text: str, start: int) -> int:
-    """How many of the signs from there on belong to an escape sequence of JSON, as \n or \u00e9."""
-    if text[start - 1 : start] != "\\" or text[start] not in "nrtbfu":
-        return 0
-    return 5 if text[start] == "u" else 1
+    r"""How many of the signs from there on may end an escape sequence of JSON, as \n or \u00e9.
+
+    They stay, though they may belong to a value behind a backslash: the JSON must stay valid.
+    """
+    found = _END_OF_ESCAPE.match(text, start)
+    return len(found[0]) if found else 0
 
 
 def _digest(salt: bytes, text: str) -> str:
