@@ -18,12 +18,10 @@ from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Item, Message, SummaryRequest
 
 _MOST_CHARS = 240
-_MOST_TAKEN_BACK = 40
 
 
 class Speech(NamedTuple):
@@ -136,18 +134,6 @@ class Reading:
     def is_of_changed_file(self, text: str, seq: int) -> bool:
         """Whether words of a message name a file that was changed after it."""
         return names_file(text, [path for path, since in self._changed.items() if since > seq])
-
-    @cached_property
-    def taken_back(self) -> tuple[tuple[int, Sentence], ...]:
-        """The newest sentences that take back what was said before, each with its message's
-        number."""
-        found = (
-            (one.message.seq, sentence)
-            for one in (*self.said, *self.said_later)
-            for sentence in one.sentences
-            if find_sign("takes-back", sentence) is not None
-        )
-        return tuple(found)[-_MOST_TAKEN_BACK:]
 
     def _has_moved_line(self, text: str, message: Message) -> bool:
         """Whether words of a message name a line by its number, and its file was changed since."""
