@@ -48,8 +48,8 @@ def _found(reading: Reading) -> Iterator[Item]:
     lines = used_lines((*reading.messages, *reading.later), reading.ledger)
     newest: dict[str, UsedLine] = {}
     for line in lines:
-        is_past = reading.is_of_changed_file(line.text, int(line.ref[1:]))
-        if reading.is_in_span(line.ref) and not is_past:
+        is_told = reading.is_in_span(line.ref)
+        if is_told and not reading.changed_files.is_past_line(line.text, int(line.ref[1:])):
             key = _KEY.match(line.text)
             newest[fold(key[1]) if key else line.text] = line
     ranked = sorted(newest.values(), key=lambda one: (-one.uses, -one.last_use))
@@ -88,8 +88,8 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
 
 
 def _is_past(text: str, message: Message, reading: Reading) -> bool:
-    """Whether words of a message are of a file that was changed since."""
-    return reading.is_outdated(text, message) or reading.is_of_changed_file(text, message.seq)
+    """Whether words of a message say of a file what was changed since."""
+    return reading.is_outdated(text, message) or reading.changed_files.is_past(text, message.seq)
 
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import is_acceptance
-from mcp_compaction.core.log.findings import exact_words, names_file
+from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.log.updates import overtaken_statements
@@ -131,9 +132,10 @@ class Reading:
             if seq > message.seq
         )
 
-    def is_of_changed_file(self, text: str, seq: int) -> bool:
-        """Whether words of a message name a file that was changed after it."""
-        return names_file(text, [path for path, since in self._changed.items() if since > seq])
+    @cached_property
+    def changed_files(self) -> ChangedFiles:
+        """The files that calls touched, in the span and after it."""
+        return ChangedFiles(self.ledger.files)
 
     def _has_moved_line(self, text: str, message: Message) -> bool:
         """Whether words of a message name a line by its number, and its file was changed since."""
