@@ -105,7 +105,7 @@ def code_that_changes_files() -> str:
 
 
 def command_that_hands_in() -> str:
-    """A pattern for how a shell command begins by which an agent hands in its work."""
+    """A pattern for a whole shell command by which an agent hands in its work."""
     return _read_file().hands_in
 
 

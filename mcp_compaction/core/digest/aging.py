@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
-from mcp_compaction.core.log.findings import names_file
-from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
+from mcp_compaction.core.log.ledger import FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
@@ -36,7 +36,7 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
     has_work_since = any(int(entry.ref[1:]) > digest.last for entry in ledger.entries)
     sections: DigestSections = tuple(
         (name, _aged(name, items, since, is_followed, has_work_since))
-        for name, items in digest.sections
+        for name, items in _with_facts_of_now(digest, ledger)
     )
     return digest.model_copy(
         update={
@@ -85,12 +85,20 @@ def _aged(
         return tuple(map(_as_before, items))
     if name == "DONE":
         return tuple(item for item in items if file_of(item) not in since)
-    if name == "FACTS":
-        changed = [path for path, state in since.items() if state.word in CHANGED]
-        return tuple(
-            i for i in items if i.provenance != "extracted" or not names_file(i.text, changed)
-        )
     return tuple(items)
+
+
+def _with_facts_of_now(digest: Digest, ledger: Ledger) -> DigestSections:
+    """The sections without facts of what a file contained that was changed since."""
+    changed = ChangedFiles(ledger.files)
+
+    def is_past(item: Item) -> bool:
+        return item.provenance == "extracted" and changed.is_past(item.text, digest.last)
+
+    return tuple(
+        (name, tuple(i for i in items if not is_past(i)) if name == "FACTS" else items)
+        for name, items in digest.sections
+    )
 
 
 def _as_before(item: Item) -> Item:

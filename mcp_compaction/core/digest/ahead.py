@@ -11,6 +11,7 @@ from mcp_compaction.core.digest.wishes import main_sentence, request_in_force
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
+from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tool_calls import hands_in
 from mcp_compaction.core.log.used_names import is_of_library
@@ -24,6 +25,14 @@ _LAST_MESSAGES = 10
 _MOST_STEPS = 4
 _MOST_FILES = 6
 _TURN_IS_OVER = "the turn is over: the user speaks next"
+_SERVER = pattern_of(r"__|[./]")  # in the name of a tool: it is a server's, and may submit anything
+# All that a result says which has no more to say, or the change that was handed in.
+_TAKEN = pattern_of(
+    r"(?:(?:the|your|task|work|answer|result|was|is|has been|ok|done|saved|submitted|received"
+    r"|finished|completed?|success(?:ful|fully)?)\b\W*)*\Z|diff --git |<<SWE_AGENT_SUBMISSION>>"
+    r"|COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\b",
+    re.I,
+)
 _NAME = pattern_of(r"([\w./@+~-]+)(:\d)?")  # perhaps with the number of a line
 _PLACEHOLDER = pattern_of(r"<([^<>\s]{1,200})>")
 # Parentheses, and lines of a trace.
@@ -51,19 +60,36 @@ def _end_of_turn(reading: Reading) -> Iterator[Item]:
     said = (*reading.said, *reading.said_later)
     if not said or not _is_closing(said[-1], reading):
         return
-    has_open_tasks = any(name == "OPEN" for name, _ in reading.request.must_keep)
-    if not has_open_tasks and not running_jobs((*reading.messages, *reading.later)):
+    if not _is_something_left(reading):
         yield Item(text=_TURN_IS_OVER, refs=(said[-1].message.ref,))
 
 
+def _is_something_left(reading: Reading) -> bool:
+    """Whether a task is open or a job runs."""
+    has_open_tasks = any(name == "OPEN" for name, _ in reading.request.must_keep)
+    return has_open_tasks or bool(running_jobs((*reading.messages, *reading.later)))
+
+
 def _ref_of_hand_in(reading: Reading) -> str:
-    """The ref of the last call, where it handed in the work and no user has spoken since."""
+    """The ref of the last call, where it handed in the work, nobody has said anything to it since,
+    and nothing is left."""
     last = reading.ledger.entries[-1] if reading.ledger.entries else None
     if last is None or last.ending not in ("done", "running") or not hands_in(last.call):
         return ""
     made = int(last.ref[1:])
-    is_answered = any(m.is_request and m.seq > made for m in (*reading.messages, *reading.later))
-    return "" if is_answered else last.ref
+    is_ours = not _SERVER.search(last.call.name)
+    after = (m for m in (*reading.messages, *reading.later) if m.seq > made)
+    is_answered = any(m.is_request or m.text.strip() for m in after)
+    if not is_ours or is_answered or not _is_taken(last) or _is_something_left(reading):
+        return ""
+    return last.ref
+
+
+def _is_taken(entry: CallEntry) -> bool:
+    """Whether the result of handing in only says so, or shows what was handed in: other words are
+    an answer, and ask for more."""
+    told = entry.result.text.strip() if entry.result is not None else ""
+    return bool(_TAKEN.match(told)) or told in words_of(entry.call)
 
 
 def _is_closing(one: Speech, reading: Reading) -> bool:

@@ -22,16 +22,13 @@ from mcp_compaction.core.log.updates import told_facts, told_states
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import Sentence, split_sentences
-from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import first_line, fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a decision
 _MOST_CALLS = 4
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
-_FEWEST_SETTLED = 3  # words of a doubt that a statement of the same thing says again
-_MOST_OF_A_DOUBT = 0.6
 
 
 def ref_of_standing_plan(messages: Sequence[Message]) -> str:
@@ -122,7 +119,7 @@ def extract(request: SummaryRequest) -> Draft:
         "DECISIONS": list(decisions),
         "LEARNED": learned_items(reading),
         "FACTS": fact_items(reading, (*decisions, *done)),
-        "UNCERTAIN": [*islice(_doubts(reading), _MOST_DOUBTS)] if is_work else [],
+        "UNCERTAIN": [*islice(_doubts(reading.said), _MOST_DOUBTS)] if is_work else [],
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
@@ -173,32 +170,12 @@ def _is_only_looking(decision: str) -> bool:
     return bool(pattern_of_kind("looks").match(decision))
 
 
-def _doubts(reading: Reading) -> Iterable[Item]:
-    """What an assistant was not sure of and has not spoken of as sure since, the newest first."""
-    for one in reversed(reading.said):
+def _doubts(said: Sequence[Speech]) -> Iterable[Item]:
+    """What an assistant was not sure of, the newest first; no rule tells what settles a doubt."""
+    for one in reversed(said):
         for sentence in one.sentences if one.message.role == "assistant" else ():
-            doubt = find_sign("doubt", sentence)
-            if doubt is None or _is_only_looking(sentence.text):
-                continue
-            doubted = {*telling_words(sentence.text)} - {*telling_words(doubt.match.group())}
-            if not _is_settled(doubted, one, reading):
+            if remarks.is_doubt(sentence) and not _is_only_looking(sentence.text):
                 yield Item(text=short(sentence.text), refs=(one.message.ref,))
-
-
-def _is_settled(doubted: set[str], one: Speech, reading: Reading) -> bool:
-    """Whether a later sentence of the assistant states something of most of what was doubted."""
-    fewest = max(_FEWEST_SETTLED, _MOST_OF_A_DOUBT * len(doubted))
-    return any(
-        len(doubted & {*telling_words(sentence.text)}) >= fewest and _is_statement(sentence)
-        for later in (*reading.said, *reading.said_later)
-        if later.message.role == "assistant" and later.message.seq > one.message.seq
-        for sentence in later.sentences
-    )
-
-
-def _is_statement(sentence: Sentence) -> bool:
-    is_open = remarks.is_doubt(sentence) or remarks.is_next_step(sentence)
-    return not is_open and not remarks.may_announce(sentence) and not sentence.text.endswith("?")
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:

@@ -7,7 +7,7 @@ from itertools import islice, zip_longest
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.decisions.statement import states_decision
-from mcp_compaction.core.log.findings import UsedLine, exact_words, used_lines
+from mcp_compaction.core.log.findings import UsedLine, used_lines
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks.spoken import leaves_open
 from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
@@ -16,7 +16,7 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
-from mcp_compaction.core.text.words import fold, telling_words
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import Item, Message
 
@@ -48,8 +48,8 @@ def _found(reading: Reading) -> Iterator[Item]:
     lines = used_lines((*reading.messages, *reading.later), reading.ledger)
     newest: dict[str, UsedLine] = {}
     for line in lines:
-        is_past = reading.is_of_changed_file(line.text, int(line.ref[1:]))
-        if reading.is_in_span(line.ref) and not is_past:
+        is_told = reading.is_in_span(line.ref)
+        if is_told and not reading.changed_files.is_past_line(line.text, int(line.ref[1:])):
             key = _KEY.match(line.text)
             newest[fold(key[1]) if key else line.text] = line
     ranked = sorted(newest.values(), key=lambda one: (-one.uses, -one.last_use))
@@ -88,18 +88,8 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
 
 
 def _is_past(text: str, message: Message, reading: Reading) -> bool:
-    """Whether words of a message are no longer so: of a file that was changed since, or taken back
-    by a later sentence that names nothing else."""
-    if reading.is_outdated(text, message) or reading.is_of_changed_file(text, message.seq):
-        return True
-    named, words = exact_words(text), {*telling_words(text)}
-    later = (told.text for seq, told in reading.taken_back if seq > message.seq)
-    return any(
-        bool(exact_words(told))
-        and exact_words(told) <= named
-        and len(words.intersection(telling_words(told))) > 1
-        for told in later
-    )
+    """Whether words of a message say of a file what was changed since."""
+    return reading.is_outdated(text, message) or reading.changed_files.is_past(text, message.seq)
 
 
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:

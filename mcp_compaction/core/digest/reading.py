@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import is_acceptance
-from mcp_compaction.core.log.findings import exact_words, names_file
+from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.log.updates import overtaken_statements
@@ -18,12 +19,10 @@ from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Item, Message, SummaryRequest
 
 _MOST_CHARS = 240
-_MOST_TAKEN_BACK = 40
 
 
 class Speech(NamedTuple):
@@ -133,21 +132,10 @@ class Reading:
             if seq > message.seq
         )
 
-    def is_of_changed_file(self, text: str, seq: int) -> bool:
-        """Whether words of a message name a file that was changed after it."""
-        return names_file(text, [path for path, since in self._changed.items() if since > seq])
-
     @cached_property
-    def taken_back(self) -> tuple[tuple[int, Sentence], ...]:
-        """The newest sentences that take back what was said before, each with its message's
-        number."""
-        found = (
-            (one.message.seq, sentence)
-            for one in (*self.said, *self.said_later)
-            for sentence in one.sentences
-            if find_sign("takes-back", sentence) is not None
-        )
-        return tuple(found)[-_MOST_TAKEN_BACK:]
+    def changed_files(self) -> ChangedFiles:
+        """The files that calls touched, in the span and after it."""
+        return ChangedFiles(self.ledger.files)
 
     def _has_moved_line(self, text: str, message: Message) -> bool:
         """Whether words of a message name a line by its number, and its file was changed since."""

@@ -25,6 +25,7 @@ _MOST_FILES_NAMED = 4
 _MOST_NAMED_SINCE_TESTS = 2  # DONE names them all
 _MOST_COMMANDS = 6
 _MOST_CLAIMS = 6
+_MOST_TAKEN_BACK = 40
 _MOST_UNKNOWN = 8
 _BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
 _CLEAN = pattern_of(r"nothing to commit, working tree clean")
@@ -196,8 +197,11 @@ def _claims(reading: Reading) -> Iterator[Item]:
     """What an assistant said it had reached, unless that was taken back since."""
     said = [*reading.said, *reading.said_later]
     taken_back = [
-        (seq, frozenset(telling_words(sentence.text))) for seq, sentence in reading.taken_back
-    ]
+        (one.message.seq, frozenset(telling_words(sentence.text)))
+        for one in said
+        for sentence in one.sentences
+        if find_sign("takes-back", sentence) is not None
+    ][-_MOST_TAKEN_BACK:]
     following = {one.message.seq: after for one, after in pairwise(said)}
     found: list[Item] = []
     for one in closing_speeches(reversed(reading.said)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_letters, digits
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.log.ledger import CHANGED, Ledger
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import QUOTED, cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
@@ -142,12 +141,3 @@ def _lines_used(
             later = {n for word in told for n in uses[word] if n > message.seq}
             yield UsedLine(said, message.ref, len(later), max(later))
             new -= told
-
-
-def names_file(text: str, paths: Collection[str]) -> bool:
-    """Whether a text names one of some files, each by its path or by the end of it."""
-    return bool(paths) and any(
-        ends_with_path(path, name) or ends_with_path(name, path)
-        for name in (word.removeprefix("./") for word in exact_words(text))
-        for path in paths
-    )

@@ -1,4 +1,4 @@
-"""What was known of a file goes when the file is changed, and what was taken back is no fact."""
+"""What was known of a file goes when the file is changed; no later sentence takes a fact back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcp_compaction.core.digest.aging import without_overtaken
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.model import Digest, Item
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import assistant, ran, used
+from tests.core.saying import assistant, ran, read, used
 from tests.sessions import messages_of
 
 FACT = "The file `./lib/process.py` contains two AWS keys."
@@ -42,28 +42,81 @@ def test_an_older_digest_loses_what_it_knew_of_a_file_that_was_changed_since() -
     assert aged.items("FACTS") == (told, other)
 
 
-FOUND = "The file `cli.py` contains the package, including the `CommandParser`."
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "`lib/process.py` still contains two AWS keys.",
+        "- `process.py` has 120 lines.",
+        "/app/lib/process.py contains two AWS keys.",
+        "2. **`lib/process.py`** contains two AWS keys.",
+        "Die Datei `lib/process.py` enthält zwei Schlüssel.",
+        "Le fichier `lib/process.py` contient deux clés.",
+        "El archivo `lib/process.py` contiene dos claves.",
+    ],
+)
+def test_what_a_file_contained_goes_when_it_is_changed(fact: str) -> None:
+    said = [*LOOK, assistant(fact)]
+    assert len(texts(drafted(said), "FACTS")) == 1
+    assert texts(drafted([*said, *EDIT]), "FACTS") == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fact",
     [
-        "The `CommandParser` class is not defined in this file.",
-        "This file doesn't contain the `CommandParser`.",
-        "Die Klasse `CommandParser` ist in `cli.py` nicht definiert.",
+        "`lib/process.py` uses bcrypt with cost 12, and must stay compatible.",
+        "`lib/process.py` contains the public hash, and must never be renamed.",
+        "`lib/process.py` has 2 maintainers.",
+        "`lib/process.py`: the entry point of the service.",
+        "The folder with `lib/process.py` contains 3 more modules.",
+        "The file `tests/process.py` contains two AWS keys.",
+        "The file `other/lib/process.py` contains two AWS keys.",
+        "The file `lib/process.pyi` contains two AWS keys.",
+        "`../../b/lib/process.py` contains two AWS keys.",
+        "The secret SECRET_1 is in `lib/process.py`.",
     ],
 )
-def test_what_was_taken_back_since_is_no_fact(said: str) -> None:
-    assert FOUND in texts(drafted([*LOOK, assistant(FOUND)]), "FACTS")
-    assert FOUND not in texts(drafted([*LOOK, assistant(FOUND), assistant(said)]), "FACTS")
+def test_what_else_was_said_of_a_file_stays_when_it_is_changed(fact: str) -> None:
+    said = [*LOOK, assistant(fact)]
+    assert texts(drafted([*said, *EDIT]), "FACTS") == texts(drafted(said), "FACTS") != []
+    digest = Digest(
+        number=1, first=1, last=2, messages=2, sections=(("FACTS", (Item(text=fact),)),)
+    )
+    assert without_overtaken(digest, ledger_of(messages_of(EDIT, 3)), is_followed=False) == digest
+
+
+def test_a_bare_name_that_two_known_files_have_tells_neither() -> None:
+    fact = "The file `config.py` contains 3 keys."
+    said = [*read("1", "src/config.py", "A = 1"), assistant(fact)]
+    edit = used("2", "Edit", "ok", file_path="tests/config.py")
+    assert fact in texts(drafted([*said, *edit]), "FACTS")
+    own = used("2", "Edit", "ok", file_path="src/config.py")
+    assert fact not in texts(drafted([*said, *own]), "FACTS")
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("fact", "said"),
     [
-        "The `OptionParser` class is not defined in this file.",
-        "The `CommandParser` does not read the parent's options.",
+        (
+            "The timeout_ms value is 3000 for the client.",
+            "The timeout_ms value is not in seconds.",
+        ),
+        (
+            "The `MAX_SIZE` constant is 4096 bytes.",
+            "The `MAX_SIZE` constant isn't in the docs.",
+        ),
+        (
+            "The bug is in `parse_date`, since it reads the 12-hour clock.",
+            "The bug in `parse_date` does not exist on Windows.",
+        ),
+        (
+            "The test suite `tests/a_test.py` has 41 cases.",
+            "`tests/a_test.py` does not contain test suite fixtures.",
+        ),
+        (
+            "The file `cli.py` contains the package, including the `CommandParser`.",
+            "The `CommandParser` does not read the parent's options.",
+        ),
     ],
 )
-def test_a_fact_stays_when_something_else_is_denied(said: str) -> None:
-    assert FOUND in texts(drafted([*LOOK, assistant(FOUND), assistant(said)]), "FACTS")
+def test_a_fact_stays_when_something_else_of_its_words_is_denied(fact: str, said: str) -> None:
+    assert fact in texts(drafted([*LOOK, assistant(fact), assistant(said)]), "FACTS")

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_compaction.model import Item
 from tests.core.digest.drafting import REFUSED, Json, drafted, texts
-from tests.core.saying import assistant, calls, ran, results, used, user
+from tests.core.saying import assistant, call, calls, ran, results, used, user
 
 # The goal, what was rejected, what was asked
 
@@ -204,7 +204,16 @@ def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> Non
     "handed_in",
     [
         ran("9", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "saved"),
+        ran("9", "echo 'COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT' && git diff", "diff --git a/a b/a"),
         ran("9", "submit 'flag{x}'", "ok"),
+        ran("9", 'submit "flag{x}"', "flag{x}"),
+        ran("9", "submit", ""),
+        ran(
+            "9",
+            "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat a.patch",
+            "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\ndiff --git a/a b/a",
+        ),
+        used("9", "submit", "Your answer was submitted.", value="4"),
         used("9", "finish", "", message="It is mended."),
     ],
 )
@@ -215,6 +224,41 @@ def test_nothing_is_left_to_finish_once_the_work_was_handed_in(handed_in: list[J
     assert again[0] == "finish: Mend the logout page, too."
     more = texts(drafted([*span, *handed_in, *ran("10", "ls", "a")]), "NEXT")
     assert more[0] == "finish: Mend the login page."
+
+
+FEEDBACK = "<feedback>Also write report.md with a chart.</feedback>"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ran("9", "submit train.job", "ok"),
+        ran("9", "submit --help", "ok"),
+        ran("9", "submit; ls", "ok"),
+        ran("9", "submit 'a' && ls", "ok"),
+        ran("9", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT > a.txt", ""),
+        used("9", "mcp__forms__submit", "ok", form="login"),
+        used("9", "forms.submit", "ok", form="login"),
+        used("9", "attempt_completion", FEEDBACK, result="It is mended."),
+        used("9", "submit", "Your submission was incorrect. Please proceed.", value="4"),
+        ran("9", "submit 'flag{x}'", "flag{x}\nThat is wrong, try again."),
+        used("9", "submit", "Wrong.", value="4"),
+        [call("9", "attempt_completion"), results(("9", "ok"), text="Also write report.md.")],
+    ],
+)
+def test_other_work_or_an_answer_to_it_is_no_hand_in(step: list[Json]) -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "ok")]
+    assert texts(drafted([*span, *step]), "NEXT")[:1] == ["finish: Mend the login page."]
+
+
+def test_work_is_not_handed_in_while_something_is_left() -> None:
+    span = [user("Mend the login page."), *ran("1", "make", "ok"), *used("9", "finish", "")]
+    left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
+    assert texts(drafted(span, must_keep=left), "NEXT") == ["finish: Mend the login page."]
+    job = "Command running in background with ID: b1"
+    run = used("2", "Bash", job, command="make all", run_in_background=True)
+    left_running = [*span[:3], *run, *span[3:]]
+    assert texts(drafted(left_running), "NEXT") == ["finish: Mend the login page."]
 
 
 def test_work_that_was_not_taken_is_not_handed_in() -> None:

@@ -108,6 +108,12 @@ def test_a_claim_that_is_taken_back_is_not_done() -> None:
         assert "I created" not in str(drafted([claim, since]).items("DONE"))
 
 
+def test_a_claim_stays_when_something_else_of_its_words_is_denied() -> None:
+    claim = "I fixed the retry loop in the client."
+    denied = assistant("The retry loop fix isn't in the docs of the client.")
+    assert claim in texts(drafted([*ran("1", "ls", "a"), assistant(claim), denied]), "DONE")
+
+
 @pytest.mark.parametrize(
     "claim",
     [
