@@ -40,15 +40,15 @@ def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountT
     used last: those of one call stand together."""
     room -= count(f"\n{_SECTION}\n- ")
     chosen: list[UsedName] = []
-    known = [shown]
+    listed = ""
     for one in names:
-        if any(one.text in text for text in known):
+        if one.text in shown or one.text in listed:
             continue
         cost = count(f" {one.text}")
         if cost <= room:
             room -= cost
             chosen.append(one)
-            known.append(one.text)
+            listed += f"\n{one.text}"
         elif room < _LEAST_ROOM:
             break
     return [one.text for one in sorted(chosen, key=lambda one: one.last)]
