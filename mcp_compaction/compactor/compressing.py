@@ -10,7 +10,7 @@ from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import Reading
-from mcp_compaction.compactor.masking import mask_text
+from mcp_compaction.compactor.masking import known_secrets, mask_text
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
@@ -195,12 +195,9 @@ async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask) -> Ask:
     if not work.mask_secrets:
         return ask
     texts = {"reason": ask.reason, "digest": ask.digest, "focus": ask.focus}
+    known = await known_secrets(work, info)
     return ask.model_copy(
-        update={
-            name: await mask_text(work, info, text)
-            for name, text in texts.items()
-            if text is not None
-        }
+        update={name: mask_text(text, known) for name, text in texts.items() if text is not None}
     )
 
 

@@ -5,7 +5,7 @@ Events of the session hold digests of the values, never the values themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import datetime
 from hashlib import blake2b
 
@@ -24,9 +24,11 @@ async def known_secrets(work: Workspace, info: SessionInfo) -> KnownSecrets:
 
 
 async def note_secrets(
-    work: Workspace, info: SessionInfo, told: Iterable[KnownSecret]
+    work: Workspace, info: SessionInfo, told: Collection[KnownSecret]
 ) -> tuple[Event, ...]:
     """The events that keep these secrets; one that is stored already is the same event again."""
+    if not told:  # as in most batches, which need no look at the store
+        return ()
     noted = await _noted_secrets(work, info)
     now = work.now()
     return tuple(
@@ -35,9 +37,9 @@ async def note_secrets(
     )
 
 
-async def mask_text(work: Workspace, info: SessionInfo, text: str) -> str:
+def mask_text(text: str, known: KnownSecrets) -> str:
     """A text without the secrets that it tells and those that were masked in the session."""
-    return mask_repeats(redact(text).text, await known_secrets(work, info)).text
+    return mask_repeats(redact(text).text, known).text
 
 
 async def _noted_secrets(work: Workspace, info: SessionInfo) -> dict[KnownSecret, datetime]:

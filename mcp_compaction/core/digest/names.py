@@ -37,7 +37,7 @@ def with_names(digest: Digest, names: Sequence[str], count: CountTokens) -> Dige
 
 def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountTokens) -> list[str]:
     """The first names that a view does not show, as many as the room holds, in the order they were
-    used last: those of one call stand together."""
+    typed last: those of one call stand together."""
     room -= count(f"\n{_SECTION}\n- ")
     chosen: list[UsedName] = []
     listed = ""

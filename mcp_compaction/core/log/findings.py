@@ -12,7 +12,7 @@ from mcp_compaction.core.log.ledger import CHANGED, Ledger
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.patterns import QUOTED, cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.core.text.words import one_line
+from mcp_compaction.core.text.words import is_plain, one_line
 from mcp_compaction.model import Message
 
 # A word that names something exact: it has a digit, a capital inside, an underscore or a slash.
@@ -73,8 +73,7 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
 def exact_words(text: str) -> frozenset[str]:
     """The words of a text that name something exact."""
     runs = set(cut_words(text, _EXACT_TABLE) if text.isascii() else _RUN.findall(text))
-    # Most words are plain ones, in small letters but for the first.
-    exact = [run for run in runs if not (run.isalpha() and run[1:].islower())]
+    exact = [run for run in runs if not is_plain(run)]
     return frozenset([word.rstrip(_END) for run in exact for word in _EXACT.findall(run)])
 
 

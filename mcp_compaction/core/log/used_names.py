@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import is_plain
 from mcp_compaction.model import Message
 
 _NAME = pattern_of(
@@ -26,9 +27,7 @@ _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
-_WORDS = pattern_of(
-    r"[A-Za-z-]+(?:/[A-Za-z-]+)+"
-)  # and/or, read/write: words more often than a path
+_WORDS = pattern_of(r"[A-Za-z-]+(?:/[A-Za-z-]+)+")  # and/or: more often words than a path
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _AROUND = ".,:;!?()\"'`*"  # what stands around words
@@ -42,7 +41,8 @@ _SAID = 0.5  # of the worth that a name has which is typed as often
 
 
 class UsedName(NamedTuple):
-    """A name, its worth, and where it was used last: the message, and the place in it."""
+    """A name, its worth, and where it was typed last or else named first: the message, and the
+    place in it."""
 
     text: str
     worth: float
@@ -108,13 +108,8 @@ def _names_said_in(message: Message) -> list[str]:
 
 def _cut_names(text: str) -> list[str]:
     words = dict.fromkeys(text[:_MOST_CHARS].split())
-    return [name.rstrip(_END) for w in words if not _is_plain(w) for name in _NAME.findall(w)]
-
-
-def _is_plain(word: str) -> bool:
-    """Whether a word is none but letters, small after the first, as most are: that is no name."""
-    bare = word.strip(_AROUND)
-    return bare.isalpha() and (bare[1:].islower() or len(bare) == 1)
+    may_name = (word for word in words if not is_plain(word.strip(_AROUND)))
+    return [name.rstrip(_END) for word in may_name for name in _NAME.findall(word)]
 
 
 def _is_name(text: str) -> bool:

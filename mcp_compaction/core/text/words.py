@@ -23,6 +23,11 @@ def fold(text: str) -> str:
     return one_line(text.lower()).strip(" .!\"'")
 
 
+def is_plain(word: str) -> bool:
+    """Whether a word is none but letters, small after the first, as most are: it names nothing."""
+    return word.isalpha() and word[1:].islower()
+
+
 def one_line(text: str) -> str:
     """A text on one line, with single spaces."""
     return " ".join(text.split())
