@@ -108,7 +108,7 @@ BAD_ARGUMENTS = [
 BAD_MESSAGES = [
     (b"", "send JSON or one message a line."),
     (b"not JSON", 'such as {"role": "user", "content": "Hello"}, one a line.'),
-    (gzip.compress(HELLO), "is compressed; unpack it first, as with: gunzip"),
+    (gzip.compress(HELLO, mtime=0), "is compressed; unpack it first, as with: gunzip"),
     (b'{"role":"user"', "send it complete."),
     (HELLO + b'{"role":"assistant","content":"to', "send it complete."),
     (HELLO + b"[1]\n", "put one JSON object on each line."),
