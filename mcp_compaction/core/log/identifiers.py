@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -40,6 +41,11 @@ _ID = pattern_of(
     r"|[a-z]{2,12}[-_](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
 )
+# Rows of 47183,554644 and the like: the digits behind a comma are no ids.
+_ROW_OF_DECIMALS = pattern_of(
+    r"^[^\S\n]*+-?\d++,\d++(?:[^\S\n]++-?\d++,\d++)++[^\S\n]*+$", re.MULTILINE
+)
+_FEWEST_IN_DATA = 3
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
 _KEYED = pattern_of(
@@ -69,15 +75,22 @@ class Finding(NamedTuple):
 
 def find_identifiers(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
-    words = dict.fromkeys(cut_words(text, WITHOUT_JOINTS))
-    # Most words are plain ones: an identifier has a sign or a digit in it.
-    likely = [word for word in words if not word.isalpha() and len(word) <= _MOST_CHARS]
-    found = dict.fromkeys(filter(None, map(_classify, likely)))
+    found = _find_words(text)
+    if sum(one.text.isdecimal() for one in found) >= _FEWEST_IN_DATA and "," in text:
+        found = _find_words(_ROW_OF_DECIMALS.sub("", text))
     for keyed in _keyed_numbers(text):
         found[Finding("number", keyed)] = None
     for line in error_lines(text):
         found[Finding("error", line)] = None
     return tuple(found)
+
+
+def _find_words(text: str) -> dict[Finding, None]:
+    """The words of a text that are identifiers, each once."""
+    words = dict.fromkeys(cut_words(text, WITHOUT_JOINTS))
+    # Most words are plain ones: an identifier has a sign or a digit in it.
+    likely = [word for word in words if not word.isalpha() and len(word) <= _MOST_CHARS]
+    return dict.fromkeys(filter(None, map(_classify, likely)))
 
 
 @lru_cache(maxsize=65_536)

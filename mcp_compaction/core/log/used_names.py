@@ -18,7 +18,8 @@ _NAME = pattern_of(
     r"|(?:~|\.{1,2})?/?[\w@+-][\w.@+-]*(?:/[\w.@+-]+)+|/[\w.@+-]+(?:/[\w.@+-]+)*"  # a path
     r"|\b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9}\b"  # a file, or a name with parts
     r"|(?<!\S)--[a-z][\w-]+"  # an option
-    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[a-z]+[A-Z][A-Za-z0-9]+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
+    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
+    r"|\b(?!(?<=\\)[nrt][A-Z])[a-z]+[A-Z][A-Za-z0-9]+\b"  # not the \nLayer of a printed line
     r"|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\b\d+\.\d+(?:\.\d+)+\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b\d{4,}\b|\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}\b"
 )

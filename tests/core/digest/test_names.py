@@ -34,6 +34,12 @@ def test_names_are_values_of_calls_and_neither_tools_nor_keys_nor_devices() -> N
     assert {name.text for name in found} == {"HAT097", "mia_li_3668"}
 
 
+def test_the_sign_of_a_new_line_is_no_part_of_a_name() -> None:
+    code = r'print(f"\nLayerOne {x}\tTabTwo {one_more}")'
+    found = used_names(messages_of(used("1", "Write", "ok", content=code)))
+    assert {name.text for name in found} == {"one_more"}
+
+
 def test_an_address_is_one_name() -> None:
     found = used_names(messages_of(ran("1", "curl https://docs.example.org/guide/valve", "ok")))
     assert [name.text for name in found] == ["https://docs.example.org/guide/valve"]
