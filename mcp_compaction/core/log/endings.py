@@ -25,6 +25,11 @@ _NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a modu
     r"|^(?:\S+: )?\S*python[\d.]*: No module named \S+$",
     re.M,
 )
+_NOT_READ = pattern_of(  # what a shell says of a command that it cannot make out
+    r"^(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|\(eval\)):(?: ?-c:)? ?(?:line )?\d+: "
+    r"(?:syntax error\b|parse error\b|unmatched |unexpected EOF while looking for matching)",
+    re.M | re.I,
+)
 _NOT_FOUND_SIGNS = ("not found", ": No module named")
 
 
@@ -41,6 +46,13 @@ def has_not_begun(result: ToolResult) -> bool:
     """Whether a result says that the program to run was not found."""
     end = result.text[-_CLOSING:]
     return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
+
+
+def is_not_read(command: str, result: ToolResult) -> bool:
+    """Whether the shell said that it could not make out a command of one line, so that it ran
+    nothing of it; of several lines it runs those before."""
+    is_one = "\n" not in command and "sh -c" not in command  # the complaint is of this shell
+    return is_one and bool(_NOT_READ.search(result.text[:_OPENING]))
 
 
 def _ends_in_trace(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_not_read
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import Effect, effects_of
@@ -136,7 +136,7 @@ class _Files:
         match entry.action.kind:
             case "read" | "write" | "edit":
                 self._note_file_tool(entry)
-            case "run":
+            case "run" if not _is_not_read(entry):
                 for effect in effects_of(entry.action.target):
                     self._note_effect(effect, entry)
                 self._note_reports(entry)
@@ -233,6 +233,11 @@ class _Files:
         others = self._by_name.get(_name_of(clean), [])
         same = [p for p in others if p.endswith(f"/{clean}") or clean.endswith(f"/{p}")]
         return same[-1] if len(same) == 1 else clean
+
+
+def _is_not_read(entry: CallEntry) -> bool:
+    failed = entry.result if entry.ending == "failed" else None
+    return failed is not None and is_not_read(entry.action.target, failed)
 
 
 def _is_create(call: ToolCall) -> bool:

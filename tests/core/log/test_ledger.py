@@ -51,6 +51,14 @@ def test_a_file_stands_as_it_was_last_left() -> None:
     }
 
 
+def test_a_command_that_the_shell_cannot_make_out_leaves_files_as_they_were() -> None:
+    unread = "<returncode>2</returncode>\n/bin/sh: 1: Syntax error: Unterminated quoted string"
+    edits = ran("2", "sed -i 's/a/'b/' a.conf", unread)
+    assert states(write("1", "a.conf"), edits) == {"a.conf": "written"}
+    lines = ran("2", "touch b\nsed -i 's/a/'b/' a.conf", unread)
+    assert states(write("1", "a.conf"), lines)["a.conf"].startswith("unknown")
+
+
 def test_what_a_run_says_it_did_to_a_file_is_told_by_its_result() -> None:
     printed = "Cleaning src/a.py...\n  ✓ Updated ./src/a.py\nSaved 3 rows to out.csv\nSaved b.csv"
     read = used("1", "Read", "x", file_path="src/a.py")
