@@ -19,6 +19,7 @@ from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
+from mcp_compaction.core.compaction.ladder.truncate import shorten_index
 from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.compaction.shares import RoomForTarget, room_for_records, share_out
 from mcp_compaction.core.compaction.unread import give_up_excess, share_of_unread
@@ -134,7 +135,7 @@ def _make_room(
 ) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest is for what users said and
     for the newest steps."""
-    window = _shorten_index(window, goal, room.least_index)
+    window = shorten_index(window, "summarize", goal, room.least_index)
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
         window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
@@ -148,16 +149,6 @@ def _make_room(
     if not window.has_new_digests:
         window = merge_all(window, tight)
     return _climb(window, _DIGESTING, goal, tight, count)
-
-
-def _shorten_index(window: WindowPlan, goal: int, least: int) -> WindowPlan:
-    """The window whose index gives way to the steps beside it, down to its least: another
-    digest would cost more than it frees."""
-    over = window.tokens - goal
-    if over <= 0 or window.index <= least:
-        return window
-    most = max(least, window.index - over)
-    return window.after("summarize", index=most, index_most=most)
 
 
 def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:

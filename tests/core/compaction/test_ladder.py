@@ -474,6 +474,21 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
     assert truncate(last, 0, policy, estimate) is last
 
 
+def test_a_digest_gives_up_a_few_lines_before_the_index_and_the_index_before_it_is_thin() -> None:
+    window = digests_and_steps(1, TAIL).model_copy(update={"index": 100})
+    tokens = window.blocks[0].tokens
+    few = truncate(window, window.tokens - 50, BARE, estimate)
+    cut = few.blocks[0]
+    assert isinstance(cut, MergeBlock)
+    assert (cut.limit + 4, cut.tokens, few.index) == (tokens - 50, tokens - 50, 100)
+    more = truncate(window, window.tokens - tokens, BARE, estimate)
+    assert (more.blocks[0].tokens, more.index) == (100, 0)
+    assert more.tokens == window.tokens - tokens
+    thin = truncate(window, window.tokens - tokens - 60, BARE, estimate)
+    assert isinstance(thin.blocks[0], DigestBlock)
+    assert thin.index == 0
+
+
 def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
     session = [*used("1", "f", PROSE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
     shown = climbed(truncate, session)

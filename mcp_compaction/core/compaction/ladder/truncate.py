@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from mcp_compaction.core.compaction.blocks import (
     Block,
     DigestBlock,
+    MergeBlock,
     StepBlock,
     WindowPlan,
     cuts_of,
@@ -23,34 +26,53 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview_chars
 from mcp_compaction.model import Cut, ToolResult
 
+# Makes a block shorter, by so many tokens or by all that it can.
+_Way = Callable[[Block, int, Policy, CountTokens], Block]
+_LEAST_DIGEST = 60  # tokens; a smaller one tells little more than what must stay
 _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
 def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """Results are cut short first, the oldest first; then digests, to rules and open tasks; what
-    is unread gives up all but its share before them, and its share after them."""
+    """Results are cut short first, the oldest first; then digests lose a few lines, if that is
+    enough; then the index gives way, and digests are cut to rules and open tasks; what is unread
+    gives up all but its share before them, and its share after them."""
     window = give_up_excess(window, "truncate", goal, count)
-    window = _truncate_rest(window, goal, policy, count)
+    window = _truncate_blocks(window, (_shorten_results, _cut_lines), goal, policy, count)
+    window = shorten_index(window, "truncate", goal, 0)
+    last = (_cut_lines, _make_thin, _shrink_unread_step)
+    window = _truncate_blocks(window, last, goal, policy, count)
     if window.tokens <= goal:
         return window
     left = room_beside_rest(window, goal, unread_tokens(window, count))
     return cut_unread(window, "truncate", left, count)
 
 
-def _truncate_rest(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+def shorten_index(window: WindowPlan, rung: str, goal: int, least: int) -> WindowPlan:
+    """The window whose index gives way to what stands beside it, down to its least: it tells where
+    things are, and a digest or a step tells what they are."""
+    over = window.tokens - goal
+    if over <= 0 or window.index <= least:
+        return window
+    most = max(least, window.index - over)
+    return window.after(rung, index=most, index_most=most)
+
+
+def _truncate_blocks(
+    window: WindowPlan, ways: Sequence[_Way], goal: int, policy: Policy, count: CountTokens
+) -> WindowPlan:
     blocks = list(window.blocks)
     total = window.tokens
-    for work in (_shorten_results, _make_thin, _shrink_unread_step):
+    for way in ways:
         for number, block in enumerate(blocks):
             if total <= goal:
                 break
-            shorter = work(block, policy, count)
+            shorter = way(block, total - goal, policy, count)
             total -= block.tokens - shorter.tokens
             blocks[number] = shorter
     return window.after("truncate", blocks=tuple(blocks))
 
 
-def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
+def _shorten_results(block: Block, _over: int, policy: Policy, count: CountTokens) -> Block:
     if not isinstance(block, StepBlock) or block.guard in ("open", "request"):
         return block
     chars = preview_chars(policy) // _LEAST_SHARE
@@ -67,14 +89,26 @@ def _shorten_results(block: Block, policy: Policy, count: CountTokens) -> Block:
     return trim(block, cuts, count) if cuts else block
 
 
-def _shrink_unread_step(block: Block, policy: Policy, count: CountTokens) -> Block:
+def _shrink_unread_step(block: Block, _over: int, policy: Policy, count: CountTokens) -> Block:
     """What a call was given is worth less than the answer that it waits for."""
     if not isinstance(block, StepBlock) or not block.unread:
         return block
     return shrink_step(block, policy, count)
 
 
-def _make_thin(block: Block, policy: Policy, count: CountTokens) -> Block:
+def _cut_lines(block: Block, over: int, policy: Policy, count: CountTokens) -> Block:
+    """A digest that gives up what the goal needs, where what is left holds all that must stay."""
+    if not isinstance(block, DigestBlock) or block.thin:
+        return block
+    limit = block.tokens - policy.overhead_per_message - over
+    least = max(_LEAST_DIGEST, count(render_digest(block.digest, True)))
+    if limit < least:
+        return block
+    tokens = limit + policy.overhead_per_message
+    return MergeBlock(digests=(block.digest,), limit=limit, tokens=tokens)
+
+
+def _make_thin(block: Block, _over: int, policy: Policy, count: CountTokens) -> Block:
     if not isinstance(block, DigestBlock) or block.thin:
         return block
     tokens = count(render_digest(block.digest, True)) + policy.overhead_per_message
