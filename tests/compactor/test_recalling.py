@@ -94,7 +94,7 @@ async def test_what_is_recalled_again_and_again_is_kept_at_the_next_compaction(
         for _ in range(recalls):
             await compactor.recall_refs(info, "m4")
         await compactor.record(info, read_incoming(list(coding_session(30, 300, seed=5))))
-        done = await compactor.compress(info, Ask(reason="x", target_percent=60, force=True))
+        done = await compactor.compress(info, Ask(reason="x", target_percent=65, force=True))
         assert isinstance(done, Compaction)
         again = [one for one in done.view.promoted if one.by == "wanted"]
         assert [(one.seq, one.pieces) for one in again] == ([(4, (detail,))] if is_kept else [])

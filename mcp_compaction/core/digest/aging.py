@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from mcp_compaction.core.digest.contents import ChangedFiles
-from mcp_compaction.core.digest.text import BEFORE, IN_FORCE, OUR_PREFIX, DigestSections
+from mcp_compaction.core.digest.text import (
+    BEFORE,
+    EARLIER_STEPS,
+    IN_FORCE,
+    OUR_PREFIX,
+    DigestSections,
+)
 from mcp_compaction.core.log.ledger import FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
@@ -68,7 +74,7 @@ def _without_empty(sections: DigestSections, digest: Digest) -> DigestSections:
     """The sections that have items; a line for all of them where a digest is left with none."""
     kept: DigestSections = tuple((name, items) for name, items in sections if items)
     refs = (f"m{digest.first}", f"m{digest.last}")
-    nothing_left: DigestSections = (("DONE", (Item(text="earlier steps", refs=refs),)),)
+    nothing_left: DigestSections = (("DONE", (Item(text=EARLIER_STEPS, refs=refs),)),)
     return kept if kept or not digest.sections else nothing_left
 
 
@@ -84,8 +90,14 @@ def _aged(
     if is_followed and name == "GOAL":
         return tuple(map(_as_before, items))
     if name == "DONE":
-        return tuple(item for item in items if file_of(item) not in since)
+        return tuple(item for item in items if not _is_overtaken(item, since, is_followed))
     return tuple(items)
+
+
+def _is_overtaken(item: Item, since: dict[str, FileState], is_followed: bool) -> bool:
+    """Whether something was done to the item's file since; a newer digest tells what."""
+    state = since.get(file_of(item))
+    return state is not None and (is_followed or state.ref not in item.refs)
 
 
 def _with_facts_of_now(digest: Digest, ledger: Ledger) -> DigestSections:

@@ -169,7 +169,7 @@ def _file_items(reading: Reading) -> Iterator[Item]:
     touched = {
         state.path
         for state in reading.ledger.files.values()
-        if state.word != "read" and _is_named_in_span(reading, state.path, state.ref)
+        if state.word != "read" and _is_told_of(reading, state)
     }
     unknown: list[FileState] = []
     for state in reversed(reading.ledger.files.values()):
@@ -185,12 +185,9 @@ def _file_items(reading: Reading) -> Iterator[Item]:
         yield Item(text=f"{unknown[0].text}: {named}", refs=refs)
 
 
-def _is_named_in_span(reading: Reading, path: str, ref: str) -> bool:
-    """Whether a digest tells of a file: what was changed later, the digest of a later span does."""
-    if reading.is_in_span(ref) or not reading.request.is_newest:
-        return reading.is_in_span(ref)
-    name = path.rpartition("/")[2]
-    return any(name in entry.action.target for entry in reading.entries)
+def _is_told_of(reading: Reading, state: FileState) -> bool:
+    """Whether a digest tells of a file: what was changed after the span, only the newest digest."""
+    return reading.is_in_span(state.ref) or reading.request.is_newest
 
 
 def _claims(reading: Reading) -> Iterator[Item]:

@@ -25,6 +25,7 @@ from mcp_compaction.model import (
 # What stands before a request in a digest: of a user, of one told by the agent, of an earlier one.
 ASKED, TOLD, BEFORE = "asked: ", "asked, the agent says: ", "before: "
 IN_FORCE = "in force: "  # before a request that the window shows itself
+EARLIER_STEPS = "earlier steps"  # in a digest whose every line was overtaken
 OUR_PREFIX = pattern_of(
     r"^(?:before|in force|asked|asked, the agent says|done|last question|left running"
     r"|ran [^:]{1,100}): "
@@ -254,6 +255,7 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
     sections: DigestSections = ()
     for digest in reversed(digests):
         sections = join(sections, digest.sections)
+    sections = _without_earlier_steps(sections)
     decided = _settle_decisions(digests, dict(sections).get("DECISIONS", ()))
     sections = tuple((name, decided if name == "DECISIONS" else items) for name, items in sections)
     oldest, newest = digests[0], digests[-1]
@@ -274,6 +276,17 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
     return measure_digest(
         merged.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
     )
+
+
+def _without_earlier_steps(sections: DigestSections) -> DigestSections:
+    """The sections without the line that stands for a digest with nothing left, where another line
+    stands beside it."""
+    kept: DigestSections = tuple(
+        (name, left)
+        for name, items in sections
+        if (left := tuple(item for item in items if item.text != EARLIER_STEPS))
+    )
+    return kept or sections
 
 
 def _settle_decisions(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:

@@ -62,6 +62,14 @@ def test_no_digest_ages_to_nothing() -> None:
     assert [item.text for item in aged.items("DONE")] == ["earlier steps"]
 
 
+def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> None:
+    told = Item(text="src/a.py deleted", refs=("m5",))
+    digest = DIGEST.model_copy(update={"sections": (("DONE", (told, *SECTIONS[2][1][1:])),)})
+    removed = ledger(ran("1", "rm src/a.py", ""))
+    assert without_overtaken(digest, removed, is_followed=False).items("DONE")[0] == told
+    assert told not in without_overtaken(digest, removed, is_followed=True).items("DONE")
+
+
 def test_an_agents_own_digest_stays_as_it_is() -> None:
     own = DIGEST.model_copy(update={"messages": 0, "first": 0, "last": 0})
     assert without_overtaken(own, ledger(ran("1", "rm src/a.py", "")), is_followed=True) == own

@@ -88,6 +88,15 @@ def test_a_file_changed_in_a_later_span_is_told_there() -> None:
     assert "a.py edited" not in texts(drafted(read, edit, is_newest=False), "DONE")
 
 
+def test_the_newest_digest_tells_files_that_only_steps_after_its_span_changed() -> None:
+    read, made = (
+        used("1", "Read", "x", file_path="a.py"),
+        used("2", "Write", "ok", file_path="b.py"),
+    )
+    assert texts(drafted(read, made), "DONE") == ["b.py written"]
+    assert texts(drafted(read, made, is_newest=False), "DONE") == ["Read a.py"]
+
+
 def test_what_cannot_be_told_is_unknown_since() -> None:
     draft = drafted([*used("1", "Write", "ok", file_path="a.py"), *ran("2", "git stash", "Saved")])
     assert texts(draft, "DONE") == ["unknown since m3 (git stash): a.py"]

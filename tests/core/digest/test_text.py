@@ -290,6 +290,13 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
     assert [len(found) for _, found in tight.sections] == [2, 2]
 
 
+def test_a_digest_with_nothing_left_says_so_only_where_no_other_line_stands() -> None:
+    nothing = digest(1, sections=(("DONE", lines("earlier steps")),))
+    told = digest(2, sections=(("DONE", lines("a.py written")),))
+    assert merge([nothing, told], 9, 200, estimate).sections == told.sections
+    assert merge([nothing, nothing], 9, 200, estimate).sections == nothing.sections
+
+
 def test_a_merged_digest_keeps_to_its_limit() -> None:
     many = [
         digest(n, sections=(("FACTS", lines(*(f"fact {n} of {k}" for k in range(30)))),))
