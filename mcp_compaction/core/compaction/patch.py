@@ -14,6 +14,7 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Entry,
+    IndexKind,
     Item,
     Kept,
     Message,
@@ -25,6 +26,14 @@ from mcp_compaction.model import (
     Trimmed,
 )
 
+_SECTIONS: dict[IndexKind, SectionName] = {
+    "file": "NAMES",
+    "command": "NAMES",
+    "url": "NAMES",
+    "id": "NAMES",
+    "number": "FACTS",
+    "error": "FACTS",
+}
 _WORDS_AROUND = 120  # characters before and after an identifier
 
 Line = tuple[SectionName, Item]
@@ -43,7 +52,7 @@ def lines_of_findings(
             if finding not in wanted:
                 continue
             item = Item(text=finding.text, refs=(message.ref,), provenance="verbatim")
-            lines.setdefault(message.seq, []).append(("FACTS", item))
+            lines.setdefault(message.seq, []).append((_SECTIONS[finding.kind], item))
             wanted.discard(finding)
     return lines
 
@@ -91,7 +100,7 @@ def _show_lines(
 ) -> MessageEntry:
     """A message whose previews end with these lines; whole where no preview can show them."""
     texts = dict.fromkeys(item.text for _, item in said)
-    identifiers = {item.text for section, item in said if section == "FACTS"}
+    identifiers = {item.text for section, item in said if section in _SECTIONS.values()}
     cuts = list(entry.cuts if isinstance(entry, Trimmed) else ())
     for place, cut in enumerate(cuts):
         if not isinstance(cut.shown, Text | ToolResult):

@@ -621,8 +621,8 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
     )
     outside = Hostile((), NOTHING_MUCH)
     outcome = done(compress(session, policy, outside, strategy="archive"))
-    facts = [item.text for item in outcome.digests[0].items("FACTS")]
-    assert facts == [f"7f3a91c{n}" for n in range(9)]
+    names = [item.text for item in outcome.digests[0].items("NAMES")]
+    assert names == [f"7f3a91c{n}" for n in range(9)]
 
 
 def test_a_preview_that_hides_what_no_search_finds_ends_with_its_line() -> None:
@@ -782,7 +782,7 @@ def test_only_the_digest_of_the_span_that_lost_something_is_patched() -> None:
         window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
     )
     outcome = done(compress(session, policy, Hostile((), NOTHING_MUCH)))
-    assert [[i.text for i in digest.items("FACTS")] for digest in outcome.digests] == [
+    assert [[i.text for i in digest.items("NAMES")] for digest in outcome.digests] == [
         ["7f3a91c2"],
         [],
     ]
@@ -839,7 +839,7 @@ def test_a_repair_that_loses_it_again_is_patched_word_for_word() -> None:
     outside = Hostile((), NOTHING_MUCH.model_copy(update={"author": "stubborn"}))
     outcome = done(compress(session, policy, outside))
     assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
-    assert "7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
+    assert "7f3a91c2" in [item.text for item in outcome.digests[0].items("NAMES")]
 
 
 def test_a_repair_that_is_no_digest_changes_nothing_and_is_patched() -> None:
@@ -855,7 +855,7 @@ def test_a_repair_that_is_no_digest_changes_nothing_and_is_patched() -> None:
     )
     outcome = done(compress(session, policy, Silent((), NOTHING_MUCH)))
     digest = outcome.digests[0]
-    assert "7f3a91c2" in [item.text for item in digest.items("FACTS")]
+    assert "7f3a91c2" in [item.text for item in digest.items("NAMES")]
     assert digest.author == "terse"
 
 
