@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Hundreds of processes are started: without bytecode each would compile the package anew.
+# Hundreds of processes are started: without bytecode each would compile the package anew, and each
+# worker the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "project",
