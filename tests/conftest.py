@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
@@ -42,12 +42,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that forgets to name a folder finds an empty one of its own."""
-    home = tmp_path / "home"
-    home.mkdir(exist_ok=True)
+    # Most tests need no `tmp_path`, for whose name pytest looks through those of all tests before.
+    home = mkdtemp(prefix="home-", dir=tmp_path_factory.getbasetemp())
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(name, str(home))
+        monkeypatch.setenv(name, home)
     for name in ("MCP_COMPACTION_HOME", "MCP_COMPACTION_CONFIG", "MCP_COMPACTION_PROJECT"):
         monkeypatch.delenv(name, raising=False)
 
