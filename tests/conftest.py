@@ -53,6 +53,12 @@ def no_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
+def home_of_host(tmp_path: Path) -> None:
+    """A host that is run in the folder of a test finds its home there."""
+    (tmp_path / "home").mkdir()
+
+
+@pytest.fixture
 def memory_path(tmp_path: Path) -> Generator[Path]:
     """A folder in memory, if there is room: who kills processes need not wait for a disk."""
     memory = Path("/dev/shm")

@@ -36,10 +36,13 @@ _LIMIT = 120  # seconds after which a host that hangs is ended
 _PATIENT = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
 
 
-needs_hosts = pytest.mark.skipif(
-    not os.environ.get("MCP_COMPACTION_HOSTS"),
-    reason="MCP_COMPACTION_HOSTS names no folder with installed hosts",
-)
+needs_hosts = [
+    pytest.mark.skipif(
+        not os.environ.get("MCP_COMPACTION_HOSTS"),
+        reason="MCP_COMPACTION_HOSTS names no folder with installed hosts",
+    ),
+    pytest.mark.usefixtures("home_of_host"),
+]
 
 
 def binary_of(host: str) -> str:
