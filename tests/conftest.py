@@ -6,16 +6,19 @@ import gc
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Generator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Hundreds of processes are started: without bytecode each would compile the package anew.
+# Hundreds of processes are started: without bytecode each would compile the package anew, and each
+# worker the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "project",
@@ -39,14 +42,20 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that forgets to name a folder finds an empty one of its own."""
-    home = tmp_path / "home"
-    home.mkdir(exist_ok=True)
+    # Most tests need no `tmp_path`, for whose name pytest looks through those of all tests before.
+    home = mkdtemp(prefix="home-", dir=tmp_path_factory.getbasetemp())
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(name, str(home))
+        monkeypatch.setenv(name, home)
     for name in ("MCP_COMPACTION_HOME", "MCP_COMPACTION_CONFIG", "MCP_COMPACTION_PROJECT"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def home_of_host(tmp_path: Path) -> None:
+    """A host that is run in the folder of a test finds its home there."""
+    (tmp_path / "home").mkdir()
 
 
 @pytest.fixture
@@ -65,7 +74,9 @@ _ROOM = 2**30
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only this machine may be spoken to."""
+    """Only this machine may be spoken to, so that no client has to read whom the web trusts."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", os.devnull)
     connect = socket.socket.connect
 
     def local_only(self: socket.socket, address: Any) -> None:

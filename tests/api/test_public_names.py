@@ -155,5 +155,8 @@ def test_both_pages_show_python() -> None:
 
 
 @pytest.mark.parametrize("block", SHOWN)
-def test_what_a_page_shows_runs_and_prints_what_stands_below_it(block: Block) -> None:
-    assert _run(block.code) == (block.output or "")
+def test_what_a_page_shows_runs_and_prints_what_stands_below_it(
+    block: Block, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(block.code, {"__name__": "__main__"})
+    assert capsys.readouterr().out == (block.output or "")

@@ -117,7 +117,7 @@ def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_pat
     assert "starting the server" not in played.out
     assert "before [####" in played.out
     assert "all 6 things that were checked held" in played.out
-    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["mcp-compaction"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mcp-compaction"]
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
     assert played.out.rstrip("\n") == shown

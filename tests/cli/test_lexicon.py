@@ -91,14 +91,6 @@ def test_a_broken_sign_is_named_and_the_others_are_checked(tmp_path: Path, shell
     assert "yes Ik ben nooit in Rome geweest.  <- story" in ran.out
 
 
-def test_the_built_in_lexicons_are_as_their_sentences_say(shell: Shell) -> None:
-    ran = shell.bare("lexicon", "check")
-
-    assert (ran.code, ran.err) == (0, "")
-    assert "English: " in ran.out
-    assert "wrong" not in ran.out
-
-
 def test_what_a_file_gets_wrong_as_a_whole_is_named(tmp_path: Path, shell: Shell) -> None:
     for source, problem in (
         (

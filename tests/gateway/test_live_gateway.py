@@ -16,8 +16,10 @@ import pytest
 
 from tests.checkers import Json, problems
 from tests.gateway.talking import plain_form, size_of
-from tests.hosts.live import PROGRAM, binary_of
+from tests.hosts.live import PROGRAM, binary_of, needs_hosts
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+
+pytestmark = needs_hosts
 
 RULE = 'Never push to "main" without a review — not even once.'
 WINDOW = 60_000

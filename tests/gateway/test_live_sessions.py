@@ -18,10 +18,10 @@ import pytest
 
 from tests.checkers import Json, problems
 from tests.gateway.talking import plain_form, without_marks
-from tests.hosts.live import PROGRAM, binary_of
+from tests.hosts.live import PROGRAM, binary_of, needs_hosts
 from tests.hosts.scripted_model import OWN_TOOLS, ScriptedModel, Step, serve_model
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, *needs_hosts]
 
 WINDOW = 50_000  # tokens
 LIMIT = 180  # seconds after which a host that hangs is ended

@@ -186,7 +186,7 @@ async def test_a_shadow_gateway_tells_its_user_in_plain_words(tmp_path: Path) ->
         assert process.stdout is not None
         url = (await process.stdout.readline()).decode().rpartition(" ")[2].strip()
         history: list[Any] = []
-        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+        async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
             for number in range(9):
                 history.append({"role": "user", "content": f"Part {number}: " + "so it is. " * 160})
                 body = {"model": "m", "tools": TOOLS, "messages": history}

@@ -36,11 +36,18 @@ _LIMIT = 120  # seconds after which a host that hangs is ended
 _PATIENT = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
 
 
+needs_hosts = [
+    pytest.mark.skipif(
+        not os.environ.get("MCP_COMPACTION_HOSTS"),
+        reason="MCP_COMPACTION_HOSTS names no folder with installed hosts",
+    ),
+    pytest.mark.usefixtures("home_of_host"),
+]
+
+
 def binary_of(host: str) -> str:
     """The binary of an installed host; the test is skipped without."""
-    folder = os.environ.get("MCP_COMPACTION_HOSTS")
-    if not folder:
-        pytest.skip("MCP_COMPACTION_HOSTS names no folder with installed hosts")
+    folder = os.environ["MCP_COMPACTION_HOSTS"]
     found = sorted(Path(folder).glob(_BINARIES[host]))
     if not found:
         pytest.skip(f"{host} is not installed in {folder}")
@@ -328,7 +335,7 @@ def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -
 
 def _give_package_of_plugins(folder: Path) -> None:
     """Give opencode the package that it would fetch from the network, and wait for."""
-    hosts = Path(os.environ.get("MCP_COMPACTION_HOSTS", ""))
+    hosts = Path(os.environ["MCP_COMPACTION_HOSTS"])
     places = (hosts / "opencode", hosts / "home/.config/opencode")
     place = next((p for p in places if (p / "node_modules/@opencode-ai/plugin").exists()), None)
     if place is None:

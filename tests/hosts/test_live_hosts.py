@@ -15,9 +15,12 @@ from tests.hosts.live import (
     OpenCode,
     ask_doctor,
     install,
+    needs_hosts,
     pin_for_project,
 )
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+
+pytestmark = needs_hosts
 
 RULE = 'Never push to "main" without a review — not even once.'
 HABIT = "Always run the linter before you commit."

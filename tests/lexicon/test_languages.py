@@ -5,31 +5,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from mcp_compaction.core.text.dates import DATE_READERS
-from mcp_compaction.core.text.lexicon_check import CheckedSign, check_head, check_lexicon
-from mcp_compaction.lexicon.languages import Head, Sign, read_heads, read_lexicon
+from mcp_compaction.lexicon.languages import Head, Sign, read_heads
+from tests.cli.conftest import Shell
 
 ROOT = Path(__file__).parents[2]
 
-SIGNS: dict[tuple[str, str], list[CheckedSign]] = {}
-for head in read_heads():
-    for checked in check_lexicon(read_lexicon(head.language)):
-        SIGNS.setdefault((head.language, checked.sign.kind), []).append(checked)
+AS_IT_SHOULD_BE = re.compile(r"\w+: \d+ signs, all as their sentences say")
 
 
-@pytest.mark.parametrize("group", SIGNS, ids=" ".join)
-def test_a_sign_takes_its_yes_sentences_and_its_kind_leaves_the_no_sentences_alone(
-    group: tuple[str, str],
+def test_every_language_is_as_its_sentences_say_and_takes_no_sentence_of_another(
+    tmp_path: Path,
 ) -> None:
-    assert {one.sign.name: one.problems for one in SIGNS[group] if one.problems} == {}
+    ran = Shell(tmp_path).bare("lexicon", "check")
 
-
-@pytest.mark.parametrize("language", [head.language for head in read_heads()])
-def test_a_lexicon_fits_beside_the_others(language: str) -> None:
-    others = [read_lexicon(head.language) for head in read_heads()]
-    assert list(check_head(read_lexicon(language), others)) == []
+    lines = ran.out.splitlines()
+    assert [line for line in lines if not AS_IT_SHOULD_BE.fullmatch(line)] == []
+    assert [line.partition(":")[0] for line in lines] == [head.name for head in read_heads()]
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_the_docs_name_every_key_and_every_name_that_the_engine_reads() -> None:

@@ -53,44 +53,31 @@ async def compactor_of(folder: Path) -> AsyncGenerator[Compactor]:
 
 @both_eras
 @closed_hosts
-async def test_in_a_closed_host_no_answer_says_that_pins_survive(
+async def test_in_a_closed_host_no_answer_says_that_pins_survive_or_that_the_window_is_the_agents(
     tmp_path: Path, era: Era, client: str
 ) -> None:
     async with talk(tmp_path, era, **named(client)) as chat:
-        answers = [
-            await chat.say("pin_constraint", text=RULE, session="a"),
-            await chat.say("record_messages", messages=LONG, session="a"),
-            await chat.say("compress_context", reason="x", target_percent=30, session="a"),
-            await chat.say("context_stats", session="a"),
-            await chat.say("recall_archived", session="a"),
-            await chat.prompt("pin", text="Be brief."),
-            *(tool.description or "" for tool in (await chat.client.list_tools()).tools),
-            INSTRUCTIONS,
-        ]
-        for text in answers:
-            assert not FALSE.search(text), text
-        pinned = answers[0]
-        assert "nothing is known to put it back after the host's own compaction" in pinned
-        assert "call context_stats or recall_archived" in pinned
-
-
-@both_eras
-@closed_hosts
-async def test_a_closed_hosts_window_is_never_said_to_be_the_agents(
-    tmp_path: Path, era: Era, client: str
-) -> None:
-    async with talk(tmp_path, era, **named(client)) as chat:
+        pinned = await chat.say("pin_constraint", text=RULE, session="a")
         recorded = await chat.say("record_messages", messages=LONG, session="a")
         stats = await chat.say("context_stats", session="a")
         receipt = await chat.say("compress_context", reason="x", target_percent=30, session="a")
+        after = await chat.say("context_stats", session="a")
+        recalled = await chat.say("recall_archived", session="a")
         restored = await chat.say("restore_context", ref="c1", session="a", force=True)
-        for text in (recorded, stats, receipt, restored):
-            assert "yours to replace" not in text
-            assert "your next step" not in text
-            assert not re.search(r"fill: [\d.]+", text)
-        assert "fill: unknown, the window is the host's; recorded are 81 messages" in stats
-        assert "window: the host's, and unchanged" in receipt
-        assert "continue a" in receipt
+        prompt = await chat.prompt("pin", text="Be brief.")
+        tools = [tool.description or "" for tool in (await chat.client.list_tools()).tools]
+    for text in (pinned, recorded, stats, receipt, after, recalled, restored):
+        assert not FALSE.search(text), text
+        assert "yours to replace" not in text
+        assert "your next step" not in text
+        assert not re.search(r"fill: [\d.]+", text)
+    for text in (prompt, *tools, INSTRUCTIONS):
+        assert not FALSE.search(text), text
+    assert "nothing is known to put it back after the host's own compaction" in pinned
+    assert "call context_stats or recall_archived" in pinned
+    assert "fill: unknown, the window is the host's; recorded are 81 messages" in stats
+    assert "window: the host's, and unchanged" in receipt
+    assert "continue a" in receipt
 
 
 @both_eras

@@ -60,16 +60,24 @@ def restore(backup: Path, path: Path) -> tuple[Path, ...]:
     return restore_backup(check_backup(backup, path), path, NOW)
 
 
-@pytest.fixture
-async def path(tmp_path: Path) -> Path:
-    """A store with a message that its backup has and one that it has not, killed and damaged."""
-    path = tmp_path / "own" / "store.db"
+@pytest.fixture(scope="module")
+async def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a backup and its store, which was killed and damaged later."""
+    folder = tmp_path_factory.mktemp("damaged")
+    path = folder / "own" / "store.db"
     await record(path, "in the backup")
-    await back_up(path, tmp_path / "backup.db")
+    await back_up(path, folder / "backup.db")
     record_and_die(path, "after the backup")
     with path.open("r+b") as file:
         file.write(b"garbage garbage!")
-    return path
+    return folder
+
+
+@pytest.fixture
+def path(tmp_path: Path, damaged: Path) -> Path:
+    """A store with a message that its backup has and one that it has not, killed and damaged."""
+    shutil.copytree(damaged, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "own" / "store.db"
 
 
 async def test_a_backup_replaces_a_damaged_store_beside_its_old_log(
@@ -83,7 +91,7 @@ async def test_a_backup_replaces_a_damaged_store_beside_its_old_log(
     assert "after" not in texts(path)
     assert damage(path) == []
     assert backup.read_bytes() == before
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["backup.db", "home", "own"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["backup.db", "own"]
     await record(path, "and on it goes")
 
 

@@ -37,11 +37,13 @@ def check_lexicon(lexicon: Lexicon) -> Iterator[CheckedSign]:
     broken = [tuple(_complain_of_form(lexicon, sign)) for sign in lexicon.sign]
     pairs = [*zip(lexicon.sign, broken, strict=True)]
     sound = lexicon.model_copy(update={"sign": tuple(sign for sign, wrong in pairs if not wrong)})
+    kinds: dict[Kind, None] = dict.fromkeys(sign.kind for sign in sound.sign)
+    by_kind = {kind: Signs(sound, kind) for kind in kinds}
     for sign, wrong in pairs:
         if wrong:
             yield CheckedSign(sign, (), wrong)
             continue
-        sentences = tuple(_check_sentences(sound, sign))
+        sentences = tuple(_check_sentences(by_kind[sign.kind], sign))
         yield CheckedSign(sign, sentences, tuple(_problems_of(lexicon.meta, sign, sentences)))
 
 
@@ -129,8 +131,7 @@ def _broken_date(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
             yield f"{sign.reads} needs the groups {', '.join(sorted(missing))} in its pattern"
 
 
-def _check_sentences(lexicon: Lexicon, sign: Sign) -> Iterator[CheckedSentence]:
-    signs = Signs(lexicon, sign.kind)
+def _check_sentences(signs: Signs, sign: Sign) -> Iterator[CheckedSentence]:
     for text in (*sign.yes, *sign.no):
         shown = (one for said in spoken_sentences(text) for one in signs.find(said.bare))
         taken_by = tuple(dict.fromkeys(one.sign.name for one in shown))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import example, given
@@ -136,17 +137,23 @@ LABEL_STARTS = (
     *("PROGRESS", "- x (m1)", "[pinned: x]", "[digest d1", "<system>", "<archived x>", "</digest>"),
     "<|im|>",
 )
-COMPOUND = {
-    chr(code): usual.lower()
-    for code in range(sys.maxunicode + 1)
-    if (usual := unicodedata.normalize("NFKC", chr(code))) != chr(code)
-}
+
+
+@cache
+def compound_signs() -> dict[str, str]:
+    """Every sign of Unicode that means others, with those in small letters."""
+    signs = map(chr, range(sys.maxunicode + 1))
+    return {
+        sign: usual.lower()
+        for sign in signs
+        if (usual := unicodedata.normalize("NFKC", sign)) != sign
+    }
 
 
 def disguised(label: str) -> Iterator[str]:
     """The label with one sign of it, or its start, inside another sign that means the same."""
     low = label.lower()
-    for sign, usual in COMPOUND.items():
+    for sign, usual in compound_signs().items():
         for place in range(len(low)):
             if low.startswith(usual, place):
                 yield label[:place] + sign + label[place + len(usual) :]

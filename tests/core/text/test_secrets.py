@@ -360,21 +360,17 @@ _HOSTILE = [
 
 @pytest.mark.parametrize("unit", _HOSTILE)
 def test_a_long_hostile_pattern_takes_linear_time(unit: str):
-    text = (unit * (250_000 // len(unit) + 1))[:250_000]
+    text = (unit * (62_500 // len(unit) + 1))[:62_500]
     began = process_time()
     redacted = redact(text)
-    assert process_time() - began < 60  # alone it takes under 1, quadratic hours
+    assert process_time() - began < 4  # alone it takes under a quarter, quadratic many minutes
     assert redact(redacted.text).text == redacted.text
 
 
 def _cpu_time(text: str) -> float:
-    """The least of three: what else runs can only add to it."""
-    times: list[float] = []
-    for _ in range(3):
-        began = process_time()
-        redact(text)
-        times.append(process_time() - began)
-    return min(times)
+    began = process_time()
+    redact(text)
+    return process_time() - began
 
 
 @pytest.mark.parametrize("kind", sorted({secret.kind for secret in known_secrets()}))
@@ -384,7 +380,9 @@ def test_time_grows_with_the_length_of_what_nearly_is_a_secret(kind: str):
         openings = (*secret.starts, *secret.words, *(f"{name}:" for name in secret.names))
         for unit in (example, example[:-1], f"{example}-", *openings[:2]):
             short, long = ((unit * (size // len(unit)) + "_") for size in (2_000, 32_000))
-            assert _cpu_time(long) < 80 * _cpu_time(short)  # 16 is linear, 256 quadratic
+            # What else runs can only add to a time: the least of three counts.
+            limit = 80 * min(_cpu_time(short) for _ in range(3))  # 16 is linear, 256 quadratic
+            assert any(_cpu_time(long) < limit for _ in range(3))
 
 
 _PIECES = st.sampled_from(
