@@ -21,8 +21,8 @@ from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.rows import fold_rows
 from mcp_compaction.core.text.words import (
-    WORD,
     fold,
+    lower_words,
     one_line,
     telling_in_order,
     telling_stem,
@@ -238,7 +238,7 @@ def _meanings_in(word: str) -> tuple[str, ...] | None:
     """What the parts of a joined word stand for where they say something; None: it negates."""
     if part_in_all("turns_the_meaning").search(word):
         return None
-    parts = WORD.findall(word.lower())
+    parts = lower_words(word)
     manner = tuple(words_in_all("endings_of_manner"))
     return tuple(told for p in parts if not p.endswith(manner) and (told := telling_stem(p)))
 

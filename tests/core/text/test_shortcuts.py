@@ -40,7 +40,7 @@ from mcp_compaction.core.text.language import (
 )
 from mcp_compaction.core.text.patterns import Cuts, cut_words, cutting_table
 from mcp_compaction.core.text.remarks import marker_groups
-from mcp_compaction.core.text.words import one_line
+from mcp_compaction.core.text.words import lower_words, one_line
 from mcp_compaction.lexicon.languages import read_heads
 from mcp_compaction.model import SectionName, ToolResult
 
@@ -106,7 +106,7 @@ SAID = (
     *("✓ the login", "the login", "not done", "Ich habe den Cache gebaut", "erledigt: der Cache"),
     *("hemos añadido el login", "the plan", "Fixed", "no me gusta", "die Datei", "la maison"),
 )
-NAMED = "aB3_/.:@+~-,;()'\" \n"
+NAMED = "aB34_/.:@+~-,;()'\" \n"
 
 
 def always(_: str, __: object) -> bool:
@@ -158,6 +158,11 @@ def test_an_ascii_text_is_cut_into_the_words_that_a_pattern_finds(text: str) -> 
     both_cases = cutting_table(ascii_letters + digits)
     assert cut_words(text, both_cases) == re.findall(r"[A-Za-z0-9]+", text)
     assert cut_words(text, cutting_table(ascii_lowercase)) == re.findall(r"[a-z]+", text.lower())
+
+
+@given(st.text(NAMED, max_size=40))
+def test_the_words_and_numbers_of_an_ascii_text_are_those_beside_a_wide_sign(text: str) -> None:
+    assert lower_words(text) == lower_words(f"{text}…")
 
 
 @given(st.text([*JOINTS.decode(), *"aZ… \n\x85中é🎉\ud800"], max_size=40))
