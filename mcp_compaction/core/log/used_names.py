@@ -108,8 +108,8 @@ def _names_said_in(message: Message) -> list[str]:
 
 def _cut_names(text: str) -> list[str]:
     words = dict.fromkeys(text[:_MOST_CHARS].split())
-    may_name = (word for word in words if not is_plain(word.strip(_AROUND)))
-    return [name.rstrip(_END) for word in may_name for name in _NAME.findall(word)]
+    may_name = " ".join([word for word in words if not is_plain(word.strip(_AROUND))])
+    return [name.rstrip(_END) for name in _NAME.findall(may_name)]
 
 
 def _is_name(text: str) -> bool:
