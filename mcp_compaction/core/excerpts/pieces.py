@@ -79,11 +79,16 @@ class Piece:
         """The text, as an excerpt has it among others of its message."""
         return (self.text,)
 
-    @property
+    @cached_property
     def folded(self) -> str:
+        """The text as it is compared."""
+        return fold(self.text)
+
+    @property
+    def told(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
         value = self.text.partition(": ")[2] if self.by == "field" else ""
-        return fold(value or self.text)
+        return fold(value) if value else self.folded
 
     @property
     def facts(self) -> float:
@@ -133,7 +138,10 @@ class _Matters:
         told = [matters for matters in named if len(matters) <= _MOST_MATTERS]
         if len(told) < self._fewest:  # as most sentences, which need no counting then
             return False
-        return max(Counter(chain.from_iterable(told)).values()) >= self._fewest
+        numbers = list(chain.from_iterable(told))
+        if len(numbers) - len(set(numbers)) < self._fewest - 1:  # no matter often enough
+            return False
+        return max(Counter(numbers).values()) >= self._fewest
 
 
 class _Known:
