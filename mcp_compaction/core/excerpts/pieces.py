@@ -237,18 +237,20 @@ def _trim(text: str, common: Collection[str]) -> str:
 
 
 def _tells_nothing(word: str, common: Collection[str]) -> bool:
-    told = _meanings_in(word)
-    return told is not None and all(part in common for part in told)
+    return all(part in common for part in _meanings_in(word)) and not _turns_the_meaning(word)
 
 
 @lru_cache(maxsize=65_536)
-def _meanings_in(word: str) -> tuple[str, ...] | None:
-    """What the parts of a joined word stand for where they say something; None: it negates."""
-    if part_in_all("turns_the_meaning").search(word):
-        return None
+def _meanings_in(word: str) -> tuple[str, ...]:
+    """What the parts of a joined word stand for where they say something."""
     parts = lower_words(word)
     manner = tuple(words_in_all("endings_of_manner"))
     return tuple(told for p in parts if not p.endswith(manner) and (told := telling_stem(p)))
+
+
+@lru_cache(maxsize=65_536)
+def _turns_the_meaning(word: str) -> bool:
+    return part_in_all("turns_the_meaning").search(word) is not None
 
 
 def _texts_of(
