@@ -102,7 +102,7 @@ def _names_in(message: Message) -> list[str]:
 def _names_said_in(message: Message) -> list[str]:
     """The names that the agent's words hold, each once, in the order they stand."""
     text = message.text if message.role == "assistant" else ""
-    names = (name for name in _cut_names(text) if not _WORDS.fullmatch(name))
+    names = (name for name in _cut_names(text) if "/" not in name or not _WORDS.fullmatch(name))
     return list(dict.fromkeys(filter(_may_be_typed, names)))
 
 
@@ -124,7 +124,7 @@ def _may_be_typed(text: str) -> bool:
 
 def is_of_library(path: str) -> bool:
     """Whether a path lies where packages are installed: nobody works there."""
-    return bool(_OF_LIBRARIES.search(path))
+    return "/" in path and bool(_OF_LIBRARIES.search(path))
 
 
 def _values_of(arguments: object) -> Iterator[str]:
