@@ -9,7 +9,12 @@ from string import ascii_lowercase, digits
 from typing import cast
 
 from mcp_compaction.core.text.language import ENGLISH, main_language
-from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
+from mcp_compaction.core.text.patterns import (
+    cut_words,
+    cutting_table,
+    pattern_of,
+    without_wide_signs,
+)
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
@@ -49,8 +54,9 @@ def first_line(text: str, most: int = 100) -> str:
 
 def lower_words(text: str) -> list[str]:
     """The words and numbers of a text in lower case, in the order they stand."""
-    if text.isascii() and not _JOINED_NUMBERS.search(text):
-        return cut_words(text, _WORD_TABLE)
+    plain = without_wide_signs(text)
+    if plain.isascii() and not _JOINED_NUMBERS.search(plain):
+        return cut_words(plain, _WORD_TABLE)
     return _WORD.findall(text.lower())
 
 
