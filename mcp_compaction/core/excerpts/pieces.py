@@ -178,11 +178,10 @@ def cut_pieces(
             known.asked.add(telling_words(message.text))
         texts = (found for part in message.parts for found in _texts_of(part, message, talk, known))
         if markers is not None and _is_unsure(message, markers):
-            doubt: tuple[By, str] = ("doubt", message.text)
+            doubt: tuple[By, str] = ("doubt", one_line(message.text))
             texts = iter([doubt])
         for place, (by, said) in enumerate(texts):
-            # A line of its own could pass for one of ours.
-            text = one_line(said).rstrip(",;:" if by == "agent" else "")
+            text = said.rstrip(",;:") if by == "agent" else said.rstrip()
             # Who repeats a user's words does not take them over.
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
@@ -256,6 +255,7 @@ def _turns_the_meaning(word: str) -> bool:
 def _texts_of(
     part: object, message: Message, talk: bool, known: _Known
 ) -> Iterator[tuple[By, str]]:
+    """The texts of a part, each on one line: a line of its own could pass for one of ours."""
     match part:
         case Text(text=text):
             role = "reported" if message.role == "user" and message.via == "tool" else message.role
@@ -263,14 +263,14 @@ def _texts_of(
             answers = not message.calls  # closing words answer; others lead on
             for by, said in _cut_speech(text, "talk" if is_talk_only else role, known, answers):
                 if not is_pleasantry(said):
-                    yield by, said
+                    yield by, one_line(said)
         case ToolResult(text=text):
             yield from _without_series(_fields_or_lines(text))
         case ToolCall(arguments=arguments):
             done = action_of(part)
             if done.kind == "run":
                 if done.line:
-                    yield "command", done.line
+                    yield "command", one_line(done.line)
             elif done.kind not in ("plan", "task"):  # a digest tells those whole
                 for field in _fields_of(arguments, ""):
                     yield "field", field
@@ -381,4 +381,4 @@ def _fields_of(value: object, key: str) -> Iterator[str]:
     elif value is not None:
         text = one_line(value if isinstance(value, str) else json.dumps(value))
         if text:
-            yield (f"{key}: {text}" if key else text)[:_LONGEST]
+            yield one_line((f"{key}: {text}" if key else text)[:_LONGEST])

@@ -62,7 +62,9 @@ def lower_words(text: str) -> list[str]:
 
 def telling_words(text: str) -> tuple[str, ...]:
     """The stems of the words of a text that say something, in alphabetical order."""
-    return tuple(sorted(set(telling_in_order(text)) - {""}))
+    found = set(telling_in_order(text))
+    found.discard("")
+    return tuple(sorted(found))
 
 
 @read_once
