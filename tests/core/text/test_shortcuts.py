@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.check.opposites import Rules
-from mcp_compaction.core.log import endings, failures, identifiers
+from mcp_compaction.core.log import endings, failures, identifiers, used_names
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import (
@@ -47,7 +47,7 @@ from mcp_compaction.core.text.patterns import (
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import lower_words, one_line
 from mcp_compaction.lexicon.languages import read_heads
-from mcp_compaction.model import SectionName, ToolResult
+from mcp_compaction.model import Message, SectionName, Text, ToolResult
 
 SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", " → ", '"', "`", " - ", "_")
 OURS = (
@@ -220,6 +220,18 @@ def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None
         patch.setattr(endings, "_NOT_FOUND_SIGNS", ("",))
         patch.setattr(identifiers, "_ERROR_SIGNS", ("",))
         assert (ending_of_call(result), list(error_lines(text))) == spared
+
+
+@given(st.text(NAMED, max_size=40))
+def test_a_look_for_the_signs_of_names_spares_a_text_no_name(text: str) -> None:
+    said = (Text(text=text),)
+    messages = [
+        Message(seq=n, role="assistant", parts=said, shape="anthropic", raw="{}") for n in (1, 2)
+    ]
+    spared = used_names.used_names(messages)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(used_names, "_SIGN_OF_NAME", re.compile(""))
+        assert used_names.used_names(messages) == spared
 
 
 RULES = st.lists(
