@@ -17,10 +17,17 @@ MAX_DEPTH: Final = 100
 _LONE = re.compile("[\ud800-\udfff]")
 
 
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def parse(raw: str, where: str) -> JsonValue:
     """The value of a JSON text, fit for the model: no lone surrogates, no bottomless nesting."""
     try:
-        value: JsonValue = json.loads(raw, parse_constant=_refuse_constant)
+        value: JsonValue = _DECODER.decode(raw)
     except json.JSONDecodeError as error:
         if not raw.lstrip().startswith(("{", "[", '"')):
             raise MalformedMessage(
@@ -114,10 +121,6 @@ def check_size(raw: str, where: str) -> None:
             f"{where} has {size:,} bytes, over the limit of {MAX_BYTES:,}; "
             "write its bulk to a file and send the path."
         )
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _too_deep(where: str) -> MalformedMessage:

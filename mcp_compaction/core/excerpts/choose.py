@@ -152,7 +152,7 @@ def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
 def _pieces_not_in(shown: str, pieces: Iterable[Piece]) -> list[Piece]:
     """The pieces that a view does not show already."""
     said = Haystack(fold(shown))
-    return [piece for piece in pieces if not said.holds(piece.folded)]
+    return [piece for piece in pieces if not said.holds(piece.told)]
 
 
 def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
@@ -216,8 +216,7 @@ def _superseded_decisions(found: Iterable[Piece]) -> set[Piece]:
 
 def _is_overtaken(piece: Piece, overtaken: Collection[str]) -> bool:
     """Whether a piece is a statement that was overtaken, or part of one."""
-    said = fold(piece.text) if overtaken else ""
-    return any(said in statement or statement in said for statement in overtaken)
+    return any(piece.folded in statement or statement in piece.folded for statement in overtaken)
 
 
 def _choose_newest(

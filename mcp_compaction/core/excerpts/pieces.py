@@ -21,8 +21,8 @@ from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.rows import fold_rows
 from mcp_compaction.core.text.words import (
-    WORD,
     fold,
+    lower_words,
     one_line,
     telling_in_order,
     telling_stem,
@@ -79,11 +79,16 @@ class Piece:
         """The text, as an excerpt has it among others of its message."""
         return (self.text,)
 
-    @property
+    @cached_property
     def folded(self) -> str:
+        """The text as it is compared."""
+        return fold(self.text)
+
+    @property
+    def told(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
         value = self.text.partition(": ")[2] if self.by == "field" else ""
-        return fold(value or self.text)
+        return fold(value) if value else self.folded
 
     @property
     def facts(self) -> float:
@@ -133,7 +138,10 @@ class _Matters:
         told = [matters for matters in named if len(matters) <= _MOST_MATTERS]
         if len(told) < self._fewest:  # as most sentences, which need no counting then
             return False
-        return max(Counter(chain.from_iterable(told)).values()) >= self._fewest
+        numbers = list(chain.from_iterable(told))
+        if len(numbers) - len(set(numbers)) < self._fewest - 1:  # no matter often enough
+            return False
+        return max(Counter(numbers).values()) >= self._fewest
 
 
 class _Known:
@@ -170,11 +178,10 @@ def cut_pieces(
             known.asked.add(telling_words(message.text))
         texts = (found for part in message.parts for found in _texts_of(part, message, talk, known))
         if markers is not None and _is_unsure(message, markers):
-            doubt: tuple[By, str] = ("doubt", message.text)
+            doubt: tuple[By, str] = ("doubt", one_line(message.text))
             texts = iter([doubt])
         for place, (by, said) in enumerate(texts):
-            # A line of its own could pass for one of ours.
-            text = one_line(said).rstrip(",;:" if by == "agent" else "")
+            text = said.rstrip(",;:") if by == "agent" else said.rstrip()
             # Who repeats a user's words does not take them over.
             if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
                 places[text] = (message.seq, place, by)
@@ -229,23 +236,26 @@ def _trim(text: str, common: Collection[str]) -> str:
 
 
 def _tells_nothing(word: str, common: Collection[str]) -> bool:
-    told = _meanings_in(word)
-    return told is not None and all(part in common for part in told)
+    return all(part in common for part in _meanings_in(word)) and not _turns_the_meaning(word)
 
 
 @lru_cache(maxsize=65_536)
-def _meanings_in(word: str) -> tuple[str, ...] | None:
-    """What the parts of a joined word stand for where they say something; None: it negates."""
-    if part_in_all("turns_the_meaning").search(word):
-        return None
-    parts = WORD.findall(word.lower())
+def _meanings_in(word: str) -> tuple[str, ...]:
+    """What the parts of a joined word stand for where they say something."""
+    parts = lower_words(word)
     manner = tuple(words_in_all("endings_of_manner"))
     return tuple(told for p in parts if not p.endswith(manner) and (told := telling_stem(p)))
+
+
+@lru_cache(maxsize=65_536)
+def _turns_the_meaning(word: str) -> bool:
+    return part_in_all("turns_the_meaning").search(word) is not None
 
 
 def _texts_of(
     part: object, message: Message, talk: bool, known: _Known
 ) -> Iterator[tuple[By, str]]:
+    """The texts of a part, each on one line: a line of its own could pass for one of ours."""
     match part:
         case Text(text=text):
             role = "reported" if message.role == "user" and message.via == "tool" else message.role
@@ -253,14 +263,14 @@ def _texts_of(
             answers = not message.calls  # closing words answer; others lead on
             for by, said in _cut_speech(text, "talk" if is_talk_only else role, known, answers):
                 if not is_pleasantry(said):
-                    yield by, said
+                    yield by, one_line(said)
         case ToolResult(text=text):
             yield from _without_series(_fields_or_lines(text))
         case ToolCall(arguments=arguments):
             done = action_of(part)
             if done.kind == "run":
                 if done.line:
-                    yield "command", done.line
+                    yield "command", one_line(done.line)
             elif done.kind not in ("plan", "task"):  # a digest tells those whole
                 for field in _fields_of(arguments, ""):
                     yield "field", field
@@ -371,4 +381,4 @@ def _fields_of(value: object, key: str) -> Iterator[str]:
     elif value is not None:
         text = one_line(value if isinstance(value, str) else json.dumps(value))
         if text:
-            yield (f"{key}: {text}" if key else text)[:_LONGEST]
+            yield one_line((f"{key}: {text}" if key else text)[:_LONGEST])

@@ -22,6 +22,7 @@ from mcp_compaction.model import (
     ToolResult,
 )
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _DIGITS = pattern_of(r"\d+")
 _MOST_OF_A_SERIES = 3
 _ESCAPED = pattern_of(r"\\(.)")
@@ -33,7 +34,7 @@ MEDIA_TOKENS = 1_600  # what providers charge for one image of ordinary size
 
 def compact_json(value: object) -> str:
     """One line of JSON, as a model would read it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def text_of(part: Part) -> str:

@@ -19,8 +19,7 @@ from mcp_compaction.model import Message
 _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
-_RUN = pattern_of(r"[\w./:@+~-]+")  # of signs that may stand in such a word
-_EXACT_TABLE = cutting_table(f"{ascii_letters}{digits}_./:@+~-")
+_RUN_TABLE = cutting_table(f"{ascii_letters}{digits}_./:@+~-")[:128] + bytes(range(128, 256))
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")
 _LISTED = pattern_of(r"^\s*[dl-][rwx-]{9}|^\s*(?:\d+%|[\d.]+ ?[kMG]?B\b)|^[+@-]|^\s*\d+ +[+-] ")
 _ECHOED = ("edit", "write")  # the results of such calls only repeat what was typed
@@ -55,13 +54,14 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
     What stands in a file that was changed since is no longer true and is left out.
     """
     in_calls = _words_in_calls(message for message in messages if message.calls)
+    in_results = _words_in_results(message for message in messages if message.results)
     typed = [(m, in_calls.get(m.seq, frozenset()) | exact_words(m.text)) for m in messages]
     uses = _uses_by_word(typed)
     outdated = _outdated_results(ledger)
     known: set[str] = set()
     for message, words in typed:
-        for result in message.results:
-            told = exact_words(result.text)
+        told_by_results = in_results.get(message.seq, ())
+        for result, told in zip(message.results, told_by_results, strict=True):
             new = {w for w in told - known if uses.get(w, [0])[-1] > message.seq}
             if new and (message.ref, result.call) not in outdated:
                 yield from _lines_used(result.text, message, uses, new)
@@ -72,9 +72,9 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
 @read_once
 def exact_words(text: str) -> frozenset[str]:
     """The words of a text that name something exact."""
-    runs = set(cut_words(text, _EXACT_TABLE) if text.isascii() else _RUN.findall(text))
-    exact = [run for run in runs if not is_plain(run)]
-    return frozenset([word.rstrip(_END) for run in exact for word in _EXACT.findall(run)])
+    runs = set(cut_words(text, _RUN_TABLE))  # of signs that may stand in such a word
+    likely = " ".join([run for run in runs if not is_plain(run)])
+    return frozenset([word.rstrip(_END) for word in _EXACT.findall(likely)])
 
 
 @read_recent_once
@@ -84,6 +84,12 @@ def _words_in_calls(messages: Sequence[Message]) -> dict[int, frozenset[str]]:
         message.seq: frozenset[str]().union(*(exact_words(words_of(c)) for c in message.calls))
         for message in messages
     }
+
+
+@read_recent_once
+def _words_in_results(messages: Sequence[Message]) -> dict[int, tuple[frozenset[str], ...]]:
+    """The exact words of each result that a message brings, by its number."""
+    return {m.seq: tuple(exact_words(result.text) for result in m.results) for m in messages}
 
 
 def _uses_by_word(typed: Iterable[tuple[Message, frozenset[str]]]) -> dict[str, list[int]]:

@@ -185,7 +185,7 @@ def is_overtaken_value(text: str, overtaken: Iterable[str]) -> bool:
     return any(text.lower() in statement for statement in overtaken)
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=16_384)  # what users said in a very large window, which is asked for twice
 def statements_of(text: str) -> tuple[Statement, ...]:
     """The sentences of a text that state something which holds, or say that it has changed."""
     rules = frozenset(find_rules(text))

@@ -10,7 +10,6 @@ from typing import NamedTuple, cast
 
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import is_plain
 from mcp_compaction.model import Message
 
 _NAME = pattern_of(
@@ -23,6 +22,7 @@ _NAME = pattern_of(
     r"|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\b\d+\.\d+(?:\.\d+)+\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b\d{4,}\b|\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}\b"
 )
+_SIGN_OF_NAME = pattern_of(r"[\d/_]|\.\w|--|[a-z][A-Z]")  # without one nothing is a name
 _DEVICE = pattern_of(r"/(?:dev|proc)/|/(?:usr/)?bin/(?:env|(?:ba)?sh)$")
 _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
@@ -31,7 +31,6 @@ _OF_LIBRARIES = pattern_of(
 _WORDS = pattern_of(r"[A-Za-z-]+(?:/[A-Za-z-]+)+")  # and/or: more often words than a path
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
-_AROUND = ".,:;!?()\"'`*"  # what stands around words
 _RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
 _FEWEST_IN_A_RUN = 3
@@ -103,13 +102,13 @@ def _names_in(message: Message) -> list[str]:
 def _names_said_in(message: Message) -> list[str]:
     """The names that the agent's words hold, each once, in the order they stand."""
     text = message.text if message.role == "assistant" else ""
-    names = (name for name in _cut_names(text) if not _WORDS.fullmatch(name))
+    names = (name for name in _cut_names(text) if "/" not in name or not _WORDS.fullmatch(name))
     return list(dict.fromkeys(filter(_may_be_typed, names)))
 
 
 def _cut_names(text: str) -> list[str]:
     words = dict.fromkeys(text[:_MOST_CHARS].split())
-    may_name = (word for word in words if not is_plain(word.strip(_AROUND)))
+    may_name = filter(_SIGN_OF_NAME.search, words)
     return [name.rstrip(_END) for word in may_name for name in _NAME.findall(word)]
 
 
@@ -125,7 +124,7 @@ def _may_be_typed(text: str) -> bool:
 
 def is_of_library(path: str) -> bool:
     """Whether a path lies where packages are installed: nobody works there."""
-    return bool(_OF_LIBRARIES.search(path))
+    return "/" in path and bool(_OF_LIBRARIES.search(path))
 
 
 def _values_of(arguments: object) -> Iterator[str]:

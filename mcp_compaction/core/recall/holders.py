@@ -14,7 +14,12 @@ from string import ascii_lowercase, digits
 from typing import NamedTuple
 
 from mcp_compaction.core.recall.terms import ways_of
-from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
+from mcp_compaction.core.text.patterns import (
+    cut_words,
+    cutting_table,
+    pattern_of,
+    without_wide_signs,
+)
 
 _WORD = pattern_of(r"[^\W_]+")
 _LETTERS = cutting_table(ascii_lowercase + digits)
@@ -244,4 +249,5 @@ def _endings_of(start: str, known: Sequence[str]) -> Iterable[str]:
 
 
 def _words_of(text: str) -> _Words:
-    return tuple(cut_words(text, _LETTERS) if text.isascii() else _WORD.findall(text.lower()))
+    plain = without_wide_signs(text)
+    return tuple(cut_words(plain, _LETTERS) if plain.isascii() else _WORD.findall(text.lower()))

@@ -51,11 +51,13 @@ _BRACKETED = any_of(
 )
 # Lines of ours without brackets; the group is where a bar is put.
 _OURS = any_of(
-    _UNBARRED + r"\b(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)",
-    _UNBARRED + r"\b(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)",
-    _UNBARRED + _NOT_TOLD + r"\b(the\s+user\s*:)",
-    _UNBARRED + r"\b(agent\s+and\s+tools\s*:)",
-    _UNBARRED + r"\b(undo\s*:\s*restore\w*)",
+    # What stands anywhere on a line: its first letter is looked at before all else.
+    r"(?=[aptu])\b" + _UNBARRED + r"(?:"
+    r"(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)"
+    r"|(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)"
+    r"|" + _NOT_TOLD + r"(the\s+user\s*:)"
+    r"|(agent\s+and\s+tools\s*:)"
+    r"|(undo\s*:\s*restore\w*))",
     _LEAD + r"(the\s+agent\s*:|(?:tools|in\s+talk)\s*:\s*$)",
     _LEAD + r"(window\s*:\s*(?:smaller|larger|unchanged|as\s+it\s+was|yours|the\s+host)\b)",
     _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
@@ -87,7 +89,8 @@ _NEEDED: dict[re.Pattern[str], tuple[str, ...]] = {
 }
 
 # Without one of these signs only a word or two alone on a line can pose as ours.
-_HINT = pattern_of(r"[\[<:#(,?]|^[\W_]*(?:\d+[\W_]+)?\w+(?:\s+\w+)?\W*$")
+_SIGN_OF_OURS = pattern_of(r"[\[<:#(,?]")
+_WORD_OR_TWO = pattern_of(r"[\W_]*(?:\d+[\W_]+)?\w+(?:\s+\w+)?\W*$")
 
 
 def has_label(text: str) -> bool:
@@ -149,7 +152,7 @@ def _mark_once(line: str) -> str:
 
 def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
     """Where a line as it is seen needs a bar, and which brackets it loses."""
-    if not _HINT.search(seen):
+    if not (_SIGN_OF_OURS.search(seen) or _WORD_OR_TWO.match(seen)):
         return set(), {}
     bars = {
         match.start(match.lastindex or 0)

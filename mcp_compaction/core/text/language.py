@@ -7,7 +7,12 @@ from collections.abc import Collection
 from functools import cache, lru_cache
 from string import ascii_lowercase
 
-from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
+from mcp_compaction.core.text.patterns import (
+    cut_words,
+    cutting_table,
+    pattern_of,
+    without_wide_signs,
+)
 from mcp_compaction.lexicon.languages import Head, read_heads
 
 ENGLISH = "en"
@@ -26,8 +31,9 @@ def words_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences
 def _read_words(text: str) -> frozenset[str]:
-    if text.isascii():
-        return frozenset(cut_words(text, _LETTERS))
+    plain = without_wide_signs(text)
+    if plain.isascii():
+        return frozenset(cut_words(plain, _LETTERS))
     return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
 
 

@@ -39,7 +39,7 @@ QUOTED = pattern_of(
 )
 
 
-_WIDE_LETTER = pattern_of(r"[^\W\x00-\x7f]")  # arrows and ticks, which are common, are none
+_WIDE_LETTER = pattern_of(r"[^\x00-\x7f](?<=\w)")  # arrows and ticks, which are common, are none
 _WIDE_STOPS = "。！？"
 
 
@@ -76,6 +76,14 @@ def cut_words(text: str, table: bytes) -> list[str]:
     A table of signs is for ASCII texts; one that leaves wide letters as they are, for all."""
     cut = text.encode("utf-8", "surrogatepass").translate(table)
     return cut.decode("utf-8", "surrogatepass").split()
+
+
+def without_wide_signs(text: str) -> str:
+    """A text with question marks for its arrows, ticks and dashes, from which the same words are
+    cut; as it is where it has wide letters."""
+    if text.isascii() or _WIDE_LETTER.search(text):
+        return text
+    return text.encode("ascii", "replace").decode()
 
 
 def word_set(words: str) -> frozenset[str]:

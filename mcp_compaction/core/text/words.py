@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 from itertools import pairwise
+from string import ascii_lowercase, digits
 from typing import cast
 
 from mcp_compaction.core.text.language import ENGLISH, main_language
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import (
+    cut_words,
+    cutting_table,
+    pattern_of,
+    without_wide_signs,
+)
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
 _SHORTEST_WITH_ENDING = 3  # letters
 _MOST_STEMS = 65_536
-WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
+_WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
+_JOINED_NUMBERS = pattern_of(r"[-:/.,](?<=\d.)\d")  # as dates and versions have them
+_WORD_TABLE = cutting_table(f"{ascii_lowercase}{digits}_")
 _WITHOUT_SPACES = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
 
@@ -44,15 +52,25 @@ def first_line(text: str, most: int = 100) -> str:
     return shorten(text.strip().split("\n", 1)[0], most)
 
 
+def lower_words(text: str) -> list[str]:
+    """The words and numbers of a text in lower case, in the order they stand."""
+    plain = without_wide_signs(text)
+    if plain.isascii() and not _JOINED_NUMBERS.search(plain):
+        return cut_words(plain, _WORD_TABLE)
+    return _WORD.findall(text.lower())
+
+
 def telling_words(text: str) -> tuple[str, ...]:
     """The stems of the words of a text that say something, in alphabetical order."""
-    return tuple(sorted(set(telling_in_order(text)) - {""}))
+    found = set(telling_in_order(text))
+    found.discard("")
+    return tuple(sorted(found))
 
 
 @read_once
 def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
-    words = WORD.findall(text.lower())
+    words = lower_words(text)
     stems = _telling_stems(main_language(text, words))
     return tuple(map(stems.__getitem__, words))
 

@@ -10,7 +10,7 @@ from math import log
 from typing import NamedTuple
 
 from mcp_compaction.core.text.language import main_language
-from mcp_compaction.core.text.words import WORD, space_pairs, telling_stem, telling_words
+from mcp_compaction.core.text.words import lower_words, space_pairs, telling_stem, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import note_of_size, preview
 
@@ -88,7 +88,7 @@ class _Matcher:
 
     def __call__(self, text: str) -> set[str]:
         # Only a word that begins like one of the request's is worth a stemmer's work.
-        words = WORD.findall(space_pairs(text).lower())
+        words = lower_words(space_pairs(text))
         near = {word for word in words if word[:_PREFIX] in self._prefixes}
         return {telling_stem(word, self._language) for word in near} & self._stems
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.check.opposites import Rules
-from mcp_compaction.core.log import endings, failures, identifiers
+from mcp_compaction.core.log import endings, failures, identifiers, used_names
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import (
@@ -38,11 +38,16 @@ from mcp_compaction.core.text.language import (
     speaks_for,
     words_of,
 )
-from mcp_compaction.core.text.patterns import Cuts, cut_words, cutting_table
+from mcp_compaction.core.text.patterns import (
+    Cuts,
+    cut_words,
+    cutting_table,
+    without_wide_signs,
+)
 from mcp_compaction.core.text.remarks import marker_groups
-from mcp_compaction.core.text.words import one_line
+from mcp_compaction.core.text.words import lower_words, one_line
 from mcp_compaction.lexicon.languages import read_heads
-from mcp_compaction.model import SectionName, ToolResult
+from mcp_compaction.model import Message, SectionName, Text, ToolResult
 
 SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", " → ", '"', "`", " - ", "_")
 OURS = (
@@ -106,7 +111,7 @@ SAID = (
     *("✓ the login", "the login", "not done", "Ich habe den Cache gebaut", "erledigt: der Cache"),
     *("hemos añadido el login", "the plan", "Fixed", "no me gusta", "die Datei", "la maison"),
 )
-NAMED = "aB3_/.:@+~-,;()'\" \n"
+NAMED = "aB34_/.:@+~-,;()'\" \n"
 
 
 def always(_: str, __: object) -> bool:
@@ -160,6 +165,18 @@ def test_an_ascii_text_is_cut_into_the_words_that_a_pattern_finds(text: str) -> 
     assert cut_words(text, cutting_table(ascii_lowercase)) == re.findall(r"[a-z]+", text.lower())
 
 
+@given(st.text(NAMED, max_size=40))
+def test_the_words_and_numbers_of_an_ascii_text_are_those_beside_a_wide_letter(text: str) -> None:
+    assert [*lower_words(text), "é"] == lower_words(f"{text} é")
+
+
+@given(st.text([*NAMED, *"→✓…—\xa0é中²\u0301\ud800"], max_size=40))
+def test_a_text_without_its_wide_signs_has_the_same_words(text: str) -> None:
+    plain = without_wide_signs(text)
+    assert re.findall(r"\w+", plain) == re.findall(r"\w+", text)
+    assert plain.isascii() == (not re.search(r"[^\W\x00-\x7f]", text))
+
+
 @given(st.text([*JOINTS.decode(), *"aZ… \n\x85中é🎉\ud800"], max_size=40))
 def test_any_text_is_cut_at_joints_and_spaces_alone(text: str) -> None:
     table = str.maketrans(JOINTS.decode(), " " * len(JOINTS))
@@ -167,11 +184,11 @@ def test_any_text_is_cut_at_joints_and_spaces_alone(text: str) -> None:
 
 
 @given(st.text(NAMED, max_size=40))
-def test_an_ascii_text_is_read_as_beside_a_wide_sign(text: str) -> None:
-    wide = f"{text}\n\n…"
+def test_an_ascii_text_is_read_as_beside_a_wide_letter(text: str) -> None:
+    wide = f"{text}\n\né"
     assert exact_words(text) == exact_words(wide)
-    assert words_of(text) == words_of(wide)
-    assert find_identifiers(text) == tuple(f for f in find_identifiers(wide) if f.text != "…")
+    assert {*words_of(text), "é"} == words_of(wide)
+    assert find_identifiers(text) == tuple(f for f in find_identifiers(wide) if f.text != "é")
 
 
 @given(st.text("aÄ→✓中Й ", max_size=12))
@@ -203,6 +220,18 @@ def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None
         patch.setattr(endings, "_NOT_FOUND_SIGNS", ("",))
         patch.setattr(identifiers, "_ERROR_SIGNS", ("",))
         assert (ending_of_call(result), list(error_lines(text))) == spared
+
+
+@given(st.text(NAMED, max_size=40))
+def test_a_look_for_the_signs_of_names_spares_a_text_no_name(text: str) -> None:
+    said = (Text(text=text),)
+    messages = [
+        Message(seq=n, role="assistant", parts=said, shape="anthropic", raw="{}") for n in (1, 2)
+    ]
+    spared = used_names.used_names(messages)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(used_names, "_SIGN_OF_NAME", re.compile(""))
+        assert used_names.used_names(messages) == spared
 
 
 RULES = st.lists(
