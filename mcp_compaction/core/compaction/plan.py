@@ -19,9 +19,13 @@ from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
-from mcp_compaction.core.compaction.ladder.truncate import shorten_index
 from mcp_compaction.core.compaction.previews import shrink_step
-from mcp_compaction.core.compaction.shares import RoomForTarget, room_for_records, share_out
+from mcp_compaction.core.compaction.shares import (
+    LEAST_FOR_DIGEST,
+    RoomForTarget,
+    room_for_records,
+    share_out,
+)
 from mcp_compaction.core.compaction.unread import give_up_excess, share_of_unread
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
@@ -31,7 +35,6 @@ from mcp_compaction.model import Ask, Session, Value
 
 _DIGEST_SHARE = 15  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
-_LEAST_FOR_DIGEST = 60  # tokens, with its label
 _LEAST_TAIL = 8  # percent of an explicit target
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
@@ -135,7 +138,7 @@ def _make_room(
 ) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest is for what users said and
     for the newest steps."""
-    window = shorten_index(window, "summarize", goal, room.least_index)
+    window = window.shorten_index("summarize", goal, room.least_index)
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
         window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
@@ -154,7 +157,7 @@ def _make_room(
 def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
     """The window whose newest steps take no more than the rest of the goal leaves."""
     digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
-    records = room_for_records(goal, max(digests, _LEAST_FOR_DIGEST), policy.digest_max_tokens)
+    records = room_for_records(goal, max(digests, LEAST_FOR_DIGEST), policy.digest_max_tokens)
     left = goal - window.fixed - records - _room_for_unread(window, goal)
     left = max(left, goal * _LEAST_TAIL // 100)
     most = max(0, min(room.tail, left))

@@ -23,7 +23,6 @@ from mcp_compaction.core.digest.names import (
     with_names,
     without_names,
 )
-from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.choose import (
     Choice,
     Sources,
@@ -126,9 +125,8 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     used = used_names(inputs.said, inputs.found, names_of_digests(inputs.digests))
     shown_now = _text_of_view(without_index, inputs)
     bare = without_names(written[-1], count)
-    # Where even the lines that must stay do not fit, the next compaction would take names out.
-    least = inputs.measure(without_index).counted - bare.tokens + count(render_digest(bare, True))
-    room = min(room_for_names(goal, inputs.policy.index_max_tokens), goal - least)
+    left = goal - inputs.measure(without_index).counted
+    room = min(room_for_names(goal, inputs.policy.index_max_tokens), left)
     names = choose_names(used, shown_now, room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)

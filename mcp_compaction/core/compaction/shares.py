@@ -13,6 +13,7 @@ _TAIL_OF_TALK = 12
 _MOST_INDEX, _LEAST_INDEX = 40, 20
 _NAMES = 15
 _SMALLEST_INDEX = 30  # tokens
+LEAST_FOR_DIGEST = 60  # tokens, with its label; a smaller one tells little but what must stay
 _DIGEST = 10  # what is left to it in any case
 _MOST_NAMES = 4  # times the most tokens of an index, however large the goal is
 _INDEX_FOR_NAMES = 3  # an index tells where and how as well, which takes three times the tokens

@@ -20,7 +20,7 @@ from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 
 # What holds at the end of a span only; what a user told holds until something is done.
 _PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
-_FILE_LINE = pattern_of(r"(\S+) (?:created|written|edited|deleted|moved|reverted)\b")
+_FILE_LINE = pattern_of(r"(\S.{0,300}?) (?:created|written|edited|deleted|moved|reverted)\b")
 
 
 def file_of(item: Item) -> str:
@@ -41,7 +41,7 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
     }
     has_work_since = any(int(entry.ref[1:]) > digest.last for entry in ledger.entries)
     sections: DigestSections = tuple(
-        (name, _aged(name, items, since, is_followed, has_work_since))
+        (name, _aged(name, items, since, digest.last, is_followed, has_work_since))
         for name, items in _with_facts_of_now(digest, ledger)
     )
     return digest.model_copy(
@@ -82,6 +82,7 @@ def _aged(
     name: SectionName,
     items: Iterable[Item],
     since: dict[str, FileState],
+    last: int,
     is_followed: bool,
     has_work_since: bool,
 ) -> tuple[Item, ...]:
@@ -90,14 +91,20 @@ def _aged(
     if is_followed and name == "GOAL":
         return tuple(map(_as_before, items))
     if name == "DONE":
-        return tuple(item for item in items if not _is_overtaken(item, since, is_followed))
+        return tuple(item for item in items if not _is_overtaken(item, since, last, is_followed))
     return tuple(items)
 
 
-def _is_overtaken(item: Item, since: dict[str, FileState], is_followed: bool) -> bool:
-    """Whether something was done to the item's file since; a newer digest tells what."""
-    state = since.get(file_of(item))
-    return state is not None and (is_followed or state.ref not in item.refs)
+def _is_overtaken(item: Item, since: dict[str, FileState], last: int, is_followed: bool) -> bool:
+    """Whether a line about a file no longer holds: something else was done to it since, or a newer
+    digest tells it, or what it tells of a step after the span was refused or taken out."""
+    path = file_of(item)
+    if not path:
+        return False
+    state = since.get(path)
+    if state is None:
+        return any(int(ref[1:]) > last for ref in item.refs)
+    return is_followed or state.ref not in item.refs
 
 
 def _with_facts_of_now(digest: Digest, ledger: Ledger) -> DigestSections:

@@ -165,29 +165,29 @@ def done_items(reading: Reading) -> list[Item]:
 
 
 def _file_items(reading: Reading) -> Iterator[Item]:
-    """How each file stands that was changed in the span, the newest first."""
-    touched = {
-        state.path
-        for state in reading.ledger.files.values()
-        if state.word != "read" and _is_told_of(reading, state)
-    }
-    unknown: list[FileState] = []
-    for state in reversed(reading.ledger.files.values()):
-        if state.path not in touched:
-            continue
-        if state.word == "unknown":
-            unknown.append(state)
-        else:
+    """How each file stands that was changed in the span, the newest first; in the newest digest
+    then those that steps after the span changed, until a digest of theirs tells of them."""
+    newest_first = [s for s in reversed(reading.ledger.files.values()) if s.word != "read"]
+    in_span = [state for state in newest_first if _is_named_in_span(reading, state)]
+    unknown = [state for state in in_span if state.word == "unknown"]
+    for state in in_span:
+        if state.word != "unknown":
             yield Item(text=f"{state.path} {state.text}", refs=(state.ref,))
     if unknown:
         named = ", ".join(state.path for state in unknown[:_MOST_UNKNOWN])
         refs = tuple(dict.fromkeys(state.known_at for state in unknown[:_MOST_UNKNOWN]))
         yield Item(text=f"{unknown[0].text}: {named}", refs=refs)
+    for state in newest_first if reading.request.is_newest else ():
+        if state not in in_span and state.word != "unknown" and state.has_ended:
+            yield Item(text=f"{state.path} {state.text}", refs=(state.ref,))
 
 
-def _is_told_of(reading: Reading, state: FileState) -> bool:
-    """Whether a digest tells of a file: what was changed after the span, only the newest digest."""
-    return reading.is_in_span(state.ref) or reading.request.is_newest
+def _is_named_in_span(reading: Reading, state: FileState) -> bool:
+    """Whether the span names a file that was changed there, or later if no digest follows."""
+    if reading.is_in_span(state.ref) or not reading.request.is_newest:
+        return reading.is_in_span(state.ref)
+    name = state.path.rpartition("/")[2]
+    return any(name in entry.action.target for entry in reading.entries)
 
 
 def _claims(reading: Reading) -> Iterator[Item]:

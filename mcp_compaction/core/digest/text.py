@@ -280,13 +280,13 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
 
 def _without_earlier_steps(sections: DigestSections) -> DigestSections:
     """The sections without the line that stands for a digest with nothing left, where another line
-    stands beside it."""
+    stands beside it; names do not count, they are chosen anew."""
     kept: DigestSections = tuple(
         (name, left)
         for name, items in sections
         if (left := tuple(item for item in items if item.text != EARLIER_STEPS))
     )
-    return kept or sections
+    return kept if any(name != "NAMES" for name, _ in kept) else sections
 
 
 def _settle_decisions(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from shlex import split
 from typing import Literal
 
 from mcp_compaction.core.log.failures import is_failure
@@ -25,10 +26,12 @@ _NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a modu
     r"|^(?:\S+: )?\S*python[\d.]*: No module named \S+$",
     re.M,
 )
-_NOT_READ = pattern_of(  # what a shell says of a command that it cannot make out
-    r"^(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|\(eval\)):(?: ?-c:)? ?(?:line )?\d+: "
-    r"(?:syntax error\b|parse error\b|unmatched |unexpected EOF while looking for matching)",
-    re.M | re.I,
+_UNPARSED = pattern_of(  # all that is told of a command whose quotation has no end
+    r"\s*(?:<returncode>\d+</returncode>\s*|(?:Error: )?[Ee]xit code:? \d+\s*)?"
+    r"(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|\(eval\)):(?: ?-c:)? ?(?:line )?\d+: "
+    r"(?:Syntax error: Unterminated quoted string|unmatched ['\"`]"
+    r"|unexpected EOF while looking for matching .{1,9}"
+    r"(?:\n\S+: (?:-c: )?line \d+: syntax error: unexpected end of file)?)\s*"
 )
 _NOT_FOUND_SIGNS = ("not found", ": No module named")
 
@@ -48,11 +51,16 @@ def has_not_begun(result: ToolResult) -> bool:
     return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
 
 
-def is_not_read(command: str, result: ToolResult) -> bool:
-    """Whether the shell said that it could not make out a command of one line, so that it ran
-    nothing of it; of several lines it runs those before."""
-    is_one = "\n" not in command and "sh -c" not in command  # the complaint is of this shell
-    return is_one and bool(_NOT_READ.search(result.text[:_OPENING]))
+def is_unparsed(command: str, result: ToolResult) -> bool:
+    """Whether a command of one line opens a quotation that it does not close, and all that the
+    shell said is that: it ran nothing of it. Of several lines it runs those before."""
+    if "\n" in command or not _UNPARSED.fullmatch(result.text[:_OPENING]):
+        return False
+    try:
+        split(command)
+    except ValueError:
+        return True
+    return False
 
 
 def _ends_in_trace(text: str) -> bool:

@@ -45,7 +45,7 @@ _ID = pattern_of(
 _ROW_OF_DECIMALS = pattern_of(
     r"^[^\S\n]*+-?\d++,\d++(?:[^\S\n]++-?\d++,\d++)++[^\S\n]*+$", re.MULTILINE
 )
-_FEWEST_IN_DATA = 3
+_FEWEST_IN_DATA = 20  # bare numbers: a table, not a list of ids
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
 _KEYED = pattern_of(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_not_read
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import Effect, effects_of
@@ -31,6 +31,7 @@ _SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
 _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
 _MOST_CHARS = 4_000
+_NO_RESULT = "no result seen"
 
 
 class FileState(NamedTuple):
@@ -48,6 +49,11 @@ class FileState(NamedTuple):
         if self.word == "unknown":
             return f"unknown since {self.ref}{f' ({self.note})' if self.note else ''}"
         return f"{self.word} {self.note}" if self.note else self.word
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the result of the call was seen that did it."""
+        return _NO_RESULT not in self.note
 
 
 class CallEntry(NamedTuple):
@@ -136,7 +142,7 @@ class _Files:
         match entry.action.kind:
             case "read" | "write" | "edit":
                 self._note_file_tool(entry)
-            case "run" if not _is_not_read(entry):
+            case "run" if not _was_unparsed(entry):
                 for effect in effects_of(entry.action.target):
                     self._note_effect(effect, entry)
                 self._note_reports(entry)
@@ -214,7 +220,7 @@ class _Files:
     def _set(self, path: str, word: FileWord, entry: CallEntry, note: str = "") -> None:
         key = self._key_of(path)
         if entry.ending == "running":
-            note = f"{note}, no result seen" if note else "(no result seen)"
+            note = f"{note}, {_NO_RESULT}" if note else f"({_NO_RESULT})"
         old = self._states.pop(key, None)
         if word in ("edited", "written") and old and old.word == "created":
             word = "created"
@@ -235,9 +241,9 @@ class _Files:
         return same[-1] if len(same) == 1 else clean
 
 
-def _is_not_read(entry: CallEntry) -> bool:
-    failed = entry.result if entry.ending == "failed" else None
-    return failed is not None and is_not_read(entry.action.target, failed)
+def _was_unparsed(entry: CallEntry) -> bool:
+    result = entry.result if entry.ending == "failed" else None
+    return result is not None and is_unparsed(entry.action.target, result)
 
 
 def _is_create(call: ToolCall) -> bool:

@@ -18,11 +18,13 @@ _NAME = pattern_of(
     r"|\b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9}\b"  # a file, or a name with parts
     r"|(?<!\S)--[a-z][\w-]+"  # an option
     r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
-    r"|\b(?!(?<=\\)[nrt][A-Z])[a-z]+[A-Z][A-Za-z0-9]+\b"  # not the \nLayer of a printed line
+    r"|\b[a-z]+[A-Z][A-Za-z0-9]+\b"
     r"|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\b\d+\.\d+(?:\.\d+)+\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b\d{4,}\b|\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}\b"
 )
 _SIGN_OF_NAME = pattern_of(r"[\d/_]|\.\w|--|[a-z][A-Z]")  # without one nothing is a name
+_WHITE_SPACE = pattern_of(r"\\[nrt]")  # as code writes it: "\nLayer"
+_DRIVE = pattern_of(r"\b[A-Za-z]:\\|\\\\\w")  # of a Windows path, whose folders begin with n, too
 _DEVICE = pattern_of(r"/(?:dev|proc)/|/(?:usr/)?bin/(?:env|(?:ba)?sh)$")
 _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
@@ -107,7 +109,10 @@ def _names_said_in(message: Message) -> list[str]:
 
 
 def _cut_names(text: str) -> list[str]:
-    words = dict.fromkeys(text[:_MOST_CHARS].split())
+    text = text[:_MOST_CHARS]
+    if "\\" in text and not _DRIVE.search(text):
+        text = _WHITE_SPACE.sub(" ", text)
+    words = dict.fromkeys(text.split())
     may_name = filter(_SIGN_OF_NAME.search, words)
     return [name.rstrip(_END) for word in may_name for name in _NAME.findall(word)]
 

@@ -14,6 +14,7 @@ from mcp_compaction.model import Digest, IndexItem, Item, ShownRecord
 from tests.core.saying import Json, chatter, ran, used, user
 from tests.sessions import after, compress, messages_of, said, session_of
 
+REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 SECTIONS: DigestSections = (
     ("GOAL", (Item(text="Mend the login page.", refs=("m1",), provenance="verbatim"),)),
     ("STATE", (Item(text="tests: 5 passed, at pytest", refs=("m2",)),)),
@@ -68,6 +69,15 @@ def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> No
     removed = ledger(ran("1", "rm src/a.py", ""))
     assert without_overtaken(digest, removed, is_followed=False).items("DONE")[0] == told
     assert told not in without_overtaken(digest, removed, is_followed=True).items("DONE")
+    refused = ledger(used("1", "Bash", REFUSED, command="rm src/a.py"))
+    assert told not in without_overtaken(digest, refused, is_followed=False).items("DONE")
+
+
+def test_a_file_whose_path_has_a_space_ages_like_any_other() -> None:
+    told = Item(text="src/my file.py written", refs=("m3",))
+    digest = DIGEST.model_copy(update={"sections": (("DONE", (told, *SECTIONS[2][1][1:])),)})
+    removed = ledger(ran("1", "rm 'src/my file.py'", ""))
+    assert told not in without_overtaken(digest, removed, is_followed=False).items("DONE")
 
 
 def test_an_agents_own_digest_stays_as_it_is() -> None:

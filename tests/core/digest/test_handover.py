@@ -88,13 +88,20 @@ def test_a_file_changed_in_a_later_span_is_told_there() -> None:
     assert "a.py edited" not in texts(drafted(read, edit, is_newest=False), "DONE")
 
 
-def test_the_newest_digest_tells_files_that_only_steps_after_its_span_changed() -> None:
-    read, made = (
-        used("1", "Read", "x", file_path="a.py"),
-        used("2", "Write", "ok", file_path="b.py"),
+def test_the_newest_digest_tells_files_that_only_later_steps_changed_behind_its_own() -> None:
+    own = [*used("1", "Write", "ok", file_path="a.py"), *used("2", "Write", "ok", file_path="b.py")]
+    later = used("3", "Write", "ok", file_path="c.py")
+    told = ["b.py written", "a.py written", "c.py written"]
+    assert texts(drafted(own, later), "DONE") == told
+    assert texts(drafted(own, later, is_newest=False), "DONE") == told[:2]
+
+
+def test_a_later_call_without_its_result_is_not_told() -> None:
+    own, later = (
+        used("1", "Write", "ok", file_path="a.py"),
+        used("2", "Write", "", file_path="b.py"),
     )
-    assert texts(drafted(read, made), "DONE") == ["b.py written"]
-    assert texts(drafted(read, made, is_newest=False), "DONE") == ["Read a.py"]
+    assert texts(drafted(own, later[:1]), "DONE") == ["a.py written"]
 
 
 def test_what_cannot_be_told_is_unknown_since() -> None:

@@ -34,10 +34,12 @@ def test_names_are_values_of_calls_and_neither_tools_nor_keys_nor_devices() -> N
     assert {name.text for name in found} == {"HAT097", "mia_li_3668"}
 
 
-def test_the_sign_of_a_new_line_is_no_part_of_a_name() -> None:
-    code = r'print(f"\nLayerOne {x}\tTabTwo {one_more}")'
-    found = used_names(messages_of(used("1", "Write", "ok", content=code)))
-    assert {name.text for name in found} == {"one_more"}
+def test_the_sign_of_a_new_line_is_no_part_of_a_name_but_a_folder_of_windows_is_one() -> None:
+    code = r'print(f"\nLayerOne {x}\tsrc/two.py\nlayer_three")'
+    path = r"C:\Users\new_folder"
+    found = used_names(messages_of(used("1", "Write", "ok", content=code, to=path)))
+    names = {"LayerOne", "src/two.py", "layer_three", "new_folder"}
+    assert {name.text for name in found} == names
 
 
 def test_an_address_is_one_name() -> None:

@@ -295,6 +295,8 @@ def test_a_digest_with_nothing_left_says_so_only_where_no_other_line_stands() ->
     told = digest(2, sections=(("DONE", lines("a.py written")),))
     assert merge([nothing, told], 9, 200, estimate).sections == told.sections
     assert merge([nothing, nothing], 9, 200, estimate).sections == nothing.sections
+    names = digest(2, sections=(("NAMES", lines("a.py")),))
+    assert ("DONE", lines("earlier steps")) in merge([nothing, names], 9, 200, estimate).sections
 
 
 def test_a_merged_digest_keeps_to_its_limit() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_not_read
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
 from mcp_compaction.model import ToolResult
 
 
@@ -18,22 +18,32 @@ def ending(text: str) -> CallEnding:
         ("echo 'a", "/bin/sh: 1: Syntax error: Unterminated quoted string", True),
         (
             "echo 'a",
-            "exit code 2\nbash: -c: line 1: unexpected EOF while looking for matching",
+            "<returncode>2</returncode>\n\nsh: 1: Syntax error: Unterminated quoted string\n",
             True,
         ),
-        ("rm a; (", "bash: line 1: syntax error near unexpected token `('", True),
-        ("rm a; (", "zsh:1: parse error near `('", True),
-        ("echo 'a", "(eval):1: unmatched '", True),
-        ("rm a\n(", "bash: line 2: syntax error near unexpected token `('", False),
-        ("rm a; bash -c '('", "bash: -c: line 1: syntax error near unexpected token `('", False),
-        ("rm a; ./b.sh", "./b.sh: line 1: syntax error near unexpected token `('", False),
-        ("rm a; python b.py", "  File 'b.py', line 1\nSyntaxError: invalid syntax", False),
+        ("echo 'a", "bash: -c: line 1: unexpected EOF while looking for matching `''", True),
+        (
+            "echo 'a",
+            "bash: line 1: unexpected EOF while looking for matching `''\n"
+            "bash: line 2: syntax error: unexpected end of file",
+            True,
+        ),
+        ('echo "a', 'Exit code 1\n(eval):1: unmatched "', True),
+        ("rm a\necho 'a", "sh: 2: Syntax error: Unterminated quoted string", False),
+        ("rm a; make", "sh: 1: Syntax error: Unterminated quoted string", False),
+        (
+            "rm a; bash -lc '('",
+            "bash: -c: line 1: unexpected EOF while looking for matching `''",
+            False,
+        ),
+        ("rm a; cat 'log", "a line\nsh: 1: Syntax error: Unterminated quoted string", False),
+        ("rm a; (", "bash: line 1: syntax error near unexpected token `('", False),
     ],
 )
-def test_a_command_of_one_line_that_a_shell_cannot_make_out_does_nothing(
+def test_a_command_of_one_line_whose_quotation_has_no_end_does_nothing(
     command: str, said: str, expected: bool
 ) -> None:
-    assert is_not_read(command, ToolResult(call="a", text=said)) == expected
+    assert is_unparsed(command, ToolResult(call="a", text=said)) == expected
 
 
 @pytest.mark.parametrize("between", [" ", "\n", " \n ", "\t"])

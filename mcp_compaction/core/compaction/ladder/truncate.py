@@ -14,6 +14,7 @@ from mcp_compaction.core.compaction.blocks import (
     trim,
 )
 from mcp_compaction.core.compaction.previews import show_part_of_result, shrink_step
+from mcp_compaction.core.compaction.shares import LEAST_FOR_DIGEST
 from mcp_compaction.core.compaction.unread import (
     cut_unread,
     give_up_excess,
@@ -26,9 +27,8 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview_chars
 from mcp_compaction.model import Cut, ToolResult
 
-# Makes a block shorter, by so many tokens or by all that it can.
+# Makes a block shorter: by so many tokens where it can be told, else as far as it goes.
 _Way = Callable[[Block, int, Policy, CountTokens], Block]
-_LEAST_DIGEST = 60  # tokens; a smaller one tells little more than what must stay
 _LEAST_SHARE = 8  # a truncated result shows an eighth of what a preview does
 
 
@@ -38,23 +38,13 @@ def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) 
     gives up all but its share before them, and its share after them."""
     window = give_up_excess(window, "truncate", goal, count)
     window = _truncate_blocks(window, (_shorten_results, _cut_lines), goal, policy, count)
-    window = shorten_index(window, "truncate", goal, 0)
+    window = window.shorten_index("truncate", goal, 0)
     last = (_cut_lines, _make_thin, _shrink_unread_step)
     window = _truncate_blocks(window, last, goal, policy, count)
     if window.tokens <= goal:
         return window
     left = room_beside_rest(window, goal, unread_tokens(window, count))
     return cut_unread(window, "truncate", left, count)
-
-
-def shorten_index(window: WindowPlan, rung: str, goal: int, least: int) -> WindowPlan:
-    """The window whose index gives way to what stands beside it, down to its least: it tells where
-    things are, and a digest or a step tells what they are."""
-    over = window.tokens - goal
-    if over <= 0 or window.index <= least:
-        return window
-    most = max(least, window.index - over)
-    return window.after(rung, index=most, index_most=most)
 
 
 def _truncate_blocks(
@@ -101,7 +91,7 @@ def _cut_lines(block: Block, over: int, policy: Policy, count: CountTokens) -> B
     if not isinstance(block, DigestBlock) or block.thin:
         return block
     limit = block.tokens - policy.overhead_per_message - over
-    least = max(_LEAST_DIGEST, count(render_digest(block.digest, True)))
+    least = max(LEAST_FOR_DIGEST, count(render_digest(block.digest, True)))
     if limit < least:
         return block
     tokens = limit + policy.overhead_per_message
