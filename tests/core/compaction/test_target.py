@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.fill import measure
 from mcp_compaction.model import Compaction, Kept, Outcome, ToolResult, Trimmed
 from tests.core.saying import WORDS, Json, assistant, chatter, used, user
-from tests.sessions import Outside, compress, session_of
+from tests.sessions import Outside, after, compress, said, session_of
+from tests.strategies import coding_session
 
 LARGE = "".join(f"line {n} of a large file\n" for n in range(400))
 
@@ -75,3 +80,22 @@ def test_a_shortfall_names_what_holds_the_view_that_was_made() -> None:
     assert receipt.shortfall
     assert dict(receipt.held_by)["first_request"] > 400
     assert abs(sum(tokens for _, tokens in receipt.held_by) - receipt.after) <= 1
+
+
+@pytest.mark.parametrize("percent", [None, 30])
+@pytest.mark.parametrize(("window", "seed"), [(2_000, 3), (2_000, 4), (3_000, 5)])
+def test_a_small_window_keeps_to_its_goal_through_many_compactions(
+    percent: float | None, window: int, seed: int
+) -> None:
+    policy = Policy(window_tokens=window)
+    goal = window * (percent or policy.release_percent) // 100
+    session = session_of(list(coding_session(24, 250, seed=seed)))
+    numbered = len(session.messages)
+    for number in range(4):
+        outcome = compress(session, policy, target_percent=percent)
+        session = after(session, outcome)
+        assert isinstance(outcome, Compaction)
+        assert measure(session, policy, estimate).counted <= goal
+        more = list(coding_session(12, 250, seed=seed + 10 + number))
+        session = said(session, more, numbered)
+        numbered += len(more)
