@@ -143,20 +143,25 @@ def test_the_check_of_imports_sees_every_form() -> None:
     ]
 
 
-SHOWN = [
-    pytest.param(block, id=f"{name}-{number}")
+BLOCKS = {
+    f"{name}-{number}": block
     for name in ("README.md", "docs/api.md")
     for number, block in enumerate(python_blocks((ROOT / name).read_text(encoding="utf-8")), 1)
-]
+}
 
 
 def test_both_pages_show_python() -> None:
-    assert len(SHOWN) >= 5
+    assert len(BLOCKS) >= 5
 
 
-@pytest.mark.parametrize("block", SHOWN)
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_what_a_page_shows_runs_and_prints_what_stands_below_it(
     block: Block, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exec(block.code, {"__name__": "__main__"})
     assert capsys.readouterr().out == (block.output or "")
+
+
+def test_what_a_page_shows_imports_all_it_uses_and_ends_in_a_process_of_its_own() -> None:
+    shortest = min(BLOCKS.values(), key=lambda block: len(block.code))
+    assert _run(shortest.code) == (shortest.output or "")

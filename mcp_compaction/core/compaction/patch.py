@@ -32,7 +32,7 @@ _SECTIONS: dict[IndexKind, SectionName] = {
     "url": "NAMES",
     "id": "NAMES",
     "number": "FACTS",
-    "error": "FACTS",
+    "error": "LEARNED",
 }
 _WORDS_AROUND = 120  # characters before and after an identifier
 

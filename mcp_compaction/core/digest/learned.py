@@ -29,6 +29,7 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
+_COMMIT = "run git commit"  # as a kind of call
 _PART = pattern_of(r"[/:\[=<>~!@]+")  # a file of a folder, a test of a file, a version
 
 
@@ -67,11 +68,17 @@ def still_failing(reading: Reading) -> list[Item]:
 
 
 def _failures(reading: Reading) -> Iterator[_Failure]:
-    """Each run of failures of one kind of call, closed by the call of that kind that was done."""
+    """Each run of failures of one kind of call, closed by the call of that kind that was done;
+    failed commits by any call that made one."""
     standing: dict[str, _Standing] = {}
+    committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
         kind, given = _kind_of(entry), _operands_given(entry)
         has_failed = entry.ending in _FAILED and not _has_found_nothing(entry)
+        if entry.result_ref in committed and "commit" in entry.action.target:
+            for failure in standing.pop(_COMMIT, {}).values():
+                yield failure._replace(passed=entry, passed_at=place)
+            has_failed = has_failed and kind != _COMMIT
         if not kind or not (has_failed or entry.ending == "done"):
             continue
         alike = standing.setdefault(kind, {})
@@ -94,8 +101,10 @@ def _has_begun(entry: CallEntry) -> bool:
 
 
 def _operands_given(entry: CallEntry) -> frozenset[str]:
-    """What a command was given beside options; nothing for other calls."""
-    return operands_of(entry.action.target) if entry.action.kind == "run" else frozenset()
+    """What a command was given beside options; nothing for other calls, nor for a commit, as any
+    later one settles it."""
+    command = entry.action.target if entry.action.kind == "run" else ""
+    return operands_of(command) if family_of(command) != "git commit" else frozenset()
 
 
 def _find_same(alike: _Standing, given: frozenset[str]) -> Iterator[frozenset[str]]:
@@ -179,7 +188,9 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
         for e in between
         if e.action.kind in ("write", "edit") and e.ending == "done" and e.action.target
     }
-    new = [o for o in options_of(one.passed.action.target) if o not in one.entry.action.target]
+    is_alike = _kind_of(one.entry) == _kind_of(one.passed)
+    options = options_of(one.passed.action.target) if is_alike else ()
+    new = [option for option in options if option not in one.entry.action.target]
     steps = [f"edited {path}{_since(path, ledger)}" for path in list(changed)[-_MOST_BETWEEN:]]
     steps += [f"with {' '.join(new[:_MOST_BETWEEN])}"] if new else []
     if not steps:
@@ -198,7 +209,9 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
 
 def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
     """Which call passed, in its own words where it was given other things than the one before, or
-    was prepared otherwise."""
+    was prepared otherwise; not where more of the call failed."""
+    if passed.ending != "done":
+        return f", passed {passed.ref}"
     before, after = _operands_given(failed), _operands_given(passed)
     is_prepared_alike = preparation_of(failed.action.target) == preparation_of(passed.action.target)
     if is_prepared_alike and (before == after or (before and before <= after)):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from mcp_compaction.core.digest.text import ASKED, BEFORE, TOLD
+from mcp_compaction.core.digest.text import ASKED, BEFORE, IN_FORCE, TOLD
 from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of, may_fit
 from mcp_compaction.core.excerpts.paging import keep_whole
 from mcp_compaction.core.excerpts.pieces import NAME, NUMBER, OF_USER, Piece, cut_pieces
@@ -124,7 +124,7 @@ def _speaker_of_line(section: SectionName, text: str) -> tuple[By | None, str]:
     if section == "FACTS":
         return "answer", text
     if section == "GOAL" and not text.startswith(TOLD):
-        return "user", text.removeprefix(BEFORE)
+        return "user", text.removeprefix(BEFORE).removeprefix(IN_FORCE)
     if text.startswith(TOLD):
         return "reported", text.removeprefix(TOLD)
     return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)

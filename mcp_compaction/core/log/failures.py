@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-from mcp_compaction.core.log.identifiers import error_lines, exit_code, outcome_of
+from mcp_compaction.core.log.identifiers import (
+    COUNT,
+    COUNT_END,
+    error_lines,
+    exit_code,
+    outcome_of,
+)
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import ToolResult
@@ -105,7 +111,8 @@ def _last_words(text: str) -> str:
 
 # Of a whole line.
 _SUMMARY = pattern_of(
-    r"[ \t=]*(?:Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
+    r"[ \t=]*(?:\[[A-Z]+\] )?(?:"
+    r"Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
     r"|test result: .+|BUILD (?:FAILED|FAILURE|SUCCESS\w*)\b.*|FAILED \(\w+=.+\)|Ran \d+ tests? .+"
     r"|error: could not compile .+|error: build failed.*|make(?:\[\d+\])?: \*\*\* .+"
     r"|npm ERR! code .+|npm error code .+|Found \d+ (?:errors?|problems?)\b.*|[✖✗] \d+ problems?.*"
@@ -114,8 +121,8 @@ _SUMMARY = pattern_of(
     r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
     r"|failed|completed).*)[ \t=]*$",
 )
-_COUNTED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)")
-_COUNTS_TESTS = pattern_of(r"\b\d+ (?:passed|failed)\b(?![./_-]\w)")
+_COUNTED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}")
+_COUNTS_TESTS = pattern_of(rf"{COUNT}(?:passed|failed){COUNT_END}")
 _MOST_SUMMARY = 100
 
 

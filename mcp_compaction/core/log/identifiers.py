@@ -63,8 +63,15 @@ _EXIT_CODE = pattern_of(
     r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"
     r"(\d{1,3})\b"
 )
-# Not "Aug 12 error.log", as a listing has it.
-_PASSED_FAILED = pattern_of(r"\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)[^\n]{0,80}")
+# What a count of tests begins with: no port, as in "0.0.0.0:8080 failed".
+COUNT = r"(?<![.:])\b\d+ "
+# What it ends with: no "Aug 12 error.log", as a listing has it, no "6 failed password attempts".
+COUNT_END = (
+    r"\b(?![./_-]\w)(?! +(?!in [\d.<~]|(?:and|with|of|out of) \d|(?:in total|in the same|total"
+    r"|(?:test|check|spec|suite|case|example|assertion|scenario|warning)s?|skipped"
+    r"|found|generated|detected|during collection)\b)[^\W\d])"
+)
+_PASSED_FAILED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}[^\n]{{0,80}}")
 
 
 class Finding(NamedTuple):

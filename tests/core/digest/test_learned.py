@@ -41,3 +41,36 @@ def test_one_search_tells_nothing_of_another() -> None:
         "failed: grep -n a src/rates: grep: src/rates: No such file or directory"
     ]
     assert texts(draft, "NEXT") == []
+
+
+HOOK = "ruff....Failed\n- exit code: 1\n\na.py:17: error: line too long"
+HOOK_SAYS = "a.py:17: error: line too long"
+
+
+def test_a_failed_commit_is_settled_by_any_later_one() -> None:
+    steps = [
+        *ran("1", "git add a.py && git commit -m 'fix: read rates", HOOK),
+        *ran("2", "git add a.py && git commit -m 'fix: read rates", HOOK),
+    ]
+    failing = f"still failing 2 times: git add a.py && git commit -m 'fix: read rates: {HOOK_SAYS}"
+    assert texts(drafted(steps), "LEARNED") == [failing]
+    steps += ran("3", "git commit -am 'refactor: read the rates once", "[main 4f2a91c] refactor")
+    assert texts(drafted(steps), "LEARNED") == [
+        f"git add a.py && git commit -m 'fix: read rates: failed m3, 2 times ({HOOK_SAYS}), "
+        "passed m5; between: with -am"
+    ]
+    assert texts(drafted(steps), "NEXT") == []
+
+
+def test_a_commit_settles_a_failed_one_though_the_rest_of_its_call_failed() -> None:
+    failed = ran("1", "git commit -am 'fix'", HOOK)
+    made = ran("2", "git commit -am 'fix' && pytest -q", "[main 4f2a91c] fix\n3 failed in 1s")
+    assert texts(drafted([*failed, *made]), "LEARNED") == [
+        "still failing: git commit -am 'fix' && pytest -q",
+        f"git commit -am 'fix': failed m1 ({HOOK_SAYS}), passed m3",
+    ]
+
+
+def test_a_commit_that_git_confirmed_has_not_failed_by_what_a_hook_counts() -> None:
+    draft = drafted(ran("1", "git commit -am 'fix'", "2 failed in 1s\n[main 4f2a91c] fix"))
+    assert texts(draft, "LEARNED") == []

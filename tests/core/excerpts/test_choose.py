@@ -292,6 +292,7 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
     goal = (
         Item(text="Raise the timeout.", refs=("m9",), provenance="verbatim"),
         Item(text="before: Find the port.", refs=("m2",)),
+        Item(text="in force: Mend the proxy.", refs=("m3",)),
     )
     told = (
         Item(text="asked: Mind the port.", refs=("m5",)),
@@ -309,6 +310,7 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
     assert excerpts_of_digests([digest]) == (
         Excerpt(seq=9, by="user", pieces=("Raise the timeout.",)),
         Excerpt(seq=2, by="user", pieces=("Find the port.",)),
+        Excerpt(seq=3, by="user", pieces=("Mend the proxy.",)),
         Excerpt(seq=5, by="user", pieces=("Mind the port.",)),
         Excerpt(seq=6, by="reported", pieces=("Mind it.",)),
         Excerpt(seq=7, by="decision", pieces=("We use SQLite.",)),

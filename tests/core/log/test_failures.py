@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.failures import causes_of, ending_of, is_failure
+from mcp_compaction.core.log.failures import causes_of, ending_of, is_failure, is_run_of_tests
 from mcp_compaction.model import ToolResult
 
 
@@ -98,3 +98,55 @@ def test_an_error_without_a_sign_is_told_by_its_first_words() -> None:
 def test_a_run_is_summed_up_by_its_own_last_line(text: str, how: str, failed: bool) -> None:
     assert ending_of(answer(text)) == how
     assert is_failure(answer(text)) is failed
+
+
+@pytest.mark.parametrize(
+    ("line", "failed"),
+    [
+        ("======== 1 failed, 2 passed in 0.16s ========", True),
+        ("======== 40 passed, 40 warnings in 1.29s ========", False),
+        ("!!!!!!!! Interrupted: 1 error during collection !!!!!!!!", True),
+        ("3 failed", True),
+        ("Tests:       1 failed, 2 passed, 3 total", True),
+        (" Tests  1 failed | 5 passed (6)", True),
+        ("  5 passed (3.2s)", False),
+        ("test result: FAILED. 3 passed; 1 failed; 0 ignored; finished in 0.01s", True),
+        ("ok  \texample.com/app\t0.012s", False),
+        ("FAIL\texample.com/app\t0.012s", True),
+        ("[INFO] BUILD SUCCESS", False),
+        ("[INFO] BUILD FAILURE", True),
+        ("Ran 3 tests in 0.001s", False),
+        ("FAILED (failures=1)", True),
+        ("Found 7 errors (6 fixed, 1 remaining).", True),
+        ("Found 3 errors in 2 files (checked 5 source files)", True),
+        ("1 error generated.", True),
+        ("0 errors, 0 warnings, 0 informations", False),
+        ("12 passed and 1 failed", True),
+        ("2 failed tests", True),
+    ],
+)
+def test_a_line_that_counts_tests_or_checks_sums_up_a_run(line: str, failed: bool) -> None:
+    assert is_run_of_tests(answer(line))
+    assert is_failure(answer(line)) is failed
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SSH BRUTE FORCE DETECTED: 6 failed password attempts",
+        "3 errors occurred while reading the feed",
+        "2 failed to start",
+        "bind() to 0.0.0.0:8080 failed (98: Address already in use)",
+        "returns 404 errors for pages that are gone",
+        "mazes 1 and 5 passed my own eyes",
+    ],
+)
+def test_a_count_of_other_things_is_no_run_of_tests(line: str) -> None:
+    assert not is_run_of_tests(answer(line))
+    assert ending_of(answer(line)) == ""
+    assert not is_failure(answer(line))
+
+
+def test_a_count_of_tests_is_told_though_other_counts_stand_before_it() -> None:
+    text = "6 failed password attempts\n2 passed in 1s"
+    assert ending_of(answer(text)) == "2 passed in 1s"
