@@ -289,6 +289,5 @@ async def open_talk(
             open_it, store.settings, patience=patience, is_shadow=is_shadow, environ=environ
         )
         async with open_gateway(upstream.url, turns) as (client, _):
-            client.timeout = 60.0
             yield Host(client, turns, strict), store
             await turns.settle()

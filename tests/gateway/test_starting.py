@@ -197,14 +197,16 @@ def test_a_gateway_alone_serves_until_it_is_stopped(tmp_path: Path) -> None:
         url = process.stdout.readline().rpartition(" ")[2].strip()
         body: Any = {"tools": [{"name": "Read"}], "messages": [{"role": "user", "content": "Hi."}]}
         headers = {"x-claude-code-session-id": "chat-9"}
-        response = httpx2.post(f"{url}/v1/messages", json=body, headers=headers, trust_env=False)
+        with httpx2.Client(base_url=url, trust_env=False, timeout=60) as client:
+            response = client.post("/v1/messages", json=body, headers=headers)
         assert response.status_code == 502
         status = [PROGRAM, "gateway", "status", "--home", str(tmp_path)]
         told = subprocess.run(status, capture_output=True, text=True, check=True).stdout
         assert f"process {process.pid}, port" in told
         assert "chats: chat-9" in told
         assert url.split("/")[3] not in told  # the secret of its path
-        httpx2.post(f"{url}/v1/messages", json=body, trust_env=False)
+        with httpx2.Client(base_url=url, trust_env=False, timeout=60) as client:
+            client.post("/v1/messages", json=body)
         nameless = "requests that named no chat, passed as they came: 1"
         assert nameless in subprocess.run(status, capture_output=True, text=True, check=True).stdout
         process.send_signal(signal.SIGINT)

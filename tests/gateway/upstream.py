@@ -112,7 +112,7 @@ async def open_gateway(
         async with (
             serve(gateway, listener),
             httpx2.AsyncClient(
-                base_url=door.url_of("api"), trust_env=False, verify=False
+                base_url=door.url_of("api"), trust_env=False, verify=False, timeout=60
             ) as client,
         ):
             yield client, gateway

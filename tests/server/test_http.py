@@ -430,7 +430,9 @@ async def talk_over_http(
     served: Served, era: Era, token: str | None = None
 ) -> AsyncGenerator[Talk]:
     headers = {"Authorization": f"Bearer {token or served.token}"}
-    async with httpx2.AsyncClient(headers=headers, trust_env=False, verify=False) as http:
+    async with httpx2.AsyncClient(
+        headers=headers, trust_env=False, verify=False, timeout=PATIENCE
+    ) as http:
         url = f"http://127.0.0.1:{served.port}/mcp"
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=era) as client:
