@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.model import Message, Step, Thinking
 
+_MOST_GREETING = 200  # tokens
+
 
 def steps(messages: Sequence[Message]) -> tuple[Step, ...]:
     """The steps of a conversation, in order; together they hold every message once."""
@@ -51,9 +53,14 @@ def _is_only_thinking(message: Message) -> bool:
     return all(isinstance(part, Thinking) for part in message.parts)
 
 
+def _is_greeting(message: Message) -> bool:
+    """Whether an assistant only said a few words."""
+    return not message.calls and message.tokens <= _MOST_GREETING
+
+
 def count_head(messages: Sequence[Message], keep_first_request: bool) -> int:
     """How many leading messages are the head: system messages and the first request, with what a
-    host put before it."""
+    host put before it and the words that an agent greets with."""
     system = 0
     while system < len(messages) and messages[system].role == "system":
         system += 1
@@ -61,6 +68,6 @@ def count_head(messages: Sequence[Message], keep_first_request: bool) -> int:
         for place, message in enumerate(messages[system:], start=system + 1):
             if has_request(message):
                 return place
-            if message.role != "system" and not message.is_request:
+            if message.results or (message.role == "assistant" and not _is_greeting(message)):
                 break
     return system

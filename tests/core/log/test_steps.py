@@ -122,6 +122,12 @@ def test_the_head_is_the_system_messages_and_the_first_request() -> None:
     assert count_head(session[:2], keep_first_request=True) == 2
 
 
-def test_a_session_that_starts_with_the_assistant_has_no_first_request() -> None:
-    assert count_head(messages_of([assistant("hello"), user("go")]), keep_first_request=True) == 0
-    assert count_head(messages_of([]), keep_first_request=True) == 0
+def test_the_head_reaches_through_a_greeting_and_through_nothing_longer() -> None:
+    def head(*said: Json) -> int:
+        return count_head(messages_of(list(said)), keep_first_request=True)
+
+    assert head(assistant("hello"), user("go"), user("on")) == 2
+    assert head(assistant("hello")) == 0
+    assert head(assistant("a long answer " * 100), user("go")) == 0
+    assert head(*used("1", "f", "x"), user("go")) == 0
+    assert head() == 0
