@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ from benchmarks.windows import GENERATED
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.compaction.progress import Answer, Request
 from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.log.families import family_of
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -74,10 +76,15 @@ class Work:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def what_a_process_reads_once() -> None:
-    """Lexicons are read before anything is counted: in the first work alone they would count."""
+def reads_anew() -> Iterator[None]:
+    """Only what a process reads once, as its lexicons, is read before anything is counted."""
+    gc.unfreeze()  # or the caches would not be found
     for make in KINDS.values():
         Work(list(islice(make(), MESSAGES)), {"force": True})
+    forget_what_was_read()
+    assert family_of.cache_info().currsize == 0
+    yield
+    gc.freeze()
 
 
 @pytest.mark.parametrize("how", [{"force": True}, {"target_percent": 25.0}])
