@@ -29,7 +29,6 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
-_COMMIT = "run git commit"  # as a kind of call
 _PART = pattern_of(r"[/:\[=<>~!@]+")  # a file of a folder, a test of a file, a version
 
 
@@ -76,9 +75,10 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
         kind, given = _kind_of(entry), _operands_given(entry)
         has_failed = entry.ending in _FAILED and not _has_found_nothing(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
-            for failure in standing.pop(_COMMIT, {}).values():
+            commit = _kind_of_run("git commit", entry)
+            for failure in standing.pop(commit, {}).values():
                 yield failure._replace(passed=entry, passed_at=place)
-            has_failed = has_failed and kind != _COMMIT
+            has_failed = has_failed and kind != commit
         if not kind or not (has_failed or entry.ending == "done"):
             continue
         alike = standing.setdefault(kind, {})
@@ -148,13 +148,17 @@ def _kind_of(entry: CallEntry) -> str:
         family = family_of(entry.action.target)
         # One piece of inline code, or one search, tells nothing of another.
         is_single = family.endswith(" -c") or _is_search(entry)
-        return f"run {family}{f' {work_of(entry.action.target)}' if is_single else ''}"
+        return _kind_of_run(work_of(entry.action.target) if is_single else family, entry)
     return f"{entry.call.name} {entry.action.target}"
+
+
+def _kind_of_run(what: str, entry: CallEntry) -> str:
+    return f"run {what} in {entry.tree}"
 
 
 def _what(entry: CallEntry) -> str:
     if entry.action.kind == "run":
-        return command_line_of(entry.action.target, 80)
+        return f"{command_line_of(entry.action.target, 80)}{entry.where}"
     return f"{entry.call.name} {first_line(entry.action.target, 80)}".strip()
 
 
@@ -194,7 +198,8 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     steps = [f"edited {path}{_since(path, ledger)}" for path in list(changed)[-_MOST_BETWEEN:]]
     steps += [f"with {' '.join(new[:_MOST_BETWEEN])}"] if new else []
     if not steps:
-        others = [e for e in between if e.action.kind == "run" and e.ending == "done"]
+        runs = (e for e in between if e.action.kind == "run" and e.tree == one.entry.tree)
+        others = [entry for entry in runs if entry.ending == "done"]
         steps = [f"ran {command_line_of(e.action.target, 60)}" for e in others[-1:]]
         changed = {e.action.target: e for e in others[-1:]}
     if not cause or (not steps and one.entry.action.kind != "run"):

@@ -13,6 +13,7 @@ from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
 from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import read_tasks
+from mcp_compaction.core.text.paths import is_inside
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.core.text.signs import find_sign
@@ -45,11 +46,11 @@ def state_items(reading: Reading) -> list[Item]:
 def _test_runs(reading: Reading) -> Iterator[Item]:
     """The last result of each kind of test or build, and what was changed after it; none where a
     later run of the kind did not say how it ended."""
-    last: dict[str, CallEntry] = {}
+    last: dict[tuple[str, str], CallEntry] = {}
     for entry in reading.ledger.entries:
         if entry.action.kind != "run" or entry.ending == "refused":
             continue
-        family = family_of(entry.action.target)
+        family = (entry.tree, family_of(entry.action.target))
         last.pop(family, None)
         result = entry.result if entry.ending in ("done", "failed") else None
         if result is not None and is_run_of_tests(result):
@@ -59,7 +60,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
         cause = causes_of(entry.result)[:1] if entry.ending == "failed" else ()
         told = f"{ending_of(entry.result)}{''.join(f' ({short(c, 120)})' for c in cause)}"
         since = _changed_since(reading, entry)
-        command = command_line_of(entry.action.target)
+        command = f"{command_line_of(entry.action.target)}{entry.where}"
         text = f"tests: {told}, at {command}{f'; changed since: {since}' if since else ''}"
         refs = tuple(dict.fromkeys((entry.ref, entry.result_ref)))
         yield Item(text=text, refs=(*refs, *_refs_of_changes(reading, entry)))
@@ -70,7 +71,9 @@ def _changes_after(reading: Reading, entry: CallEntry) -> list[tuple[str, str]]:
     return [
         (state.path, state.ref)
         for state in reading.ledger.files.values()
-        if state.word in CHANGED and int(state.ref[1:]) > after
+        if state.word in CHANGED
+        and int(state.ref[1:]) > after
+        and (not entry.tree or not state.path.startswith("/") or is_inside(state.path, entry.tree))
     ]
 
 
@@ -236,7 +239,8 @@ def _commands(reading: Reading) -> Iterator[Item]:
             continue
         how = ending_of(entry.result)
         if how and not is_run_of_tests(entry.result) and not is_search(entry.action.target):
-            command = command_line_of(entry.action.target)
+            command = f"{command_line_of(entry.action.target)}{entry.where}"
             last.pop(command, None)
-            last[command] = Item(text=f"ran {command}: {how}", refs=(entry.result_ref,))
+            refs = tuple(dict.fromkeys((entry.ref, entry.result_ref)))
+            last[command] = Item(text=f"ran {command}: {how}", refs=refs)
     yield from list(reversed(last.values()))[:_MOST_COMMANDS]

@@ -7,10 +7,12 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
+from mcp_compaction.core.log.families import main_part_of
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import Effect, effects_of
 from mcp_compaction.core.log.tool_calls import Action, action_of
+from mcp_compaction.core.text.paths import is_inside, outermost_folders
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message, ToolCall, ToolResult
 
@@ -65,6 +67,12 @@ class CallEntry(NamedTuple):
     ending: CallEnding
     ref: str  # of the message that made the call
     result_ref: str  # of the message that answered it, or else of the same
+    tree: str = ""  # where commands went to several: the one in which it ran
+
+    @property
+    def where(self) -> str:
+        """The tree as a line tells it, where the call itself says that it went there."""
+        return f" in {self.tree}" if self.tree and self.tree in self.action.target else ""
 
 
 class Commit(NamedTuple):
@@ -91,7 +99,7 @@ def ledger_of(messages: Iterable[Message]) -> Ledger:
 
 @read_recent_once
 def _read_ledger(messages: Sequence[Message]) -> Ledger:
-    entries = tuple(_entries_of(messages))
+    entries = tuple(_place_in_trees(tuple(_entries_of(messages))))
     files = _Files()
     commits: list[Commit] = []
     for entry in entries:
@@ -115,6 +123,28 @@ def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
             where, result = answers.get((message.ref, call.id), (message.ref, None))
             ending = ending_of_call(result) if result is not None else "running"
             yield CallEntry(call, result, action_of(call), ending, message.ref, where)
+
+
+def _place_in_trees(entries: Sequence[CallEntry]) -> Iterator[CallEntry]:
+    """The calls with the tree of folders each ran in, where commands went to more than one: what
+    runs in one says nothing of another. Who goes nowhere stays where the last command went."""
+    went = [_folder_of(entry) for entry in entries]
+    trees = outermost_folders(filter(None, went))
+    tree = ""
+    for entry, folder in zip(entries, went, strict=True):
+        if folder:
+            tree = next(one for one in trees if is_inside(folder, one))
+        yield entry._replace(tree=tree) if len(trees) > 1 else entry
+
+
+def _folder_of(entry: CallEntry) -> str:
+    """The folder that a command went to for its work; "" where that cannot be told."""
+    command = entry.action.target
+    if entry.action.kind != "run" or entry.ending == "refused" or "cd " not in command:
+        return ""
+    part = main_part_of(command)
+    is_told = part is not None and part.folder.startswith("/") and "$" not in part.folder
+    return part.folder if part is not None and is_told else ""
 
 
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:

@@ -74,3 +74,52 @@ def test_a_commit_settles_a_failed_one_though_the_rest_of_its_call_failed() -> N
 def test_a_commit_that_git_confirmed_has_not_failed_by_what_a_hook_counts() -> None:
     draft = drafted(ran("1", "git commit -am 'fix'", "2 failed in 1s\n[main 4f2a91c] fix"))
     assert texts(draft, "LEARNED") == []
+
+
+PASSED, RED = "test result: ok. 3 passed; 0 failed", "test result: FAILED. 1 passed; 2 failed"
+
+
+def test_what_passes_in_one_tree_of_folders_settles_nothing_in_another() -> None:
+    steps = [
+        *ran("1", "cd /work/api && cargo test", f"{RED}\nexit code 101"),
+        *ran("2", "cd /work/site && cargo test", PASSED),
+    ]
+    draft = drafted(steps)
+    assert texts(draft, "LEARNED") == [f"still failing: cargo test in /work/api: {RED}"]
+    assert [text.partition(" at ")[2] for text in texts(draft, "STATE")] == [
+        "cargo test in /work/site",
+        "cargo test in /work/api",
+    ]
+    steps += ran("3", "cargo test", f"{RED}\nexit code 101")  # where the last command went
+    steps += ran("4", "cd /work/api && cargo test", PASSED)
+    assert texts(drafted(steps), "LEARNED") == [
+        f"still failing: cargo test: {RED}",
+        f"cargo test in /work/api: failed m1 ({RED}), passed m7",
+    ]
+
+
+def test_a_folder_and_one_in_it_are_one_tree_that_needs_no_name() -> None:
+    steps = [
+        *ran("1", "cd /work/api && cargo test", f"{RED}\nexit code 101"),
+        *ran("2", "cd /work/api/core && cargo test", PASSED),
+        *ran("3", "cd $OTHER && cargo test", PASSED),
+    ]
+    assert texts(drafted(steps), "LEARNED") == [f"cargo test: failed m1 ({RED}), passed m3"]
+
+
+def test_a_change_in_one_tree_is_not_told_beside_the_tests_of_another() -> None:
+    steps = [
+        *ran("1", "cd /work/api && cargo test", PASSED),
+        *ran("2", "cd /work/site && cargo test", PASSED),
+        *ran("3", "touch /work/site/new.rs", ""),
+    ]
+    assert texts(drafted(steps), "STATE")[:2] == [
+        "tests: 3 passed; 0 failed, at cargo test in /work/site; changed since: new.rs",
+        "tests: 3 passed; 0 failed, at cargo test in /work/api",
+    ]
+
+
+def test_a_command_is_told_by_the_call_and_by_what_it_said() -> None:
+    draft = drafted(ran("1", "python tools/build.py --all", "3 pages\nexit code 0"))
+    (item,) = draft.items("DONE")
+    assert (item.text, item.refs) == ("ran python tools/build.py --all: exit 0", ("m1", "m2"))

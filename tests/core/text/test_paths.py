@@ -6,7 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.text.paths import path_of, readable_path, without_surrogates
+from mcp_compaction.core.text.paths import (
+    is_inside,
+    outermost_folders,
+    path_of,
+    readable_path,
+    without_surrogates,
+)
 
 
 @given(st.binary(max_size=40))
@@ -37,3 +43,17 @@ def test_what_has_no_surrogates_stays_as_it_is(text: str) -> None:
 )
 def test_two_paths_never_have_the_same_text(path: str, readable: str) -> None:
     assert readable_path(path) == readable
+
+
+@pytest.mark.parametrize(
+    ("folders", "outermost"),
+    [
+        ([], []),
+        (["/a/b", "/a", "/a/b/c"], ["/a"]),
+        (["/a/b", "/a/bc", "/a/b"], ["/a/b", "/a/bc"]),
+        (["/a", "/b", "/"], ["/"]),
+    ],
+)
+def test_the_outermost_folders_hold_all_others(folders: list[str], outermost: list[str]) -> None:
+    assert outermost_folders(folders) == outermost
+    assert all(any(is_inside(folder, outer) for outer in outermost) for folder in folders)
