@@ -153,8 +153,9 @@ def _without_unsupported(
 
 
 def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
+    """What was decided, the newest first; a user's own words are quoted."""
     made = [
-        Item(text=short(decision), refs=(one.message.ref,))
+        _decision_item(short(decision), one)
         for one in said
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
@@ -163,6 +164,13 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         if one.message.role == "user" or not _is_only_looking(decision)
     ]
     return newest_first(mark_superseded(made))
+
+
+def _decision_item(text: str, one: Speech) -> Item:
+    is_of_user = one.message.role == "user" and one.message.via == "host"
+    is_quoted = is_of_user and text in one.text
+    provenance = "verbatim" if is_quoted else "extracted"
+    return Item(text=text, refs=(one.message.ref,), provenance=provenance)
 
 
 def _is_only_looking(decision: str) -> bool:

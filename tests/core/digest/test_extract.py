@@ -154,6 +154,15 @@ def test_what_must_be_kept_is_said_in_its_own_section_only() -> None:
     assert draft.items("DONE") == draft.items("NEXT") == ()
 
 
+def test_a_decision_of_the_user_is_quoted_and_one_of_the_agent_is_not() -> None:
+    said = [user("We decided to use SQLite."), assistant("We decided to keep one file.")]
+    made = drafted([*said, *ran("1", "ls", "a.py")]).items("DECISIONS")
+    assert {item.text: item.provenance for item in made} == {
+        "We decided to use SQLite.": "verbatim",
+        "We decided to keep one file.": "extracted",
+    }
+
+
 def test_the_latest_decision_stands_first_and_what_it_overtakes_is_marked() -> None:
     draft = drafted(
         [
