@@ -90,6 +90,14 @@ class Reading:
         return ledger_of(self._all)
 
     @cached_property
+    def window(self) -> Ledger:
+        """What calls did in the span, before it and after it, as far as the window holds them."""
+        request = self.request
+        if not request.earlier:
+            return self.ledger
+        return ledger_of(conversation_of((*request.earlier, *request.messages, *request.later)))
+
+    @cached_property
     def entries(self) -> tuple[CallEntry, ...]:
         """The calls of the span."""
         return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
@@ -163,7 +171,7 @@ class Reading:
 
     @cached_property
     def _by_ref(self) -> dict[str, Message]:
-        return {message.ref: message for message in self._all}
+        return {message.ref: message for message in (*self.request.earlier, *self._all)}
 
     def is_in_span(self, ref: str) -> bool:
         """Whether a message is one of the span."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from mcp_compaction.core.digest.reading import Reading, Speech, short
@@ -29,15 +29,17 @@ _MOST_CLAIMS = 6
 _MOST_TAKEN_BACK = 40
 _MOST_UNKNOWN = 8
 _BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
+_REVERTS = pattern_of(r'Revert "(.+)"$')
 _CLEAN = pattern_of(r"nothing to commit, working tree clean")
 
 
 def state_items(reading: Reading) -> list[Item]:
     """How things stand: test runs, the repository, what runs, the folder, the last edit."""
+    request = reading.request
     return [
         *_test_runs(reading),
         *_repository(reading),
-        *running_jobs((*reading.request.messages, *reading.request.later)),
+        *running_jobs((*request.earlier, *request.messages, *request.later)),
         *_folder(reading),
         *_last_edit(reading),
     ]
@@ -47,7 +49,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
     """The last result of each kind of test or build, and what was changed after it; none where a
     later run of the kind did not say how it ended."""
     last: dict[tuple[str, str], CallEntry] = {}
-    for entry in reading.ledger.entries:
+    for entry in reading.window.entries:
         if entry.action.kind != "run" or entry.ending == "refused":
             continue
         family = (entry.tree, family_of(entry.action.target))
@@ -70,7 +72,7 @@ def _changes_after(reading: Reading, entry: CallEntry) -> list[tuple[str, str]]:
     after = int(entry.result_ref[1:])
     return [
         (state.path, state.ref)
-        for state in reading.ledger.files.values()
+        for state in reading.window.files.values()
         if state.word in CHANGED
         and int(state.ref[1:]) > after
         and (not entry.tree or not state.path.startswith("/") or is_inside(state.path, entry.tree))
@@ -92,17 +94,17 @@ def _refs_of_changes(reading: Reading, entry: CallEntry) -> tuple[str, ...]:
 def _repository(reading: Reading) -> Iterator[Item]:
     """The branch and the last commit, and the files changed since."""
     branch, where = "", ""
-    for entry in reading.ledger.entries:
+    for entry in reading.window.entries:
         text = entry.result.text[:400] if entry.result else ""
         if "git" in entry.action.target and (found := _BRANCH.search(text)):
             branch, where = next(filter(None, found.groups())), entry.result_ref
-    commit: Commit | None = reading.ledger.commits[-1] if reading.ledger.commits else None
+    commit: Commit | None = reading.window.commits[-1] if reading.window.commits else None
     if commit is not None:
         line = f"last commit: {commit.id} {short(commit.subject, 100)}, on {commit.branch}"
         yield Item(text=line, refs=(commit.ref,))
         left = [
             state
-            for state in reading.ledger.files.values()
+            for state in reading.window.files.values()
             if state.word in CHANGED and int(state.ref[1:]) > int(commit.ref[1:])
         ][-_MOST_FILES_NAMED:]
         if left and not _is_clean_since(reading, commit):
@@ -118,14 +120,14 @@ def _is_clean_since(reading: Reading, commit: Commit) -> bool:
         int(entry.ref[1:]) > int(commit.ref[1:])
         and entry.result is not None
         and bool(_CLEAN.search(entry.result.text[-400:]))
-        for entry in reading.ledger.entries
+        for entry in reading.window.entries
     )
 
 
 def _folder(reading: Reading) -> Iterator[Item]:
     """The folder that commands last went to, where they do so again and again."""
     last, ref, times = "", "", 0
-    for entry in reading.ledger.entries:
+    for entry in reading.window.entries:
         if entry.action.kind != "run" or "cd " not in entry.action.target[:300]:
             continue
         parts = parts_of(entry.action.target[:300])
@@ -152,7 +154,7 @@ def done_items(reading: Reading) -> list[Item]:
     """What was done: commits, tasks closed, how files stand, what was said to be reached."""
     commits = [
         Item(text=f"commit {commit.id}: {short(commit.subject, 120)}", refs=(commit.ref,))
-        for commit in reversed(reading.ledger.commits)
+        for commit in _standing_commits(reading.ledger.commits)
         if reading.is_in_span(commit.ref)
     ]
     closed = [
@@ -165,6 +167,18 @@ def done_items(reading: Reading) -> list[Item]:
     claims = () if reading.is_talk else _claims(reading)
     rest = [*closed, *more, *claims, *_commands(reading)]
     return [*first, *_file_items(reading), *rest]
+
+
+def _standing_commits(commits: Sequence[Commit]) -> Iterator[Commit]:
+    """The commits that no later one reverted, the newest first."""
+    reverted: set[str] = set()
+    for commit in reversed(commits):
+        if commit.subject in reverted:
+            reverted.remove(commit.subject)
+            continue
+        if found := _REVERTS.match(commit.subject):
+            reverted.add(found[1])
+        yield commit
 
 
 def _file_items(reading: Reading) -> Iterator[Item]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
@@ -31,8 +33,10 @@ _WORDS: dict[str, FileWord] = {
 }
 _SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
 _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
+_MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
 _MOST_CHARS = 4_000
+_MOST_CALLS = 40  # of the last ones a run may tell what became of files they named
 _NO_RESULT = "no result seen"
 
 
@@ -148,7 +152,7 @@ def _folder_of(entry: CallEntry) -> str:
 
 
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:
-    if entry.result is None or "commit" not in entry.action.target:
+    if entry.result is None or not _MAKES_COMMITS.search(entry.action.target):
         return
     for line in entry.result.text[:_MOST_CHARS].split("\n"):
         if found := _COMMIT.match(line):
@@ -162,6 +166,18 @@ class _Files:
     def __init__(self) -> None:
         self._states: dict[str, FileState] = {}
         self._by_name: dict[str, list[str]] = {}
+        self._calls: deque[ToolCall] = deque(maxlen=_MOST_CALLS)
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a call so far did something to a file, or one of the last few typed its path."""
+        if path in self._states or not isinstance(path, str):
+            return path in self._states
+        typed = re.compile(rf"(?<![\w/~@+-])(?:\./)?{re.escape(path)}(?![\w/])")
+        return any(
+            isinstance(value, str) and typed.search(value)
+            for call in self._calls
+            for value in call.arguments.values()
+        )
 
     def states(self) -> dict[str, FileState]:
         """The last state of each file, in the order of the last deeds."""
@@ -169,6 +185,7 @@ class _Files:
 
     def note(self, entry: CallEntry) -> None:
         """Take down what a call did; what was refused or failed did nothing."""
+        self._calls.append(entry.call)
         match entry.action.kind:
             case "read" | "write" | "edit":
                 self._note_file_tool(entry)
@@ -197,12 +214,17 @@ class _Files:
         self._set(action.target, word, entry)
 
     def _note_effect(self, effect: Effect, entry: CallEntry) -> None:
-        if entry.ending == "refused" or (entry.ending == "failed" and effect.is_only):
+        if entry.ending == "refused":
             return
         # A shell opens the file that it writes to before anything can go wrong.
-        is_sure = entry.ending in ("done", "running") or (
-            effect.does == "write" and effect.is_first
-        )
+        is_opened = effect.does == "write" and effect.is_first
+        if (
+            entry.ending == "failed"
+            and effect.is_only
+            and not (is_opened and effect.is_redirect and not _complains_of(effect.path, entry))
+        ):
+            return
+        is_sure = entry.ending in ("done", "running") or is_opened
         if is_sure and effect.does != "unknown" and not effect.is_glob:
             self._do(effect, entry)
             return
@@ -214,7 +236,7 @@ class _Files:
         """Take down what a run that was done says it did; the message that says so tells it."""
         if entry.result is None or entry.ending != "done":
             return
-        for report in reports_of(entry.action.target, entry.result.text, self._states):
+        for report in reports_of(entry.action.target, entry.result.text, self):
             said = entry._replace(ref=entry.result_ref)
             self._set(report.path, _WORDS[report.does], said, "(a run says)")
 
@@ -274,6 +296,10 @@ class _Files:
 def _was_unparsed(entry: CallEntry) -> bool:
     result = entry.result if entry.ending == "failed" else None
     return result is not None and is_unparsed(entry.action.target, result)
+
+
+def _complains_of(path: str, entry: CallEntry) -> bool:
+    return entry.result is None or _name_of(path) in entry.result.text[:_MOST_CHARS]
 
 
 def _is_create(call: ToolCall) -> bool:

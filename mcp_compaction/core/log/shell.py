@@ -31,6 +31,7 @@ _BEFORE_A_COMMAND = word_set("sudo env time nohup command exec do then else") | 
 _TIMEOUT = frozenset(("timeout", "gtimeout"))
 _RUNS_CODE = pattern_of(r"(?:python|node|ruby|perl|bash|sh|deno|bun|php)[\d.]*$")
 _UNREAD = pattern_of(r"[$`]")
+_REDIRECT = "> "
 _GLOB = pattern_of(r"[*?\[]|\{[^}]*,")
 
 
@@ -43,6 +44,11 @@ class Effect(NamedTuple):
     to: str = ""  # where a file is moved
     is_first: bool = True  # no other command has to succeed before it
     is_only: bool = True  # the call runs nothing else
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether the shell itself writes the file, from what a command prints."""
+        return self.by.startswith(_REDIRECT)
 
     @property
     def is_glob(self) -> bool:
@@ -159,7 +165,7 @@ def _effects_of_part(part: Part, inner: str) -> Iterator[Effect]:
     name = words[0].rpartition("/")[2] if words else ""
     for path in part.written:
         if not path.startswith(("/dev/", "&")):
-            yield Effect("write", _placed(path, part), f"> {path}")
+            yield Effect("write", _placed(path, part), f"{_REDIRECT}{path}")
     known, rest = _known_command(name, words[1:])
     if known is not None:
         yield from _effects_of_known(known, rest, part)

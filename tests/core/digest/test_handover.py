@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.digest import learned
+from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.digest.learned import learned_items
 from mcp_compaction.core.digest.reading import Reading
 from mcp_compaction.model import Item, SummaryRequest
@@ -33,6 +34,27 @@ def test_the_last_test_run_is_the_state_and_what_was_changed_since_is_said() -> 
 def test_a_newer_run_in_the_window_is_the_state() -> None:
     draft = drafted([*ran("1", "pytest", "5 passed")], ran("2", "pytest", "1 failed\nexit code 1"))
     assert texts(draft, "STATE") == ["tests: exit 1, 1 failed, at pytest"]
+
+
+def test_a_commit_that_was_reverted_is_told_by_the_one_that_did_it() -> None:
+    steps = [
+        *ran("1", "git commit -m x", "[main 1a2b3c4] Split the limiter"),
+        *ran("2", "git commit -m x", "[main 2a2b3c4] Mend the limiter"),
+        *ran("3", "git revert HEAD~1", '[main 3a2b3c4] Revert "Split the limiter"'),
+    ]
+    draft = drafted([*steps, *ran("4", "git commit -m y", "[main 4a2b3c4] Split the limiter")])
+    assert texts(drafted(steps), "DONE") == [
+        'commit 3a2b3c4: Revert "Split the limiter"',
+        "commit 2a2b3c4: Mend the limiter",
+    ]
+    assert texts(draft, "DONE")[0] == "commit 4a2b3c4: Split the limiter"
+
+
+def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
+    earlier = messages_of(ran("1", "pytest", "5 passed"))
+    span = messages_of([*used("2", "Edit", "ok", file_path="src/a.py"), user("Go on.")], 3)
+    request = SummaryRequest(first=3, last=5, messages=span, earlier=earlier, max_tokens=600)
+    assert texts(extract(request), "STATE") == ["tests: 5 passed, at pytest; changed since: a.py"]
 
 
 def test_commits_and_what_was_changed_since_are_told() -> None:

@@ -235,3 +235,18 @@ def test_streams_and_quoted_words_write_no_files() -> None:
 @given(st.text(st.sampled_from("rm git mv>a.py<;&|'\"\\\n$*#()- "), max_size=60))
 def test_any_text_is_read_as_a_command(text: str) -> None:
     assert all(effect.by for effect in effects_of(text))
+
+
+def test_a_run_is_believed_of_a_file_that_an_earlier_call_typed() -> None:
+    looked = ran("1", "cat ./jobs/process.py", "key = 1")
+    told = ran("2", "python3 clean.py", "✓ Updated ./jobs/process.py")
+    assert states(looked, told) == {"jobs/process.py": "edited (a run says)"}
+    assert states(told) == {}
+    assert states(ran("1", "cat other/jobs/process.py", "key = 1"), told) == {}
+
+
+def test_a_shell_opens_the_file_it_writes_to_though_the_command_fails() -> None:
+    found_nothing = ran("1", "grep -rn key . > found.txt", "exit code 1")
+    assert states(found_nothing) == {"found.txt": "written"}
+    no_folder = "bash: out/found.txt: No such file or directory\nexit code 1"
+    assert states(ran("1", "grep -rn key . > out/found.txt", no_folder)) == {}
