@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.digest.text import (
@@ -12,14 +12,19 @@ from mcp_compaction.core.digest.text import (
     OUR_PREFIX,
     DigestSections,
 )
-from mcp_compaction.core.log.ledger import FileState, Ledger
+from mcp_compaction.core.log.failures import is_run_of_tests
+from mcp_compaction.core.log.families import family_of
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 
-# What holds at the end of a span only; what a user told holds until something is done.
+# What holds at the end of a span only; what a user told holds until something is done, and what
+# tests said until they run again.
 _PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
+_TESTS = pattern_of(r"tests: .*, at (?P<command>.+?)(?P<since>; changed since: .*)?$")
+_MOST_CHANGED = 2
 _FILE_LINE = pattern_of(r"(\S.{0,300}?) (?:created|written|edited|deleted|moved|reverted)\b")
 
 
@@ -39,9 +44,9 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
         for path, state in ledger.files.items()
         if int(state.ref[1:]) > digest.last and state.word != "read"
     }
-    has_work_since = any(int(entry.ref[1:]) > digest.last for entry in ledger.entries)
+    later = [entry for entry in ledger.entries if int(entry.ref[1:]) > digest.last]
     sections: DigestSections = tuple(
-        (name, _aged(name, items, since, digest.last, is_followed, has_work_since))
+        (name, _aged(name, items, since, digest.last, is_followed, later))
         for name, items in _with_facts_of_now(digest, ledger)
     )
     return digest.model_copy(
@@ -84,15 +89,35 @@ def _aged(
     since: dict[str, FileState],
     last: int,
     is_followed: bool,
-    has_work_since: bool,
+    later: Sequence[CallEntry],
 ) -> tuple[Item, ...]:
     if is_followed and name in _PASSING:
-        return () if has_work_since else tuple(item for item in items if item.must_stay)
+        told = () if later else tuple(item for item in items if item.must_stay)
+        return (*told, *_last_tests(items, since, later)) if name == "STATE" else told
     if is_followed and name == "GOAL":
         return tuple(map(_as_before, items))
     if name == "DONE":
         return tuple(item for item in items if not _is_overtaken(item, since, last, is_followed))
     return tuple(items)
+
+
+def _last_tests(
+    items: Iterable[Item], since: dict[str, FileState], later: Sequence[CallEntry]
+) -> Iterator[Item]:
+    """The lines about tests that are still the last to be known: none ran since, nor their
+    command."""
+    runs = [e for e in later if e.action.kind == "run" and e.ending != "refused"]
+    if any(e.result is not None and is_run_of_tests(e.result) for e in runs):
+        return
+    families = {family_of(entry.action.target) for entry in runs}
+    changed = [path.rpartition("/")[2] for path, s in since.items() if s.word in CHANGED]
+    for item in items:
+        found = _TESTS.match(item.text)
+        if found is None or family_of(found["command"]) in families:
+            continue
+        is_told = found["since"] is not None or not changed
+        more = "" if is_told else f"; changed since: {', '.join(changed[-_MOST_CHANGED:])}"
+        yield item.model_copy(update={"text": f"{item.text}{more}"})
 
 
 def _is_overtaken(item: Item, since: dict[str, FileState], last: int, is_followed: bool) -> bool:

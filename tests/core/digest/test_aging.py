@@ -43,23 +43,42 @@ def test_a_file_that_was_removed_since_is_no_longer_told_as_written() -> None:
 
 
 def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
-    aged = without_overtaken(DIGEST, ledger(), is_followed=True)
+    where = Item(text="folder: /app", refs=("m2",))
+    digest = DIGEST.model_copy(update={"sections": (*SECTIONS[::2], ("STATE", (where,)))})
+    aged = without_overtaken(digest, ledger(), is_followed=True)
     assert [name for name, _ in aged.sections] == ["GOAL", "DONE"]
     assert [item.text for item in aged.items("GOAL")] == ["before: Mend the login page."]
     assert without_overtaken(aged, ledger(), is_followed=True) == aged
 
 
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ([], "tests: 5 passed, at pytest"),
+        ([ran("1", "ls", "a.py")], "tests: 5 passed, at pytest"),
+        ([used("1", "Edit", "ok", file_path="src/a.py")], "…; changed since: a.py"),
+        ([ran("1", "pytest -x", "Terminated")], ""),
+        ([ran("1", "make check", "3 passed, 1 failed")], ""),
+    ],
+)
+def test_what_tests_said_holds_until_they_run_again(steps: list[list[Json]], told: str) -> None:
+    aged = without_overtaken(DIGEST, ledger(*steps), is_followed=True)
+    whole = told.replace("…", "tests: 5 passed, at pytest")
+    assert [item.text for item in aged.items("STATE")] == ([whole] if whole else [])
+    assert without_overtaken(aged, ledger(), is_followed=True).items("STATE") == aged.items("STATE")
+
+
 def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
     told = Item(text="STATUS: two are left.", refs=("m2",), provenance="verbatim", must_stay=True)
-    digest = DIGEST.model_copy(update={"sections": (("STATE", (told, *SECTIONS[1][1])),)})
+    digest = DIGEST.model_copy(update={"sections": (("STATE", (told,)),)})
     assert without_overtaken(digest, ledger(), is_followed=True).items("STATE") == (told,)
     worked = ledger(ran("1", "make", ""))
     assert without_overtaken(digest, worked, is_followed=True).items("STATE") == ()
 
 
 def test_no_digest_ages_to_nothing() -> None:
-    only_state = DIGEST.model_copy(update={"sections": SECTIONS[1:2]})
-    aged = without_overtaken(only_state, ledger(), is_followed=True)
+    only_next = DIGEST.model_copy(update={"sections": SECTIONS[3:]})
+    aged = without_overtaken(only_next, ledger(), is_followed=True)
     assert [item.text for item in aged.items("DONE")] == ["earlier steps"]
 
 
@@ -85,7 +104,8 @@ def test_an_agents_own_digest_stays_as_it_is() -> None:
     assert without_overtaken(own, ledger(ran("1", "rm src/a.py", "")), is_followed=True) == own
 
 
-def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
+def records_after_two_compactions(*more: Json) -> str:
+    """What the records say after two compactions, the first of them with tests that passed."""
     policy = Policy(window_tokens=6_000, preserve_recent_turns=1, min_gain_percent=0)
     first = [
         *used("1", "Write", "ok", file_path="src/a.py"),
@@ -94,14 +114,24 @@ def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
     ]
     session = session_of(first)
     session = after(session, compress(session, policy, target_percent=20))
-    more = [*ran("3", "rm src/a.py", ""), *ran("4", "pytest", "1 failed\nexit code 1")]
     session = said(session, [*more, *chatter(60, 100)], len(first))
     session = after(session, compress(session, policy, target_percent=20))
     shown = lay_out(session, policy.index_limit, estimate)
-    text = "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
+    return "\n".join(piece.text for piece in shown if isinstance(piece, ShownRecord))
+
+
+def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
+    red = ran("4", "pytest", "1 failed\nexit code 1")
+    text = records_after_two_compactions(*ran("3", "rm src/a.py", ""), *red)
     assert "src/a.py written" not in text
     assert "5 passed" not in text
     assert "1 failed" in text
+
+
+def test_a_second_compaction_still_tells_tests_that_did_not_run_again() -> None:
+    edit = used("3", "Edit", "ok", file_path="src/b.py")
+    text = records_after_two_compactions(*edit)
+    assert "tests: exit 0, 5 passed, at pytest; changed since: b.py" in text
 
 
 @pytest.mark.parametrize("target", [15, 25, 35])
