@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import ran
+from tests.core.saying import ran, user
 
 NOT_FOUND = "Error: (eval):1: command not found: lint"
 
@@ -123,3 +123,11 @@ def test_a_command_is_told_by_the_call_and_by_what_it_said() -> None:
     draft = drafted(ran("1", "python tools/build.py --all", "3 pages\nexit code 0"))
     (item,) = draft.items("DONE")
     assert (item.text, item.refs) == ("ran python tools/build.py --all: exit 0", ("m1", "m2"))
+
+
+def test_a_line_may_name_a_late_message() -> None:
+    early = [user(f"What of {number}?") for number in range(200)]
+    steps = [*ran("1", "cargo test", f"{RED}\nexit code 101"), *ran("2", "cargo test", PASSED)]
+    assert texts(drafted([*early, *steps]), "LEARNED") == [
+        f"cargo test: failed m201 ({RED}), passed m203"
+    ]
