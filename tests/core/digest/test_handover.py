@@ -54,6 +54,12 @@ def test_what_is_left_running_and_the_folder_are_state() -> None:
     assert texts(draft, "STATE") == ["left running: npm run dev &", "folder: /app"]
 
 
+def test_what_is_left_running_is_told_by_the_call_and_by_what_it_said() -> None:
+    (item,) = drafted(ran("1", "nohup ./serve.sh --port 8080 > log 2>&1 &", "")).items("STATE")
+    assert item.text == "left running: nohup ./serve.sh --port 8080 > log 2>&1 &"
+    assert item.refs == ("m1", "m2")
+
+
 def test_what_was_killed_at_its_start_is_not_left_running() -> None:
     killed = "The last command <command>serve &</command> timed out and has been killed."
     assert texts(drafted(ran("1", "serve --port 8000 &", killed)), "STATE") == []

@@ -313,6 +313,11 @@ SERVER = background("1", "npm run dev", "Command running in background with ID: 
         (ran("1", "nohup ./serve &", ""), ["nohup ./serve &"]),
         ([*ran("1", "./serve &", ""), *ran("2", "pkill -f ./serve", "")], []),
         ([*ran("1", "./serve &", ""), *ran("2", "pkill -f other", "")], ["./serve &"]),
+        (
+            [*ran("1", "./serve &", ""), *ran("2", "pkill -f ./serve", "sh: 1: pkill: not found")],
+            ["./serve &"],
+        ),
+        ([*ran("1", "./serve &", ""), *ran("2", "pkill ./serve; ps", "sh: ps: not found")], []),
         ([call("1", "Bash", command="./serve &"), failed("1", "no")], []),
         (ran("1", "./serve &", "exit code 1"), []),
         (
