@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,15 +11,17 @@ from mcp_compaction.core.log.endings import has_not_begun
 from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
 from mcp_compaction.core.log.families import (
     command_line_of,
+    covers,
     family_of,
     is_search,
+    not_given,
     operands_of,
     options_of,
     preparation_of,
+    subcommand_of,
     work_of,
 )
 from mcp_compaction.core.log.ledger import CallEntry, Ledger
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
 
@@ -29,7 +30,6 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
-_PART = pattern_of(r"[/:\[=<>~!@]+")  # a file of a folder, a test of a file, a version
 
 
 class _Failure(NamedTuple):
@@ -38,6 +38,7 @@ class _Failure(NamedTuple):
     entry: CallEntry
     place: int  # among all calls
     times: int
+    left: frozenset[str]  # of what it was given, what did not pass since
     passed: CallEntry | None = None
     passed_at: int = 0
 
@@ -83,16 +84,28 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
             continue
         alike = standing.setdefault(kind, {})
         if has_failed:
-            known = next(_find_same(alike, given), None)
-            old = alike.pop(known) if known is not None else None
-            is_again = old is not None and _has_begun(old.entry) == _has_begun(entry)
-            times = old.times + 1 if old is not None and is_again else 1
-            alike[given] = _Failure(entry, place, times)
+            _note_failure(alike, entry, place)
         else:
-            for known in tuple(_find_same(alike, given)):
-                yield alike.pop(known)._replace(passed=entry, passed_at=place)
+            for known in _newest_of(alike, given):
+                left = alike[known].left
+                if covers(given, left):
+                    yield alike.pop(known)._replace(passed=entry, passed_at=place)
+                else:
+                    alike[known] = alike[known]._replace(left=not_given(left, given))
     for alike in standing.values():
         yield from alike.values()
+
+
+def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
+    """Take down a failed run in place of those that were given no more than it."""
+    given, times = _operands_given(entry), 1
+    for known in _newest_of(alike, given):
+        if not covers(given, known):
+            continue
+        old = alike.pop(known)
+        if covers(known, given) and _has_begun(old.entry) == _has_begun(entry):
+            times += old.times
+    alike[given] = _Failure(entry, place, times, given)
 
 
 def _has_begun(entry: CallEntry) -> bool:
@@ -107,31 +120,12 @@ def _operands_given(entry: CallEntry) -> frozenset[str]:
     return operands_of(command) if family_of(command) != "git commit" else frozenset()
 
 
-def _find_same(alike: _Standing, given: frozenset[str]) -> Iterator[frozenset[str]]:
-    """What failed runs were given that a run may be of: the same first, then all there is, then
-    the newest; of many only these are compared."""
-    exact = {given: None, frozenset[str](): None}
-    yield from (one for one in exact if one in alike)
-    others = (one for one in reversed(alike) if one not in exact)
-    newest = islice(others, _MOST_COMPARED) if given else others
-    yield from (one for one in newest if _may_be_same(one, given))
-
-
-def _may_be_same(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether the things of one run are among those of another; a run of no named things is of
-    all there are."""
-    few, many = sorted((one, other), key=len)
-    if few <= many:
-        return True
-    wholes = {whole for thing in many for whole in _wholes_of(thing)}
-    return all(thing in wholes or not many.isdisjoint(_wholes_of(thing)) for thing in few)
-
-
-@lru_cache(maxsize=2_048)
-def _wholes_of(thing: str) -> frozenset[str]:
-    """A thing and what it is a part of: `tests/spec.py::it_reads`, `tests/spec.py`, `tests`."""
-    cuts = (cut.start() for cut in _PART.finditer(thing))
-    return frozenset((thing, *(thing[:cut] for cut in cuts if cut)))
+def _newest_of(alike: _Standing, given: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """What failed runs were given that a run may be of: the newest, and the same; of many a run
+    of named things is compared with these only."""
+    newest = islice(reversed(alike), _MOST_COMPARED) if given else reversed(alike)
+    same = (given,) if given in alike else ()
+    return tuple(dict.fromkeys((*same, *newest)))
 
 
 def _has_found_nothing(entry: CallEntry) -> bool:
@@ -178,8 +172,17 @@ def _open_item(one: _Failure) -> Item:
     is_tested = one.entry.result is not None and is_run_of_tests(one.entry.result)
     often = f" {one.times} times" if one.times > 1 else ""
     how = f"still failing{often}" if often or is_tested else one.entry.ending
-    text = f"{how}: {_what(one.entry)}{f': {cause}' if cause else ''}"
+    text = f"{how}: {_what(one.entry)}{f': {cause}' if cause else ''}{_passed_since(one)}"
     return Item(text=text, refs=_refs_of(one.entry))
+
+
+def _passed_since(one: _Failure) -> str:
+    """Which things of a failed run passed by themselves, where they are surely things and no
+    pieces of a query: packages, say."""
+    if not subcommand_of(one.entry.action.target):
+        return ""
+    passed = sorted(_operands_given(one.entry) - one.left)[:_MOST_BETWEEN]
+    return f"; passed since: {', '.join(passed)}" if passed else ""
 
 
 def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:

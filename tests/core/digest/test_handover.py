@@ -249,7 +249,7 @@ def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
         "timed out: pip install rates flask"
     ]
     assert texts(drafted([*failing, *passing["flask"]]), "LEARNED") == [
-        "pip install rates flask: failed m1 (timed out); pip install flask passed m3"
+        "timed out: pip install rates flask; passed since: flask"
     ]
     both = ran("2", "pip install --no-deps flask rates", "ok")
     assert texts(drafted([*failing, *both]), "LEARNED") == [
@@ -263,6 +263,9 @@ def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
         ("git push origin main", "git push origin dev"),
         ("pip install flask", "pip install flask-login"),
         ("pytest -k rows tests/spec.py", "pytest -k hosts tests/spec.py"),
+        ("pytest", "pytest tests/spec.py"),
+        ("pytest tests", "pytest tests/spec.py"),
+        ("npm install react@18 vite", "npm install react"),
     ],
 )
 def test_a_run_that_shares_only_some_things_ends_no_failure(broken: str, done: str) -> None:
@@ -286,11 +289,11 @@ def test_many_different_failures_of_one_kind_are_not_all_compared(
 ) -> None:
     compared: list[frozenset[str]] = []
 
-    def note(one: frozenset[str], _: frozenset[str]) -> bool:
+    def note(_: frozenset[str], one: frozenset[str]) -> bool:
         compared.append(one)
         return False
 
-    monkeypatch.setattr(learned, "_may_be_same", note)
+    monkeypatch.setattr(learned, "covers", note)
     runs = [m for n in range(200) for m in ran(str(n), f"pytest t_{n}.py", "KeyError\nexit code 1")]
     request = SummaryRequest(
         first=1, last=len(runs), messages=messages_of(runs), later=(), max_tokens=600

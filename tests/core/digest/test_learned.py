@@ -131,3 +131,29 @@ def test_a_line_may_name_a_late_message() -> None:
     assert texts(drafted([*early, *steps]), "LEARNED") == [
         f"cargo test: failed m201 ({RED}), passed m203"
     ]
+
+
+def test_runs_of_all_the_parts_end_the_failure_of_the_whole() -> None:
+    killed = "The last command <command>pip install</command> timed out and has been killed."
+    steps = ran("1", "pip install flask==3.0 torch", killed)
+    steps += [*ran("2", "pip install flask", "ok"), *ran("3", "pip install torch==2.1", "ok")]
+    assert texts(drafted(steps), "LEARNED") == [
+        "pip install flask==3.0 torch: failed m1 (timed out); pip install torch==2.1 passed m5"
+        "; between: ran pip install flask"
+    ]
+
+
+def test_a_part_that_fails_and_passes_leaves_the_failure_of_the_whole() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "pytest", wrong), *ran("2", "pytest tests/a.py", wrong)]
+    steps += ran("3", "pytest tests/a.py", "exit code 0")
+    assert texts(drafted(steps), "LEARNED") == [
+        "failed: pytest: KeyError: 'x'",
+        "pytest tests/a.py: failed m3 (KeyError: 'x'), passed m5",
+    ]
+
+
+def test_a_failure_of_more_takes_the_place_of_the_one_before() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "pytest tests/a.py", wrong), *ran("2", "pytest", wrong)]
+    assert texts(drafted(steps), "LEARNED") == ["failed: pytest: KeyError: 'x'"]
