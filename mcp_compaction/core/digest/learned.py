@@ -13,15 +13,16 @@ from mcp_compaction.core.log.families import (
     command_line_of,
     covers,
     family_of,
+    is_inline_code,
     is_search,
     not_given,
     operands_of,
     options_of,
     preparation_of,
     subcommand_of,
-    work_of,
 )
-from mcp_compaction.core.log.ledger import CallEntry, Ledger
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
+from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
 
@@ -30,6 +31,7 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
+_CHANGES = ("write", "edit")
 
 
 class _Failure(NamedTuple):
@@ -47,34 +49,42 @@ _Standing = dict[frozenset[str], _Failure]  # by what the run was given
 
 
 def learned_items(reading: Reading) -> list[Item]:
-    """What still fails first, then what failed and passed since; each the newest first."""
+    """What still fails first, then what failed and passed since; each the newest first, but
+    inline code behind what will be run again."""
     found = [one for one in _failures(reading) if reading.is_in_span(one.entry.ref)]
-    found.sort(key=lambda one: one.place, reverse=True)
+    found.sort(key=lambda one: (not _is_inline(one.entry), one.place), reverse=True)
     left = [_open_item(one) for one in found if one.passed is None]
-    solved = [
-        item
-        for one in found
-        if one.passed is not None and (item := _solved_item(one, reading.ledger)) is not None
-    ]
+    passed = [one for one in found if one.passed is not None]
+    solved = [item for one in passed if (item := _solved_item(one, reading.ledger)) is not None]
     return [*_once(left)[:_MOST_OPEN], *_once(solved)[:_MOST_SOLVED]]
 
 
 def still_failing(reading: Reading) -> list[Item]:
     """The calls that failed and were not done since, the newest first; no searches, which leave
-    nothing to do."""
-    found = [one for one in _failures(reading) if one.passed is None and not _is_search(one.entry)]
+    nothing to do, nor inline code after which another run was done."""
+    entries = reading.ledger.entries
+    runs = (at for at, e in enumerate(entries) if e.action.kind == "run" and e.ending == "done")
+    last_done = max(runs, default=-1)
+    found = [
+        one
+        for one in _failures(reading)
+        if one.passed is None
+        and not _is_search(one.entry)
+        and not (_is_inline(one.entry) and one.place < last_done)
+    ]
     found.sort(key=lambda one: one.place, reverse=True)
     return [_open_item(one) for one in found]
 
 
 def _failures(reading: Reading) -> Iterator[_Failure]:
     """Each run of failures of one kind of call, closed by the call of that kind that was done;
-    failed commits by any call that made one."""
+    failed commits by any call that made one. A failed edit of a file that was changed since has
+    nothing to tell."""
     standing: dict[str, _Standing] = {}
     committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
         kind, given = _kind_of(entry), _operands_given(entry)
-        has_failed = entry.ending in _FAILED and not _has_found_nothing(entry)
+        has_failed = entry.ending in _FAILED and not _has_searched(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
             commit = _kind_of_run("git commit", entry)
             for failure in standing.pop(commit, {}).values():
@@ -93,7 +103,17 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
                 else:
                     alike[known] = alike[known]._replace(left=not_given(left, given))
     for alike in standing.values():
-        yield from alike.values()
+        yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
+
+
+def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
+    """Whether a file that could not be changed was changed after all, by whatever call."""
+    path = one.entry.action.target
+    return one.entry.action.kind in _CHANGES and any(
+        state.word in CHANGED and int(state.ref[1:]) > int(one.entry.ref[1:])
+        for known, state in ledger.files.items()
+        if ends_with_path(known, path) or ends_with_path(path, known)
+    )
 
 
 def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
@@ -103,9 +123,13 @@ def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
         if not covers(given, known):
             continue
         old = alike.pop(known)
-        if covers(known, given) and _has_begun(old.entry) == _has_begun(entry):
+        if covers(known, given) and _has_failed_alike(old.entry, entry):
             times += old.times
     alike[given] = _Failure(entry, place, times, given)
+
+
+def _has_failed_alike(one: CallEntry, other: CallEntry) -> bool:
+    return one.ending == other.ending and _has_begun(one) == _has_begun(other)
 
 
 def _has_begun(entry: CallEntry) -> bool:
@@ -128,22 +152,28 @@ def _newest_of(alike: _Standing, given: frozenset[str]) -> tuple[frozenset[str],
     return tuple(dict.fromkeys((*same, *newest)))
 
 
-def _has_found_nothing(entry: CallEntry) -> bool:
-    """Whether a search ended as a failure only because there was nothing to find."""
-    return _is_search(entry) and not _cause(entry)
+def _has_searched(entry: CallEntry) -> bool:
+    """Whether a search did run: that it found nothing, or not all was there, is no failure."""
+    return _is_search(entry) and _has_begun(entry)
 
 
 def _is_search(entry: CallEntry) -> bool:
     return entry.action.kind == "run" and is_search(entry.action.target)
 
 
+def _is_inline(entry: CallEntry) -> bool:
+    return entry.action.kind == "run" and is_inline_code(entry.action.target)
+
+
 def _kind_of(entry: CallEntry) -> str:
+    command = entry.action.target
     if entry.action.kind == "run":
-        family = family_of(entry.action.target)
         # One piece of inline code, or one search, tells nothing of another.
-        is_single = family.endswith(" -c") or _is_search(entry)
-        return _kind_of_run(work_of(entry.action.target) if is_single else family, entry)
-    return f"{entry.call.name} {entry.action.target}"
+        is_single = _is_inline(entry) or _is_search(entry)
+        return _kind_of_run(command if is_single else family_of(command), entry)
+    # Who has read a file has not changed it.
+    does = "change" if entry.action.kind in _CHANGES else f"{entry.call.name} {entry.action.kind}"
+    return f"{does} {entry.action.target}"
 
 
 def _kind_of_run(what: str, entry: CallEntry) -> str:
@@ -171,7 +201,12 @@ def _open_item(one: _Failure) -> Item:
     cause = "" if one.entry.ending == "timed out" else _cause(one.entry)
     is_tested = one.entry.result is not None and is_run_of_tests(one.entry.result)
     often = f" {one.times} times" if one.times > 1 else ""
-    how = f"still failing{often}" if often or is_tested else one.entry.ending
+    is_late = one.entry.ending == "timed out"
+    how = (
+        f"still failing{often}"
+        if (often or is_tested) and not is_late
+        else one.entry.ending + often
+    )
     text = f"{how}: {_what(one.entry)}{f': {cause}' if cause else ''}{_passed_since(one)}"
     return Item(text=text, refs=_refs_of(one.entry))
 
@@ -193,7 +228,7 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     changed = {
         e.action.target: e
         for e in between
-        if e.action.kind in ("write", "edit") and e.ending == "done" and e.action.target
+        if e.action.kind in _CHANGES and e.ending == "done" and e.action.target
     }
     is_alike = _kind_of(one.entry) == _kind_of(one.passed)
     options = options_of(one.passed.action.target) if is_alike else ()
@@ -203,13 +238,14 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     if not steps:
         runs = (e for e in between if e.action.kind == "run" and e.tree == one.entry.tree)
         others = [entry for entry in runs if entry.ending == "done"]
-        steps = [f"ran {command_line_of(e.action.target, 60)}" for e in others[-1:]]
-        changed = {e.action.target: e for e in others[-1:]}
+        told = others[-1:]
+        steps = [f"ran {command_line_of(e.action.target, 60)}" for e in told]
+        changed = {e.action.target: e for e in told}
     if not cause or (not steps and one.entry.action.kind != "run"):
         return None
-    told = f"; between: {', '.join(steps)}" if steps else ""
+    way = f"; between: {', '.join(steps)}" if steps else ""
     failed = f"failed {one.entry.ref}{f', {one.times} times' if one.times > 1 else ''}"
-    text = f"{_what(one.entry)}: {failed} ({cause}){_words_of_pass(one.entry, one.passed)}{told}"
+    text = f"{_what(one.entry)}: {failed} ({cause}){_words_of_pass(one.entry, one.passed)}{way}"
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))

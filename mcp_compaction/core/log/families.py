@@ -23,6 +23,7 @@ _WITH_SUBCOMMAND = word_set(
 _INTERPRETERS = pattern_of(r"(?:python|node|ruby|perl|bash|sh|deno|bun|php)[\d.]*$")
 
 
+_HERE_DOCUMENT = pattern_of(r"<<-?\s*['\"]?(\w+)")
 _SEARCHES = word_set("grep egrep fgrep rg ag ack find fd pgrep diff cmp which ls test")
 
 
@@ -37,6 +38,21 @@ def only_looks(command: str) -> bool:
     part = main_part_of(command)
     name = part.words[0].rpartition("/")[2] if part else ""
     return not name or name == "git" or name in _SEARCHES or name in _BESIDE
+
+
+def is_inline_code(command: str) -> bool:
+    """Whether a command runs code that it holds itself, as an argument or as a here-document:
+    nobody runs it a second time."""
+    part = main_part_of(command)
+    words = part.words if part else ("",)
+    name = words[0].rpartition("/")[2]
+    if not _INTERPRETERS.match(name):
+        return False
+    if "-c" in words or ("-e" in words and not name.endswith("sh")):
+        return True
+    ends = frozenset(_HERE_DOCUMENT.findall(command[:_LONGEST]))
+    given = [word for word in words[1:] if word not in ends]
+    return bool(ends) and all(word.startswith("-") and word != "-m" for word in given)
 
 
 @lru_cache(maxsize=2_048)

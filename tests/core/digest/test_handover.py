@@ -232,13 +232,21 @@ def test_a_call_of_any_tool_that_failed_says_why() -> None:
     assert draft.items("LEARNED") == (Item(text="failed: f: no such file", refs=("m1", "m2")),)
 
 
-def test_a_search_that_finds_nothing_is_no_failure() -> None:
-    nothing = "Command `grep -n rate src` executed with exit code 1."
-    draft = drafted([*ran("1", "grep -n rate src", nothing), *ran("2", "grep -n x src", "x")])
-    assert texts(draft, "LEARNED") == []
-    missing = "grep: src/rates: No such file or directory\nexit code 2"
-    (told,) = texts(drafted(ran("1", "grep -n rate src/rates", missing)), "LEARNED")
-    assert "No such file" in told
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Command `grep -n rate src` executed with exit code 1.",
+        "grep: src/out.txt: input file is also the output\nexit code 2",
+    ],
+)
+def test_a_search_that_did_run_is_no_failure_whatever_it_found(answer: str) -> None:
+    assert texts(drafted(ran("1", "grep -n rate src", answer)), "LEARNED") == []
+
+
+def test_a_search_by_a_program_that_is_not_there_is_told() -> None:
+    missing = "Error: sh: 1: rg: not found"
+    (told,) = texts(drafted(ran("1", "rg rate src", missing)), "LEARNED")
+    assert told == f"failed: rg rate src: {missing}"
 
 
 def test_a_run_ends_the_failure_of_the_same_things_only() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import ran, user
+from tests.core.saying import call, failed, ran, used, user
 
+NO_RG = "Error: sh: 1: rg: not found"
 NOT_FOUND = "Error: (eval):1: command not found: lint"
 
 
@@ -35,11 +36,8 @@ def test_a_command_that_passed_once_it_was_prepared_is_told_so() -> None:
 
 
 def test_one_search_tells_nothing_of_another() -> None:
-    missing = "grep: src/rates: No such file or directory\nexit code 2"
-    draft = drafted([*ran("1", "grep -n a src/rates", missing), *ran("2", "grep -n b src", "b")])
-    assert texts(draft, "LEARNED") == [
-        "failed: grep -n a src/rates: grep: src/rates: No such file or directory"
-    ]
+    draft = drafted([*ran("1", "rg a src", NO_RG), *ran("2", "rg b src", "b")])
+    assert texts(draft, "LEARNED") == [f"failed: rg a src: {NO_RG}"]
     assert texts(draft, "NEXT") == []
 
 
@@ -157,3 +155,37 @@ def test_a_failure_of_more_takes_the_place_of_the_one_before() -> None:
     wrong = "KeyError: 'x'\nexit code 1"
     steps = [*ran("1", "pytest tests/a.py", wrong), *ran("2", "pytest", wrong)]
     assert texts(drafted(steps), "LEARNED") == ["failed: pytest: KeyError: 'x'"]
+
+
+NO_MATCH = "No replacement was performed, old_str did not appear verbatim in src/a.py."
+
+
+def test_a_failed_edit_is_settled_by_any_later_change_of_the_file_and_by_no_look_at_it() -> None:
+    editor = "str_replace_editor"
+    edit = call("1", editor, command="str_replace", path="/app/src/a.py", old_str="x", new_str="y")
+    steps = [edit, failed("1", NO_MATCH)]
+    steps += used("2", editor, "x = 1", command="view", path="/app/src/a.py")
+    assert texts(drafted(steps), "LEARNED") == [f"failed: {editor} /app/src/a.py: {NO_MATCH}"]
+    steps += ran("3", "sed -i 's/x/y/' src/a.py", "")
+    assert texts(drafted(steps), "LEARNED") == []
+
+
+def test_failed_inline_code_is_told_last_and_is_nothing_to_do_once_another_run_was_done() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "make all", wrong), *ran("2", "python3 - <<'EOF'\nload()\nEOF", wrong)]
+    assert texts(drafted(steps), "NEXT") == ["failed: python3 - <<'EOF': KeyError: 'x'"]
+    steps += ran("3", "python3 - <<'EOF'\nprint(1)\nEOF", "1")
+    draft = drafted(steps)
+    assert texts(draft, "NEXT") == ["failed: make all: KeyError: 'x'"]
+    assert texts(draft, "LEARNED") == [
+        "failed: make all: KeyError: 'x'",
+        "failed: python3 - <<'EOF': KeyError: 'x'",
+    ]
+
+
+def test_what_timed_out_again_and_again_is_told_so() -> None:
+    killed = "The last command <command>python train.py</command> timed out and has been killed."
+    steps = [*ran("1", "python train.py", killed), *ran("2", "python train.py", killed)]
+    assert texts(drafted(steps), "LEARNED") == ["timed out 2 times: python train.py"]
+    steps += ran("3", "python train.py", "KeyError: 'x'\nexit code 1")
+    assert texts(drafted(steps), "LEARNED") == ["failed: python train.py: KeyError: 'x'"]

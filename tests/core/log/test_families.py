@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.families import command_line_of, covers, not_given, operands_of
+from mcp_compaction.core.log.families import (
+    command_line_of,
+    covers,
+    is_inline_code,
+    not_given,
+    operands_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,21 @@ def test_what_another_run_was_not_given_is_left(before: str, after: str, left: s
 )
 def test_only_a_run_that_names_nothing_covers_all(after: str, before: str, expected: bool) -> None:
     assert covers(operands_of(after), operands_of(before)) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cd /app && python3 -c 'print(1)'", True),
+        ("node -e 'load()'", True),
+        ("python3 - <<'EOF'\nload()\nEOF", True),
+        ("bash <<EOF\nmake\nEOF", True),
+        ("bash -e build.sh", False),
+        ("python3 load.py <<EOF\n1\nEOF", False),
+        ("cat > load.py <<EOF\nload()\nEOF\npython3 load.py", False),
+        ("python3 -m rates <<EOF\n1\nEOF", False),
+        ("psql <<EOF\nselect 1\nEOF", False),
+    ],
+)
+def test_code_that_a_command_holds_itself_is_inline(command: str, expected: bool) -> None:
+    assert is_inline_code(command) is expected
