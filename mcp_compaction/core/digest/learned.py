@@ -23,6 +23,7 @@ from mcp_compaction.core.log.families import (
 )
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
 from mcp_compaction.core.text.paths import ends_with_path
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
 
@@ -31,6 +32,7 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
+_WORD = pattern_of(r"[\w.-]{2,}\w")
 _CHANGES = ("write", "edit")
 
 
@@ -238,7 +240,7 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     if not steps:
         runs = (e for e in between if e.action.kind == "run" and e.tree == one.entry.tree)
         others = [entry for entry in runs if entry.ending == "done"]
-        told = others[-1:]
+        told = [e for e in others if _is_named(e, cause)][-_MOST_BETWEEN:] or others[-1:]
         steps = [f"ran {command_line_of(e.action.target, 60)}" for e in told]
         changed = {e.action.target: e for e in told}
     if not cause or (not steps and one.entry.action.kind != "run"):
@@ -249,6 +251,12 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))
+
+
+def _is_named(entry: CallEntry, cause: str) -> bool:
+    """Whether a cause names what a run was given: a module that is missing, a file."""
+    words = frozenset(_WORD.findall(cause))
+    return not words.isdisjoint(thing.rpartition("/")[2] for thing in _operands_given(entry))
 
 
 def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:

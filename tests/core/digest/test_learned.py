@@ -189,3 +189,13 @@ def test_what_timed_out_again_and_again_is_told_so() -> None:
     assert texts(drafted(steps), "LEARNED") == ["timed out 2 times: python train.py"]
     steps += ran("3", "python train.py", "KeyError: 'x'\nexit code 1")
     assert texts(drafted(steps), "LEARNED") == ["failed: python train.py: KeyError: 'x'"]
+
+
+def test_of_the_runs_between_those_are_told_that_the_cause_names() -> None:
+    missing = "ModuleNotFoundError: No module named 'json5'\nexit code 1"
+    steps = [*ran("1", "jupyter lab", missing), *ran("2", "pip install json5", "ok")]
+    steps += [*ran("3", "pip install babel", "ok"), *ran("4", "jupyter lab", "ready")]
+    assert texts(drafted(steps), "LEARNED") == [
+        "jupyter lab: failed m1 (ModuleNotFoundError: No module named 'json5'), passed m7; "
+        "between: ran pip install json5"
+    ]
