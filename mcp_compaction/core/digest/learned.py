@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.endings import has_not_begun
-from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
+from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.families import (
     command_line_of,
     covers,
@@ -52,11 +52,12 @@ _Standing = dict[frozenset[str], _Failure]  # by what the run was given
 
 def learned_items(reading: Reading) -> list[Item]:
     """What still fails first, then what failed and passed since; each the newest first, but
-    inline code behind what will be run again."""
+    inline code behind what will be run again, and what passed without a known cause at the end."""
     found = [one for one in _failures(reading) if reading.is_in_span(one.entry.ref)]
     found.sort(key=lambda one: (not _is_inline(one.entry), one.place), reverse=True)
     left = [_open_item(one) for one in found if one.passed is None]
     passed = [one for one in found if one.passed is not None]
+    passed.sort(key=lambda one: not _cause(one.entry))
     solved = [item for one in passed if (item := _solved_item(one, reading.ledger)) is not None]
     return [*_once(left)[:_MOST_OPEN], *_once(solved)[:_MOST_SOLVED]]
 
@@ -195,6 +196,12 @@ def _cause(entry: CallEntry) -> str:
     return short("; ".join(dict.fromkeys(found)), 160)
 
 
+def _summary(entry: CallEntry) -> str:
+    """How a run of tests or a build says itself that it failed."""
+    result = entry.result
+    return ending_of(result) if result is not None and is_run_of_tests(result) else ""
+
+
 def _refs_of(*entries: CallEntry) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ref for entry in entries for ref in (entry.ref, entry.result_ref)))
 
@@ -225,7 +232,7 @@ def _passed_since(one: _Failure) -> str:
 def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     """A failure and what came between it and the run that passed; none where that was nothing."""
     assert one.passed is not None
-    cause = _cause(one.entry)
+    cause = _cause(one.entry) or _summary(one.entry)
     between = ledger.entries[one.place + 1 : one.passed_at]
     changed = {
         e.action.target: e

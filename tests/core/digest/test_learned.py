@@ -199,3 +199,14 @@ def test_of_the_runs_between_those_are_told_that_the_cause_names() -> None:
         "jupyter lab: failed m1 (ModuleNotFoundError: No module named 'json5'), passed m7; "
         "between: ran pip install json5"
     ]
+
+
+def test_a_run_of_tests_that_names_no_cause_is_told_by_how_it_sums_itself_up() -> None:
+    steps = [
+        *ran("1", "pytest", "collected 0 items\n\n== no tests ran in 0.01s ==\nexit code 5"),
+        *used("2", "Edit", "ok", file_path="pytest.ini"),
+        *ran("3", "pytest", "== 3 passed in 0.2s ==\nexit code 0"),
+    ]
+    assert texts(drafted(steps), "LEARNED") == [
+        "pytest: failed m1 (exit 5, no tests ran in 0.01s), passed m5; between: edited pytest.ini"
+    ]
