@@ -43,6 +43,7 @@ class _Failure(NamedTuple):
     place: int  # among all calls
     times: int
     left: frozenset[str]  # of what it was given, what did not pass since
+    parts: tuple[tuple[str, str], ...] = ()  # and what did, each with the run that passed
     passed: CallEntry | None = None
     passed_at: int = 0
 
@@ -100,11 +101,10 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
             _note_failure(alike, entry, place)
         else:
             for known in _newest_of(alike, given):
-                left = alike[known].left
-                if covers(given, left):
+                if covers(given, alike[known].left):
                     yield alike.pop(known)._replace(passed=entry, passed_at=place)
                 else:
-                    alike[known] = alike[known]._replace(left=not_given(left, given))
+                    alike[known] = _without_passed(alike[known], entry)
     for alike in standing.values():
         yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
 
@@ -117,6 +117,13 @@ def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
         for known, state in ledger.files.items()
         if ends_with_path(known, path) or ends_with_path(path, known)
     )
+
+
+def _without_passed(one: _Failure, passed: CallEntry) -> _Failure:
+    """A failure of which some things passed by themselves."""
+    left = not_given(one.left, _operands_given(passed))
+    new = tuple((thing, passed.ref) for thing in sorted(one.left - left))
+    return one._replace(left=left, parts=(*one.parts, *new))
 
 
 def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
@@ -225,8 +232,8 @@ def _passed_since(one: _Failure) -> str:
     pieces of a query: packages, say."""
     if not subcommand_of(one.entry.action.target):
         return ""
-    passed = sorted(_operands_given(one.entry) - one.left)[:_MOST_BETWEEN]
-    return f"; passed since: {', '.join(passed)}" if passed else ""
+    passed = ", ".join(f"{thing} {ref}" for thing, ref in one.parts[:_MOST_BETWEEN])
+    return f"; passed since: {passed}" if passed else ""
 
 
 def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:

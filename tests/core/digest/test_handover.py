@@ -257,7 +257,7 @@ def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
         "timed out: pip install rates flask"
     ]
     assert texts(drafted([*failing, *passing["flask"]]), "LEARNED") == [
-        "timed out: pip install rates flask; passed since: flask"
+        "timed out: pip install rates flask; passed since: flask m3"
     ]
     both = ran("2", "pip install --no-deps flask rates", "ok")
     assert texts(drafted([*failing, *both]), "LEARNED") == [
