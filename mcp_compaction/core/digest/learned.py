@@ -19,6 +19,7 @@ from mcp_compaction.core.log.families import (
     operands_of,
     options_of,
     preparation_of,
+    runs_checks,
     subcommand_of,
 )
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
@@ -101,12 +102,21 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
             _note_failure(alike, entry, place)
         else:
             for known in _newest_of(alike, given):
-                if covers(given, alike[known].left):
+                if _is_settled(alike[known], given):
                     yield alike.pop(known)._replace(passed=entry, passed_at=place)
                 else:
                     alike[known] = _without_passed(alike[known], entry)
     for alike in standing.values():
         yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
+
+
+def _is_settled(one: _Failure, given: frozenset[str]) -> bool:
+    """Whether a run that was done and was given some things shows that what failed passes: any
+    does, where the failed one named nothing and is no check of all there is."""
+    entry = one.entry
+    is_check = runs_checks(entry.action.target) or _sums_up_tests(entry)
+    is_of_all = is_check and _has_begun(entry)
+    return covers(given, one.left) or (not one.left and not is_of_all)
 
 
 def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
@@ -126,13 +136,23 @@ def _without_passed(one: _Failure, passed: CallEntry) -> _Failure:
     return one._replace(left=left, parts=(*one.parts, *new))
 
 
+def _with_failed(one: _Failure, given: frozenset[str]) -> _Failure:
+    """A failure of which some things had passed by themselves, and failed again."""
+    passed = frozenset(thing for thing, _ in one.parts)
+    still = not_given(passed, given)
+    parts = tuple(part for part in one.parts if part[0] in still)
+    return one._replace(left=one.left | (passed - still), parts=parts)
+
+
 def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
     """Take down a failed run in place of those that were given no more than it."""
     given, times = _operands_given(entry), 1
     for known in _newest_of(alike, given):
+        old = alike[known]
         if not covers(given, known):
+            alike[known] = _with_failed(old, given)
             continue
-        old = alike.pop(known)
+        del alike[known]
         if covers(known, given) and _has_failed_alike(old.entry, entry):
             times += old.times
     alike[given] = _Failure(entry, place, times, given)
@@ -205,8 +225,11 @@ def _cause(entry: CallEntry) -> str:
 
 def _summary(entry: CallEntry) -> str:
     """How a run of tests or a build says itself that it failed."""
-    result = entry.result
-    return ending_of(result) if result is not None and is_run_of_tests(result) else ""
+    return ending_of(entry.result) if entry.result and _sums_up_tests(entry) else ""
+
+
+def _sums_up_tests(entry: CallEntry) -> bool:
+    return entry.result is not None and is_run_of_tests(entry.result)
 
 
 def _refs_of(*entries: CallEntry) -> tuple[str, ...]:
@@ -214,16 +237,12 @@ def _refs_of(*entries: CallEntry) -> tuple[str, ...]:
 
 
 def _open_item(one: _Failure) -> Item:
-    cause = "" if one.entry.ending == "timed out" else _cause(one.entry)
-    is_tested = one.entry.result is not None and is_run_of_tests(one.entry.result)
-    often = f" {one.times} times" if one.times > 1 else ""
     is_late = one.entry.ending == "timed out"
-    how = (
-        f"still failing{often}"
-        if (often or is_tested) and not is_late
-        else one.entry.ending + often
-    )
-    text = f"{how}: {_what(one.entry)}{f': {cause}' if cause else ''}{_passed_since(one)}"
+    cause = "" if is_late else _cause(one.entry)
+    is_failing = not is_late and (one.times > 1 or _sums_up_tests(one.entry))
+    how = "still failing" if is_failing else one.entry.ending
+    often = f" {one.times} times" if one.times > 1 else ""
+    text = f"{how}{often}: {_what(one.entry)}{f': {cause}' if cause else ''}{_passed_since(one)}"
     return Item(text=text, refs=_refs_of(one.entry))
 
 

@@ -24,6 +24,11 @@ _INTERPRETERS = pattern_of(r"(?:python|node|ruby|perl|bash|sh|deno|bun|php)[\d.]
 
 
 _HERE_DOCUMENT = pattern_of(r"<<-?\s*['\"]?(\w+)")
+_CHECKERS = word_set(
+    "pytest unittest tox nox jest vitest mocha rspec phpunit ctest make ruff flake8 pylint mypy "
+    "pyright eslint tsc"
+)
+_CHECKS = word_set("test tests check build lint vet clippy verify")
 _SEARCHES = word_set("grep egrep fgrep rg ag ack find fd pgrep diff cmp which ls test")
 
 
@@ -38,6 +43,12 @@ def only_looks(command: str) -> bool:
     part = main_part_of(command)
     name = part.words[0].rpartition("/")[2] if part else ""
     return not name or name == "git" or name in _SEARCHES or name in _BESIDE
+
+
+def runs_checks(command: str) -> bool:
+    """Whether a command tests, checks or builds: where it names nothing, all there is."""
+    words = family_of(command).split()
+    return bool(words) and (words[0] in _CHECKERS or words[-1] in _CHECKS)
 
 
 def is_inline_code(command: str) -> bool:
@@ -155,7 +166,7 @@ _PART = pattern_of(r"[/:\[]+")  # a file of a folder, a test of a file
 
 
 def covers(given: frozenset[str], things: frozenset[str]) -> bool:
-    """Whether a run that was given some things is also of those of another; one that names none
+    """Whether a run that was given some things is also of those of another; a run that names none
     is of all there are."""
     return not not_given(things, given) and (bool(things) or given <= _ALL_HERE)
 

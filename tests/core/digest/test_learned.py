@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import call, failed, ran, used, user
 
@@ -209,4 +211,37 @@ def test_a_run_of_tests_that_names_no_cause_is_told_by_how_it_sums_itself_up() -
     ]
     assert texts(drafted(steps), "LEARNED") == [
         "pytest: failed m1 (exit 5, no tests ran in 0.01s), passed m5; between: edited pytest.ini"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "done"),
+    [
+        ("git push", "git push -u origin dev"),
+        ("python3 cli.py", "python3 cli.py image.png"),
+        ("./serve", "./serve local.toml"),
+    ],
+)
+def test_a_run_that_names_nothing_and_checks_nothing_is_settled_by_any(
+    broken: str, done: str
+) -> None:
+    steps = [*ran("1", broken, "error: what?\nexit code 1"), *ran("2", done, "exit code 0")]
+    (told,) = texts(drafted(steps), "LEARNED")
+    assert told.startswith(f"{broken}: failed m1 (error: what?); {done} passed m3")
+
+
+def test_a_check_that_was_not_found_is_settled_by_one_that_ran() -> None:
+    steps = [*ran("1", "pytest", "Error: (eval):1: command not found: pytest")]
+    steps += ran("2", "source env && pytest tests/a.py", "1 passed")
+    (told,) = texts(drafted(steps), "LEARNED")
+    assert told.endswith("source env && pytest tests/a.py passed m3")
+
+
+def test_a_thing_that_passed_and_failed_again_has_not_passed() -> None:
+    wrong = "error: no\nexit code 1"
+    steps = [*ran("1", "npm install a b", wrong), *ran("2", "npm install a", "ok")]
+    steps += [*ran("3", "npm install a", wrong), *ran("4", "npm install b", "ok")]
+    assert texts(drafted(steps), "LEARNED") == [
+        "failed: npm install a: error: no",
+        "failed: npm install a b: error: no; passed since: b m7",
     ]

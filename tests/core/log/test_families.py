@@ -10,6 +10,7 @@ from mcp_compaction.core.log.families import (
     is_inline_code,
     not_given,
     operands_of,
+    runs_checks,
 )
 
 
@@ -87,3 +88,19 @@ def test_only_a_run_that_names_nothing_covers_all(after: str, before: str, expec
 )
 def test_code_that_a_command_holds_itself_is_inline(command: str, expected: bool) -> None:
     assert is_inline_code(command) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python -m pytest -q", True),
+        ("cd /app && cargo test", True),
+        ("make", True),
+        ("git push", False),
+        ("python3 cli.py", False),
+        ("pip install flask", False),
+        ("", False),
+    ],
+)
+def test_what_tests_checks_or_builds_is_known(command: str, expected: bool) -> None:
+    assert runs_checks(command) is expected
