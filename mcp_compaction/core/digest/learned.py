@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.endings import has_not_begun
-from mcp_compaction.core.log.failures import causes_of, is_run_of_tests
+from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.families import (
     command_line_of,
+    covers,
     family_of,
+    is_inline_code,
     is_search,
+    not_given,
     operands_of,
     options_of,
     preparation_of,
-    work_of,
+    runs_checks,
+    subcommand_of,
 )
-from mcp_compaction.core.log.ledger import CallEntry, Ledger
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
+from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item
@@ -29,7 +33,8 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
-_PART = pattern_of(r"[/:\[=<>~!@]+")  # a file of a folder, a test of a file, a version
+_WORD = pattern_of(r"[\w.-]{2,}\w")
+_CHANGES = ("write", "edit")
 
 
 class _Failure(NamedTuple):
@@ -38,6 +43,8 @@ class _Failure(NamedTuple):
     entry: CallEntry
     place: int  # among all calls
     times: int
+    left: frozenset[str]  # of what it was given, what did not pass since
+    parts: tuple[tuple[str, str], ...] = ()  # and what did, each with the run that passed
     passed: CallEntry | None = None
     passed_at: int = 0
 
@@ -46,34 +53,43 @@ _Standing = dict[frozenset[str], _Failure]  # by what the run was given
 
 
 def learned_items(reading: Reading) -> list[Item]:
-    """What still fails first, then what failed and passed since; each the newest first."""
+    """What still fails first, then what failed and passed since; each the newest first, but
+    inline code behind what will be run again, and what passed without a known cause at the end."""
     found = [one for one in _failures(reading) if reading.is_in_span(one.entry.ref)]
-    found.sort(key=lambda one: one.place, reverse=True)
+    found.sort(key=lambda one: (not _is_inline(one.entry), one.place), reverse=True)
     left = [_open_item(one) for one in found if one.passed is None]
-    solved = [
-        item
-        for one in found
-        if one.passed is not None and (item := _solved_item(one, reading.ledger)) is not None
-    ]
+    passed = [one for one in found if one.passed is not None]
+    passed.sort(key=lambda one: not _cause(one.entry))
+    solved = [item for one in passed if (item := _solved_item(one, reading.ledger)) is not None]
     return [*_once(left)[:_MOST_OPEN], *_once(solved)[:_MOST_SOLVED]]
 
 
 def still_failing(reading: Reading) -> list[Item]:
     """The calls that failed and were not done since, the newest first; no searches, which leave
-    nothing to do."""
-    found = [one for one in _failures(reading) if one.passed is None and not _is_search(one.entry)]
+    nothing to do, nor inline code after which another run was done."""
+    entries = reading.ledger.entries
+    runs = (at for at, e in enumerate(entries) if e.action.kind == "run" and e.ending == "done")
+    last_done = max(runs, default=-1)
+    found = [
+        one
+        for one in _failures(reading)
+        if one.passed is None
+        and not _is_search(one.entry)
+        and not (_is_inline(one.entry) and one.place < last_done)
+    ]
     found.sort(key=lambda one: one.place, reverse=True)
     return [_open_item(one) for one in found]
 
 
 def _failures(reading: Reading) -> Iterator[_Failure]:
     """Each run of failures of one kind of call, closed by the call of that kind that was done;
-    failed commits by any call that made one."""
+    failed commits by any call that made one. A failed edit of a file that was changed since has
+    nothing to tell."""
     standing: dict[str, _Standing] = {}
     committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
         kind, given = _kind_of(entry), _operands_given(entry)
-        has_failed = entry.ending in _FAILED and not _has_found_nothing(entry)
+        has_failed = entry.ending in _FAILED and not _has_searched(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
             commit = _kind_of_run("git commit", entry)
             for failure in standing.pop(commit, {}).values():
@@ -83,16 +99,67 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
             continue
         alike = standing.setdefault(kind, {})
         if has_failed:
-            known = next(_find_same(alike, given), None)
-            old = alike.pop(known) if known is not None else None
-            is_again = old is not None and _has_begun(old.entry) == _has_begun(entry)
-            times = old.times + 1 if old is not None and is_again else 1
-            alike[given] = _Failure(entry, place, times)
+            _note_failure(alike, entry, place)
         else:
-            for known in tuple(_find_same(alike, given)):
-                yield alike.pop(known)._replace(passed=entry, passed_at=place)
+            for known in _newest_of(alike, given):
+                if _is_settled(alike[known], given):
+                    yield alike.pop(known)._replace(passed=entry, passed_at=place)
+                else:
+                    alike[known] = _without_passed(alike[known], entry)
     for alike in standing.values():
-        yield from alike.values()
+        yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
+
+
+def _is_settled(one: _Failure, given: frozenset[str]) -> bool:
+    """Whether a run that was done and was given some things shows that what failed passes: any
+    does, where the failed one named nothing and is no check of all there is."""
+    entry = one.entry
+    is_check = runs_checks(entry.action.target) or _sums_up_tests(entry)
+    is_of_all = is_check and _has_begun(entry)
+    return covers(given, one.left) or (not one.left and not is_of_all)
+
+
+def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
+    """Whether a file that could not be changed was changed after all, by whatever call."""
+    path = one.entry.action.target
+    return one.entry.action.kind in _CHANGES and any(
+        state.word in CHANGED and int(state.ref[1:]) > int(one.entry.ref[1:])
+        for known, state in ledger.files.items()
+        if ends_with_path(known, path) or ends_with_path(path, known)
+    )
+
+
+def _without_passed(one: _Failure, passed: CallEntry) -> _Failure:
+    """A failure of which some things passed by themselves."""
+    left = not_given(one.left, _operands_given(passed))
+    new = tuple((thing, passed.ref) for thing in sorted(one.left - left))
+    return one._replace(left=left, parts=(*one.parts, *new))
+
+
+def _with_failed(one: _Failure, given: frozenset[str]) -> _Failure:
+    """A failure of which some things had passed by themselves, and failed again."""
+    passed = frozenset(thing for thing, _ in one.parts)
+    still = not_given(passed, given)
+    parts = tuple(part for part in one.parts if part[0] in still)
+    return one._replace(left=one.left | (passed - still), parts=parts)
+
+
+def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
+    """Take down a failed run in place of those that were given no more than it."""
+    given, times = _operands_given(entry), 1
+    for known in _newest_of(alike, given):
+        old = alike[known]
+        if not covers(given, known):
+            alike[known] = _with_failed(old, given)
+            continue
+        del alike[known]
+        if covers(known, given) and _has_failed_alike(old.entry, entry):
+            times += old.times
+    alike[given] = _Failure(entry, place, times, given)
+
+
+def _has_failed_alike(one: CallEntry, other: CallEntry) -> bool:
+    return one.ending == other.ending and _has_begun(one) == _has_begun(other)
 
 
 def _has_begun(entry: CallEntry) -> bool:
@@ -107,49 +174,36 @@ def _operands_given(entry: CallEntry) -> frozenset[str]:
     return operands_of(command) if family_of(command) != "git commit" else frozenset()
 
 
-def _find_same(alike: _Standing, given: frozenset[str]) -> Iterator[frozenset[str]]:
-    """What failed runs were given that a run may be of: the same first, then all there is, then
-    the newest; of many only these are compared."""
-    exact = {given: None, frozenset[str](): None}
-    yield from (one for one in exact if one in alike)
-    others = (one for one in reversed(alike) if one not in exact)
-    newest = islice(others, _MOST_COMPARED) if given else others
-    yield from (one for one in newest if _may_be_same(one, given))
+def _newest_of(alike: _Standing, given: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """What failed runs were given that a run may be of: the newest, and the same; of many a run
+    of named things is compared with these only."""
+    newest = islice(reversed(alike), _MOST_COMPARED) if given else reversed(alike)
+    same = (given,) if given in alike else ()
+    return tuple(dict.fromkeys((*same, *newest)))
 
 
-def _may_be_same(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether the things of one run are among those of another; a run of no named things is of
-    all there are."""
-    few, many = sorted((one, other), key=len)
-    if few <= many:
-        return True
-    wholes = {whole for thing in many for whole in _wholes_of(thing)}
-    return all(thing in wholes or not many.isdisjoint(_wholes_of(thing)) for thing in few)
-
-
-@lru_cache(maxsize=2_048)
-def _wholes_of(thing: str) -> frozenset[str]:
-    """A thing and what it is a part of: `tests/spec.py::it_reads`, `tests/spec.py`, `tests`."""
-    cuts = (cut.start() for cut in _PART.finditer(thing))
-    return frozenset((thing, *(thing[:cut] for cut in cuts if cut)))
-
-
-def _has_found_nothing(entry: CallEntry) -> bool:
-    """Whether a search ended as a failure only because there was nothing to find."""
-    return _is_search(entry) and not _cause(entry)
+def _has_searched(entry: CallEntry) -> bool:
+    """Whether a search did run: that it found nothing, or not all was there, is no failure."""
+    return _is_search(entry) and _has_begun(entry)
 
 
 def _is_search(entry: CallEntry) -> bool:
     return entry.action.kind == "run" and is_search(entry.action.target)
 
 
+def _is_inline(entry: CallEntry) -> bool:
+    return entry.action.kind == "run" and is_inline_code(entry.action.target)
+
+
 def _kind_of(entry: CallEntry) -> str:
+    command = entry.action.target
     if entry.action.kind == "run":
-        family = family_of(entry.action.target)
         # One piece of inline code, or one search, tells nothing of another.
-        is_single = family.endswith(" -c") or _is_search(entry)
-        return _kind_of_run(work_of(entry.action.target) if is_single else family, entry)
-    return f"{entry.call.name} {entry.action.target}"
+        is_single = _is_inline(entry) or _is_search(entry)
+        return _kind_of_run(command if is_single else family_of(command), entry)
+    # Who has read a file has not changed it.
+    does = "change" if entry.action.kind in _CHANGES else f"{entry.call.name} {entry.action.kind}"
+    return f"{does} {entry.action.target}"
 
 
 def _kind_of_run(what: str, entry: CallEntry) -> str:
@@ -169,28 +223,47 @@ def _cause(entry: CallEntry) -> str:
     return short("; ".join(dict.fromkeys(found)), 160)
 
 
+def _summary(entry: CallEntry) -> str:
+    """How a run of tests or a build says itself that it failed."""
+    return ending_of(entry.result) if entry.result and _sums_up_tests(entry) else ""
+
+
+def _sums_up_tests(entry: CallEntry) -> bool:
+    return entry.result is not None and is_run_of_tests(entry.result)
+
+
 def _refs_of(*entries: CallEntry) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ref for entry in entries for ref in (entry.ref, entry.result_ref)))
 
 
 def _open_item(one: _Failure) -> Item:
-    cause = "" if one.entry.ending == "timed out" else _cause(one.entry)
-    is_tested = one.entry.result is not None and is_run_of_tests(one.entry.result)
+    is_late = one.entry.ending == "timed out"
+    cause = "" if is_late else _cause(one.entry)
+    is_failing = not is_late and (one.times > 1 or _sums_up_tests(one.entry))
+    how = "still failing" if is_failing else one.entry.ending
     often = f" {one.times} times" if one.times > 1 else ""
-    how = f"still failing{often}" if often or is_tested else one.entry.ending
-    text = f"{how}: {_what(one.entry)}{f': {cause}' if cause else ''}"
+    text = f"{how}{often}: {_what(one.entry)}{f': {cause}' if cause else ''}{_passed_since(one)}"
     return Item(text=text, refs=_refs_of(one.entry))
+
+
+def _passed_since(one: _Failure) -> str:
+    """Which things of a failed run passed by themselves, where they are surely things and no
+    pieces of a query: packages, say."""
+    if not subcommand_of(one.entry.action.target):
+        return ""
+    passed = ", ".join(f"{thing} {ref}" for thing, ref in one.parts[:_MOST_BETWEEN])
+    return f"; passed since: {passed}" if passed else ""
 
 
 def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     """A failure and what came between it and the run that passed; none where that was nothing."""
     assert one.passed is not None
-    cause = _cause(one.entry)
+    cause = _cause(one.entry) or _summary(one.entry)
     between = ledger.entries[one.place + 1 : one.passed_at]
     changed = {
         e.action.target: e
         for e in between
-        if e.action.kind in ("write", "edit") and e.ending == "done" and e.action.target
+        if e.action.kind in _CHANGES and e.ending == "done" and e.action.target
     }
     is_alike = _kind_of(one.entry) == _kind_of(one.passed)
     options = options_of(one.passed.action.target) if is_alike else ()
@@ -200,16 +273,23 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     if not steps:
         runs = (e for e in between if e.action.kind == "run" and e.tree == one.entry.tree)
         others = [entry for entry in runs if entry.ending == "done"]
-        steps = [f"ran {command_line_of(e.action.target, 60)}" for e in others[-1:]]
-        changed = {e.action.target: e for e in others[-1:]}
+        told = [e for e in others if _is_named(e, cause)][-_MOST_BETWEEN:] or others[-1:]
+        steps = [f"ran {command_line_of(e.action.target, 60)}" for e in told]
+        changed = {e.action.target: e for e in told}
     if not cause or (not steps and one.entry.action.kind != "run"):
         return None
-    told = f"; between: {', '.join(steps)}" if steps else ""
+    way = f"; between: {', '.join(steps)}" if steps else ""
     failed = f"failed {one.entry.ref}{f', {one.times} times' if one.times > 1 else ''}"
-    text = f"{_what(one.entry)}: {failed} ({cause}){_words_of_pass(one.entry, one.passed)}{told}"
+    text = f"{_what(one.entry)}: {failed} ({cause}){_words_of_pass(one.entry, one.passed)}{way}"
     used = list(changed.values())[-_MOST_BETWEEN:]
     refs = dict.fromkeys((one.entry.result_ref, *(e.ref for e in used)))
     return Item(text=text, refs=tuple(refs))
+
+
+def _is_named(entry: CallEntry, cause: str) -> bool:
+    """Whether a cause names what a run was given: a module that is missing, a file."""
+    words = frozenset(_WORD.findall(cause))
+    return not words.isdisjoint(thing.rpartition("/")[2] for thing in _operands_given(entry))
 
 
 def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:

@@ -120,8 +120,9 @@ class Reading:
 
     def supports(self, item: Item) -> bool:
         """Whether the exact words of a line stand in the messages that it names, paths by their
-        last part at least; a line that names none is taken as it is."""
-        words = exact_words(item.text)
+        last part at least; a line that names none is taken as it is. No message holds its own
+        ref."""
+        words = exact_words(_REF.sub("", item.text))
         named = [self._by_ref[ref] for ref in refs_of(item) if ref in self._by_ref]
         if not named or not words:
             return True

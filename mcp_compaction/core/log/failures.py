@@ -119,7 +119,7 @@ _SUMMARY = pattern_of(
     r"|Success: no issues found.*|\d+ errors?, \d+ warnings?.*|All checks passed!"
     r"|(?:webpack|vite|Compiled).{0,40}(?:compiled|built|success\w*|with \d+ (?:error|warning)).*"
     r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
-    r"|failed|completed).*)[ \t=]*$",
+    r"|failed|completed).*|no tests ran\b.*)[ \t=]*$",
 )
 _COUNTED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}")
 _COUNTS_TESTS = pattern_of(rf"{COUNT}(?:passed|failed){COUNT_END}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 from mcp_compaction.core.log.shell import Part, parts_of
+from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.words import one_line, shorten
 
@@ -21,6 +23,12 @@ _WITH_SUBCOMMAND = word_set(
 _INTERPRETERS = pattern_of(r"(?:python|node|ruby|perl|bash|sh|deno|bun|php)[\d.]*$")
 
 
+_HERE_DOCUMENT = pattern_of(r"<<-?\s*['\"]?(\w+)")
+_CHECKERS = word_set(
+    "pytest unittest tox nox jest vitest mocha rspec phpunit ctest make ruff flake8 pylint mypy "
+    "pyright eslint tsc"
+)
+_CHECKS = word_set("test tests check build lint vet clippy verify")
 _SEARCHES = word_set("grep egrep fgrep rg ag ack find fd pgrep diff cmp which ls test")
 
 
@@ -35,6 +43,27 @@ def only_looks(command: str) -> bool:
     part = main_part_of(command)
     name = part.words[0].rpartition("/")[2] if part else ""
     return not name or name == "git" or name in _SEARCHES or name in _BESIDE
+
+
+def runs_checks(command: str) -> bool:
+    """Whether a command tests, checks or builds: where it names nothing, all there is."""
+    words = family_of(command).split()
+    return bool(words) and (words[0] in _CHECKERS or words[-1] in _CHECKS)
+
+
+def is_inline_code(command: str) -> bool:
+    """Whether a command runs code that it holds itself, as an argument or as a here-document:
+    nobody runs it a second time."""
+    part = main_part_of(command)
+    words = part.words if part else ("",)
+    name = words[0].rpartition("/")[2]
+    if not _INTERPRETERS.match(name):
+        return False
+    if "-c" in words or ("-e" in words and not name.endswith("sh")):
+        return True
+    ends = frozenset(_HERE_DOCUMENT.findall(command[:_LONGEST]))
+    given = [word for word in words[1:] if word not in ends]
+    return bool(ends) and all(word.startswith("-") and word != "-m" for word in given)
 
 
 @lru_cache(maxsize=2_048)
@@ -103,13 +132,75 @@ def work_of(command: str, most: int = 100) -> str:
 def operands_of(command: str) -> frozenset[str]:
     """What the command that does the work is given beside options: packages, files, no prose."""
     part = main_part_of(command)
-    words = part.words[1:] if part else ()
+    words = part.words if part else ()
     family = family_of(command).split()
-    given = (w for w in words if not w.startswith("-") and " " not in w)
+    given = (
+        word
+        for before, word in pairwise(words)
+        if not word.startswith("-") and " " not in word and not _is_value(before, word)
+    )
     return frozenset(w for w in given if w.rpartition("/")[2] not in family)
+
+
+_VALUE = pattern_of(r"\d[\d.]*$|\w+://")
+
+
+def _is_value(before: str, word: str) -> bool:
+    """Whether a word can only be the value of the option before it: a number, an address."""
+    return before.startswith("-") and "=" not in before and bool(_VALUE.match(word))
 
 
 def options_of(command: str) -> tuple[str, ...]:
     """The options of the command that does the work."""
     part = main_part_of(command)
     return tuple(w for w in part.words[1:] if w.startswith("-") and len(w) > 1) if part else ()
+
+
+_ALL_HERE = frozenset((".", "./..."))
+_LOOKS_LIKE_PATH = pattern_of(r"\./|[\w@+-][\w.@+-]*[/.]")
+_WAY_UP = pattern_of(r"^(?:\.{1,2}/)+")
+_VERSION = pattern_of(
+    r"(?<=[\w\])])(?:[<>~!=]=?[^/:]*|@(?:[~^]?v?\d+(?:\.\d+){0,2}(?:-[\w.]+)?|latest|next))$"
+)
+_PART = pattern_of(r"[/:\[]+")  # a file of a folder, a test of a file
+
+
+def covers(given: frozenset[str], things: frozenset[str]) -> bool:
+    """Whether a run that was given some things is also of those of another; a run that names none
+    is of all there are."""
+    return not not_given(things, given) and (bool(things) or given <= _ALL_HERE)
+
+
+def not_given(things: frozenset[str], given: frozenset[str]) -> frozenset[str]:
+    """The things of one run that another was not given, neither themselves nor what they are a
+    part of. Versions make no difference, nor does the way to a file."""
+    if not given:
+        return frozenset()
+    names: dict[str, list[str]] = {}
+    for known in map(_plain_name_of, given):
+        names.setdefault(known.rpartition("/")[2], []).append(known)
+    has_all_here = not given.isdisjoint(_ALL_HERE)
+    return frozenset(
+        thing
+        for thing in things
+        if not (has_all_here and _LOOKS_LIKE_PATH.match(thing))
+        and not any(_is_among(whole, names) for whole in _wholes_of(thing))
+    )
+
+
+def _is_among(thing: str, names: dict[str, list[str]]) -> bool:
+    known = names.get(thing.rpartition("/")[2], ())
+    return any(ends_with_path(one, thing) or ends_with_path(thing, one) for one in known)
+
+
+def _plain_name_of(thing: str) -> str:
+    """A thing without its version, a path without the way up to where it begins."""
+    return _WAY_UP.sub("", _VERSION.sub("", thing)) or thing
+
+
+@lru_cache(maxsize=2_048)
+def _wholes_of(thing: str) -> tuple[str, ...]:
+    """A thing and what it is a part of: `tests/spec.py::it_reads`, `tests/spec.py`, `tests`."""
+    name = _plain_name_of(thing)
+    cuts = (cut.start() for cut in _PART.finditer(name))
+    return (name, *(name[:cut] for cut in cuts if cut))

@@ -200,7 +200,9 @@ def is_background(call: ToolCall) -> bool:
 
 
 _BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")
-_BACKGROUND = pattern_of(r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^(?:nohup|setsid)\s")
+_BACKGROUND = pattern_of(
+    r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^nohup\s.*(?<![&>|])&(?![&>])|^setsid\s", re.S
+)
 
 
 def _read_task(entry: JsonValue) -> Task | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import ran
+import pytest
 
+from tests.core.digest.drafting import drafted, texts
+from tests.core.saying import call, failed, ran, used, user
+
+NO_RG = "Error: sh: 1: rg: not found"
 NOT_FOUND = "Error: (eval):1: command not found: lint"
 
 
@@ -35,11 +38,8 @@ def test_a_command_that_passed_once_it_was_prepared_is_told_so() -> None:
 
 
 def test_one_search_tells_nothing_of_another() -> None:
-    missing = "grep: src/rates: No such file or directory\nexit code 2"
-    draft = drafted([*ran("1", "grep -n a src/rates", missing), *ran("2", "grep -n b src", "b")])
-    assert texts(draft, "LEARNED") == [
-        "failed: grep -n a src/rates: grep: src/rates: No such file or directory"
-    ]
+    draft = drafted([*ran("1", "rg a src", NO_RG), *ran("2", "rg b src", "b")])
+    assert texts(draft, "LEARNED") == [f"failed: rg a src: {NO_RG}"]
     assert texts(draft, "NEXT") == []
 
 
@@ -123,3 +123,125 @@ def test_a_command_is_told_by_the_call_and_by_what_it_said() -> None:
     draft = drafted(ran("1", "python tools/build.py --all", "3 pages\nexit code 0"))
     (item,) = draft.items("DONE")
     assert (item.text, item.refs) == ("ran python tools/build.py --all: exit 0", ("m1", "m2"))
+
+
+def test_a_line_may_name_a_late_message() -> None:
+    early = [user(f"What of {number}?") for number in range(200)]
+    steps = [*ran("1", "cargo test", f"{RED}\nexit code 101"), *ran("2", "cargo test", PASSED)]
+    assert texts(drafted([*early, *steps]), "LEARNED") == [
+        f"cargo test: failed m201 ({RED}), passed m203"
+    ]
+
+
+def test_runs_of_all_the_parts_end_the_failure_of_the_whole() -> None:
+    killed = "The last command <command>pip install</command> timed out and has been killed."
+    steps = ran("1", "pip install flask==3.0 torch", killed)
+    steps += [*ran("2", "pip install flask", "ok"), *ran("3", "pip install torch==2.1", "ok")]
+    assert texts(drafted(steps), "LEARNED") == [
+        "pip install flask==3.0 torch: failed m1 (timed out); pip install torch==2.1 passed m5"
+        "; between: ran pip install flask"
+    ]
+
+
+def test_a_part_that_fails_and_passes_leaves_the_failure_of_the_whole() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "pytest", wrong), *ran("2", "pytest tests/a.py", wrong)]
+    steps += ran("3", "pytest tests/a.py", "exit code 0")
+    assert texts(drafted(steps), "LEARNED") == [
+        "failed: pytest: KeyError: 'x'",
+        "pytest tests/a.py: failed m3 (KeyError: 'x'), passed m5",
+    ]
+
+
+def test_a_failure_of_more_takes_the_place_of_the_one_before() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "pytest tests/a.py", wrong), *ran("2", "pytest", wrong)]
+    assert texts(drafted(steps), "LEARNED") == ["failed: pytest: KeyError: 'x'"]
+
+
+NO_MATCH = "No replacement was performed, old_str did not appear verbatim in src/a.py."
+
+
+def test_a_failed_edit_is_settled_by_any_later_change_of_the_file_and_by_no_look_at_it() -> None:
+    editor = "str_replace_editor"
+    edit = call("1", editor, command="str_replace", path="/app/src/a.py", old_str="x", new_str="y")
+    steps = [edit, failed("1", NO_MATCH)]
+    steps += used("2", editor, "x = 1", command="view", path="/app/src/a.py")
+    assert texts(drafted(steps), "LEARNED") == [f"failed: {editor} /app/src/a.py: {NO_MATCH}"]
+    steps += ran("3", "sed -i 's/x/y/' src/a.py", "")
+    assert texts(drafted(steps), "LEARNED") == []
+
+
+def test_failed_inline_code_is_told_last_and_is_nothing_to_do_once_another_run_was_done() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "make all", wrong), *ran("2", "python3 - <<'EOF'\nload()\nEOF", wrong)]
+    assert texts(drafted(steps), "NEXT") == ["failed: python3 - <<'EOF': KeyError: 'x'"]
+    steps += ran("3", "python3 - <<'EOF'\nprint(1)\nEOF", "1")
+    draft = drafted(steps)
+    assert texts(draft, "NEXT") == ["failed: make all: KeyError: 'x'"]
+    assert texts(draft, "LEARNED") == [
+        "failed: make all: KeyError: 'x'",
+        "failed: python3 - <<'EOF': KeyError: 'x'",
+    ]
+
+
+def test_what_timed_out_again_and_again_is_told_so() -> None:
+    killed = "The last command <command>python train.py</command> timed out and has been killed."
+    steps = [*ran("1", "python train.py", killed), *ran("2", "python train.py", killed)]
+    assert texts(drafted(steps), "LEARNED") == ["timed out 2 times: python train.py"]
+    steps += ran("3", "python train.py", "KeyError: 'x'\nexit code 1")
+    assert texts(drafted(steps), "LEARNED") == ["failed: python train.py: KeyError: 'x'"]
+
+
+def test_of_the_runs_between_those_are_told_that_the_cause_names() -> None:
+    missing = "ModuleNotFoundError: No module named 'json5'\nexit code 1"
+    steps = [*ran("1", "jupyter lab", missing), *ran("2", "pip install json5", "ok")]
+    steps += [*ran("3", "pip install babel", "ok"), *ran("4", "jupyter lab", "ready")]
+    assert texts(drafted(steps), "LEARNED") == [
+        "jupyter lab: failed m1 (ModuleNotFoundError: No module named 'json5'), passed m7; "
+        "between: ran pip install json5"
+    ]
+
+
+def test_a_run_of_tests_that_names_no_cause_is_told_by_how_it_sums_itself_up() -> None:
+    steps = [
+        *ran("1", "pytest", "collected 0 items\n\n== no tests ran in 0.01s ==\nexit code 5"),
+        *used("2", "Edit", "ok", file_path="pytest.ini"),
+        *ran("3", "pytest", "== 3 passed in 0.2s ==\nexit code 0"),
+    ]
+    assert texts(drafted(steps), "LEARNED") == [
+        "pytest: failed m1 (exit 5, no tests ran in 0.01s), passed m5; between: edited pytest.ini"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "done"),
+    [
+        ("git push", "git push -u origin dev"),
+        ("python3 cli.py", "python3 cli.py image.png"),
+        ("./serve", "./serve local.toml"),
+    ],
+)
+def test_a_run_that_names_nothing_and_checks_nothing_is_settled_by_any(
+    broken: str, done: str
+) -> None:
+    steps = [*ran("1", broken, "error: what?\nexit code 1"), *ran("2", done, "exit code 0")]
+    (told,) = texts(drafted(steps), "LEARNED")
+    assert told.startswith(f"{broken}: failed m1 (error: what?); {done} passed m3")
+
+
+def test_a_check_that_was_not_found_is_settled_by_one_that_ran() -> None:
+    steps = [*ran("1", "pytest", "Error: (eval):1: command not found: pytest")]
+    steps += ran("2", "source env && pytest tests/a.py", "1 passed")
+    (told,) = texts(drafted(steps), "LEARNED")
+    assert told.endswith("source env && pytest tests/a.py passed m3")
+
+
+def test_a_thing_that_passed_and_failed_again_has_not_passed() -> None:
+    wrong = "error: no\nexit code 1"
+    steps = [*ran("1", "npm install a b", wrong), *ran("2", "npm install a", "ok")]
+    steps += [*ran("3", "npm install a", wrong), *ran("4", "npm install b", "ok")]
+    assert texts(drafted(steps), "LEARNED") == [
+        "failed: npm install a: error: no",
+        "failed: npm install a b: error: no; passed since: b m7",
+    ]

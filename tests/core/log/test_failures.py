@@ -150,3 +150,8 @@ def test_a_count_of_other_things_is_no_run_of_tests(line: str) -> None:
 def test_a_count_of_tests_is_told_though_other_counts_stand_before_it() -> None:
     text = "6 failed password attempts\n2 passed in 1s"
     assert ending_of(answer(text)) == "2 passed in 1s"
+
+
+def test_a_run_that_found_no_tests_sums_itself_up() -> None:
+    assert ending_of(answer("== no tests ran in 0.01s ==")) == "no tests ran in 0.01s"
+    assert is_run_of_tests(answer("no tests ran in 0.01s"))

@@ -1,10 +1,17 @@
-"""A command is told as it was run, without changes of the folder."""
+"""A command is told as it was run, and compared with others by the things that it was given."""
 
 from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.families import command_line_of
+from mcp_compaction.core.log.families import (
+    command_line_of,
+    covers,
+    is_inline_code,
+    not_given,
+    operands_of,
+    runs_checks,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,3 +30,77 @@ from mcp_compaction.core.log.families import command_line_of
 )
 def test_only_a_change_of_the_folder_is_left_out(command: str, told: str) -> None:
     assert command_line_of(command) == told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("pip install flask torch", "pip install flask", "torch"),
+        ("pip install flask", "pip install torch flask", ""),
+        ("pip install torch==2.1", "pip install torch", ""),
+        ("pip install torch", "pip install 'torch>=2.1'", ""),
+        ("npm install react@18", "npm install react@^17.2", ""),
+        ("npm install @types/node", "npm install @types/react", "@types/node"),
+        ("pip install torch --index-url https://a.example/cpu", "pip install torch", ""),
+        ("./serve --port 8000 a.toml", "./serve --port 8001 a.toml", ""),
+        ("ssh admin@one.example", "ssh admin@two.example", "admin@one.example"),
+        ("pytest tests/a.py::it_reads", "pytest tests/a.py", ""),
+        ("pytest tests/a.py", "pytest tests/a.py::it_reads", "tests/a.py"),
+        ("pytest tests/a.py", "pytest", ""),
+        ("pytest tests/a.py", "pytest .", ""),
+        ("go test ./rates", "go test ./...", ""),
+        ("pip install flask", "pip install .", "flask"),
+        ("sqlite3 ../data/books.sqlite", "sqlite3 books.sqlite", ""),
+        ("sqlite3 books.sqlite", "sqlite3 /srv/data/books.sqlite", ""),
+        ("sqlite3 old/books.sqlite", "sqlite3 new/books.sqlite", "old/books.sqlite"),
+    ],
+)
+def test_what_another_run_was_not_given_is_left(before: str, after: str, left: str) -> None:
+    assert not_given(operands_of(before), operands_of(after)) == frozenset(left.split())
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "expected"),
+    [
+        ("pytest -q", "pytest", True),
+        ("pytest", "pytest tests", True),
+        ("go test ./...", "go test", True),
+        ("pytest tests", "pytest", False),
+    ],
+)
+def test_only_a_run_that_names_nothing_covers_all(after: str, before: str, expected: bool) -> None:
+    assert covers(operands_of(after), operands_of(before)) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cd /app && python3 -c 'print(1)'", True),
+        ("node -e 'load()'", True),
+        ("python3 - <<'EOF'\nload()\nEOF", True),
+        ("bash <<EOF\nmake\nEOF", True),
+        ("bash -e build.sh", False),
+        ("python3 load.py <<EOF\n1\nEOF", False),
+        ("cat > load.py <<EOF\nload()\nEOF\npython3 load.py", False),
+        ("python3 -m rates <<EOF\n1\nEOF", False),
+        ("psql <<EOF\nselect 1\nEOF", False),
+    ],
+)
+def test_code_that_a_command_holds_itself_is_inline(command: str, expected: bool) -> None:
+    assert is_inline_code(command) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python -m pytest -q", True),
+        ("cd /app && cargo test", True),
+        ("make", True),
+        ("git push", False),
+        ("python3 cli.py", False),
+        ("pip install flask", False),
+        ("", False),
+    ],
+)
+def test_what_tests_checks_or_builds_is_known(command: str, expected: bool) -> None:
+    assert runs_checks(command) is expected

@@ -298,6 +298,8 @@ def background(id: str, command: str, answer: str) -> list[Json]:
     return used(id, "Bash", answer, command=command, run_in_background=True)
 
 
+TRACE = 'Traceback (most recent call last):\n  File "serve", line 2, in <module>\n    load()\n'
+LOGGED = ran("1", "nohup ./serve > out.log 2>&1 &", "")
 SERVER = background("1", "npm run dev", "Command running in background with ID: bash_7")
 
 
@@ -313,6 +315,14 @@ SERVER = background("1", "npm run dev", "Command running in background with ID: 
         (ran("1", "nohup ./serve &", ""), ["nohup ./serve &"]),
         ([*ran("1", "./serve &", ""), *ran("2", "pkill -f ./serve", "")], []),
         ([*ran("1", "./serve &", ""), *ran("2", "pkill -f other", "")], ["./serve &"]),
+        (
+            [*ran("1", "./serve &", ""), *ran("2", "pkill -f ./serve", "sh: 1: pkill: not found")],
+            ["./serve &"],
+        ),
+        ([*ran("1", "./serve &", ""), *ran("2", "pkill ./serve; ps", "sh: ps: not found")], []),
+        ([*LOGGED, *ran("2", "tail ./out.log", f"{TRACE}KeyError: 'x'")], []),
+        ([*LOGGED, *ran("2", "cat out.log", "ready")], ["nohup ./serve > out.log 2>&1 &"]),
+        ([*LOGGED, *ran("2", "cat b.log", f"{TRACE}KeyError")], ["nohup ./serve > out.log 2>&1 &"]),
         ([call("1", "Bash", command="./serve &"), failed("1", "no")], []),
         (ran("1", "./serve &", "exit code 1"), []),
         (

@@ -156,7 +156,9 @@ def test_a_call_on_one_task_says_what_changes(call: ToolCall, change: TaskChange
     [
         (made("Bash", command="npm run dev", run_in_background=True), True),
         (made("Bash", command="npm run dev &"), True),
-        (made("Bash", command="nohup ./serve > log"), True),
+        (made("Bash", command="nohup ./serve > log"), False),
+        (made("Bash", command="nohup ./serve &> log && make"), False),
+        (made("Bash", command="nohup ./serve > log 2>&1 & sleep 3"), True),
         (made("Bash", command="make && make test"), False),
         (made("Bash", command="make 2>&1"), False),
         (made("Read", path="a &"), False),

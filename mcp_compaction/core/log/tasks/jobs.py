@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.endings import ending_of_call
+from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tool_calls import (
     action_of,
     is_background,
@@ -14,6 +15,7 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult
 
+_LEFT = "left running: "
 _STARTED = pattern_of(
     r"\b(?:running in (?:the )?background|launched|started|spawned|backgrounded)\b", re.I
 )
@@ -27,32 +29,40 @@ _ENDED = pattern_of(
     re.I,
 )
 _KILL = pattern_of(r"\b(?:kill|pkill|killall|killshell|killbash|taskstop|stop)\b", re.I)
+_NO_KILLER = pattern_of(
+    r"\b(?:pkill|killall|kill): (?:command )?not found|command not found: (?:pkill|killall|kill)\b"
+)
 
 
 def running_jobs(messages: Sequence[Message]) -> tuple[Item, ...]:
     """The jobs and agents that were started without waiting and not said to have ended."""
-    calls: dict[str, ToolCall] = {}
+    calls: dict[str, tuple[str, ToolCall]] = {}
     jobs: dict[str, Item] = {}
     for message in messages:
         for result in message.results:
-            call = calls.get(result.call)
-            if call is not None:
-                _note_call(jobs, message.ref, call, result)
+            made = calls.get(result.call)
+            if made is not None:
+                _note_call(jobs, (made[0], message.ref), made[1], result)
         # Hosts tell of a job's end in a message of their own.
         if jobs and message.role in ("user", "system") and _ENDED.search(message.text):
             _strike_ended(jobs, "", message.text)
-        calls.update((call.id, call) for call in message.calls)
+        calls.update((call.id, (message.ref, call)) for call in message.calls)
     return tuple(reversed(jobs.values()))
 
 
-def _note_call(jobs: dict[str, Item], ref: str, call: ToolCall, result: ToolResult) -> None:
+def _note_call(
+    jobs: dict[str, Item], refs: tuple[str, str], call: ToolCall, result: ToolResult
+) -> None:
     if jobs:
-        _strike_ended(jobs, f"{call.name} {_arguments_of(call)}", result.text[:4_000])
+        told = f"{call.name} {_arguments_of(call)}"
+        _strike_ended(jobs, told, result.text[:4_000])
+        if ending_of_call(result) == "failed":
+            _strike_crashed(jobs, told)
     if _is_start(call, result):
         named = _JOB.search(result.text[:2_000])
         job = next(filter(None, named.groups()), "") if named else ""
         what = first_line(action_of(call).target) or call.name
-        jobs[job or f"? {what}"] = Item(text=f"left running: {what}", refs=(ref,))
+        jobs[job or f"? {what}"] = Item(text=f"{_LEFT}{what}", refs=refs)
 
 
 def _is_start(call: ToolCall, result: ToolResult) -> bool:
@@ -64,7 +74,7 @@ def _is_start(call: ToolCall, result: ToolResult) -> bool:
 
 
 def _strike_ended(jobs: dict[str, Item], told: str, answer: str) -> None:
-    is_killing = bool(_KILL.search(told))
+    is_killing = bool(_KILL.search(told)) and not _NO_KILLER.search(answer)
     for job, item in tuple(jobs.items()):
         name = job.removeprefix("? ")
         if name not in told and name not in answer:
@@ -75,9 +85,18 @@ def _strike_ended(jobs: dict[str, Item], told: str, answer: str) -> None:
             del jobs[job]
 
 
+def _strike_crashed(jobs: dict[str, Item], told: str) -> None:
+    """Strike the jobs whose output a call showed that ended in an error: it may be theirs."""
+    shown = {word.rpartition("/")[2] for word in told.split()}
+    for job, item in tuple(jobs.items()):
+        parts = parts_of(item.text.removeprefix(_LEFT))
+        if any(path.rpartition("/")[2] in shown for part in parts for path in part.written):
+            del jobs[job]
+
+
 def _arguments_of(call: ToolCall) -> str:
     return " ".join(str(value) for value in call.arguments.values())[:2_000]
 
 
 def _long_words(text: str) -> list[str]:
-    return re.findall(r"[\w.-]{4,}", text.removeprefix("left running: "))
+    return re.findall(r"[\w.-]{4,}", text.removeprefix(_LEFT))
