@@ -28,6 +28,7 @@ from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryReque
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a decision
 _MOST_CALLS = 4
+_NEWEST = 10  # messages, beside whose calls a guess may still be open
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
 
@@ -119,7 +120,7 @@ def extract(request: SummaryRequest) -> Draft:
         "DECISIONS": list(decisions),
         "LEARNED": learned_items(reading),
         "FACTS": fact_items(reading, (*decisions, *done)),
-        "UNCERTAIN": [*islice(_doubts(reading.said), _MOST_DOUBTS)] if is_work else [],
+        "UNCERTAIN": [*islice(_doubts(reading), _MOST_DOUBTS)] if is_work else [],
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
@@ -159,8 +160,7 @@ def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
         for one in said
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not decision.rstrip("*_").endswith(":")
-        and len(telling_words(decision)) >= _FEWEST_TELLING
+        if not _announces(decision) and len(telling_words(decision)) >= _FEWEST_TELLING
         if one.message.role == "user" or not _is_only_looking(decision)
     ]
     return newest_first(mark_superseded(made))
@@ -178,12 +178,22 @@ def _is_only_looking(decision: str) -> bool:
     return bool(pattern_of_kind("looks").match(decision))
 
 
-def _doubts(said: Sequence[Speech]) -> Iterable[Item]:
-    """What an assistant was not sure of, the newest first; no rule tells what settles a doubt."""
-    for one in reversed(said):
+def _doubts(reading: Reading) -> Iterable[Item]:
+    """What an assistant was not sure of, the newest first. What it only supposed as it made a call
+    goes when calls have shown it; no rule tells what settles other doubts."""
+    for one in reversed(reading.said):
+        is_followed = bool(one.message.calls) and one.message.seq <= reading.end - _NEWEST
         for sentence in one.sentences if one.message.role == "assistant" else ():
-            if remarks.is_doubt(sentence) and not _is_only_looking(sentence.text):
+            if not remarks.is_doubt(sentence) or _is_only_looking(sentence.text):
+                continue
+            is_shown = is_followed and remarks.only_supposes(sentence)
+            if not is_shown and not _announces(sentence.text):
                 yield Item(text=short(sentence.text), refs=(one.message.ref,))
+
+
+def _announces(text: str) -> bool:
+    """Whether a sentence only leads to what stands behind it."""
+    return text.rstrip("*_").endswith((":", "："))
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:
