@@ -68,6 +68,7 @@ Kind = Literal[
     "says-done",
     "leaves-open",
     "rejects",
+    "concedes",
     "takes-back",
     "deed",
     "turn",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice
+from itertools import islice, pairwise, zip_longest
 
 from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
@@ -11,9 +11,9 @@ from mcp_compaction.core.digest.learned import learned_items
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.state import done_items, state_items
 from mcp_compaction.core.digest.text import OUR_PREFIX, DigestSections, as_sections
-from mcp_compaction.core.digest.wishes import asked_items, goal_items, rejected_items
+from mcp_compaction.core.digest.wishes import asked_items, goal_items, objects, rejected_items
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import decisions_among
+from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
@@ -23,11 +23,13 @@ from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.signs import find_sign, shows_sign
 from mcp_compaction.core.text.words import first_line, fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a decision
 _MOST_CALLS = 4
+_NOT_CARRIED_OUT = ("refused", "interrupted", "timed out")
 _NEWEST = 10  # messages, beside whose calls a guess may still be open
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
@@ -107,7 +109,7 @@ def memory_lines(memory: str | None) -> DigestSections:
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, or that tell what calls did; none is reworded."""
     reading = Reading(request)
-    decisions = _decision_items(reading.said)
+    decisions = _decision_items(reading)
     # In plain talk everything is a doubt or a plan of somebody's; passages tell it better, and
     # they tell what users said anyway.
     is_work = not reading.is_talk
@@ -153,17 +155,55 @@ def _without_unsupported(
     }
 
 
-def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
-    """What was decided, the newest first; a user's own words are quoted."""
+def _decision_items(reading: Reading) -> tuple[Item, ...]:
+    """What was decided, the newest first; a user's own words are quoted. What the assistant only
+    recommends is decided when the user accepts it."""
+    turned_down, accepted = _turned_down(reading), _accepted(reading)
     made = [
         _decision_item(short(decision), one)
-        for one in said
-        if one.message.role in ("user", "assistant")
+        for one in reading.said
+        if one.message.role in ("user", "assistant") and one.message.seq not in turned_down
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not _announces(decision) and len(telling_words(decision)) >= _FEWEST_TELLING
-        if one.message.role == "user" or not _is_only_looking(decision)
+        if one.message.role == "user"
+        or not (_is_only_looking(decision) or _only_suggests(decision, one.message, accepted))
     ]
     return newest_first(mark_superseded(made))
+
+
+def _only_suggests(decision: str, message: Message, accepted: Collection[int]) -> bool:
+    return message.seq not in accepted and shows_sign("suggests", decision)
+
+
+def _turned_down(reading: Reading) -> frozenset[int]:
+    """The numbers of the assistant's messages to which the user objected, as the next words of
+    either show, and of those whose calls the user refused or time ran out for."""
+    said = (*reading.said, *reading.said_later)
+    objected = (
+        one.message.seq
+        for one, answer, then in zip_longest(said, said[1:], said[2:])
+        if one is not None and one.message.role == "assistant"
+        if answer is not None and answer.message.is_request
+        if objects(answer) or (then is not None and _concedes(then))
+    )
+    ended = (int(e.ref[1:]) for e in reading.ledger.entries if e.ending in _NOT_CARRIED_OUT)
+    return frozenset((*objected, *ended))
+
+
+def _accepted(reading: Reading) -> frozenset[int]:
+    """The numbers of the assistant's messages to which the user said yes right after them."""
+    pairs = pairwise((*reading.said, *reading.said_later))
+    return frozenset(
+        one.message.seq
+        for one, answer in pairs
+        if answer.message.is_request and is_acceptance(answer.text)
+    )
+
+
+def _concedes(one: Speech) -> bool:
+    """Whether an assistant begins by saying that the user is right."""
+    is_assistant = one.message.role == "assistant"
+    return is_assistant and any(find_sign("concedes", s) is not None for s in one.sentences[:1])
 
 
 def _decision_item(text: str, one: Speech) -> Item:

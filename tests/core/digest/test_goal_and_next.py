@@ -157,6 +157,14 @@ def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
     assert texts(draft, "DONE") == ["src/new.py written"]
 
 
+def test_a_no_in_one_word_is_told_with_the_sentence_after_it() -> None:
+    span = [user("Rename it."), *ran("1", "mv a b", "ok")]
+    no = drafted([*span, user("NO! Only the flag gets a new name. See the docs.")])
+    assert texts(no, "REJECTED") == ['"NO! Only the flag gets a new name."']
+    nah = drafted([*span, user("nah, this got longer than before. revert")])
+    assert texts(nah, "REJECTED") == ['"nah, this got longer than before."']
+
+
 def test_questions_are_asked_until_somebody_answers() -> None:
     asked = assistant("The page is up. Should I delete the old table?")
     span = [user("go on with the page"), *ran("1", "make", "ok"), asked]
