@@ -74,6 +74,7 @@ Kind = Literal[
     "turn",
     # what holds until it is said to have changed
     "told-fact",
+    "permits",
     "told-state",
     "new-value",
     "retires",

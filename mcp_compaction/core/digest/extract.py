@@ -22,12 +22,12 @@ from mcp_compaction.core.log.updates import told_facts, told_states
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign, shows_sign
 from mcp_compaction.core.text.words import first_line, fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
-_FEWEST_TELLING = 2  # words that say something, in what counts as a decision
+_FEWEST_TELLING = 2  # words that say something, in a decision, or in both a ban and a permission
 _MOST_CALLS = 4
 _NOT_CARRIED_OUT = ("refused", "interrupted", "timed out")
 _NEWEST = 10  # messages, beside whose calls a guess may still be open
@@ -66,17 +66,33 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
 def must_keep(
     messages: Sequence[Message], plan: str, overtaken: Collection[str] = ()
 ) -> DigestSections:
-    """What every digest of these messages has to hold: the user's rules, what users call a fact
-    and, where no call was made since, a state, if it was not overtaken; what they said is still to
-    be done, and the open tasks if the plan that stands is among them."""
+    """What every digest of these messages has to hold: the user's rules, what users call a fact,
+    what they permit of what a rule speaks of and, where no call was made since, a state, if it was
+    not overtaken; what they said is still to be done, and the open tasks if the plan that stands is
+    among them."""
     said = conversation_of(messages)
     rules = [rule for rule in stated_rules(said) if fold(rule.text) not in overtaken]
     facts = _told_by_users(said, told_facts, overtaken)
+    permitted = _told_by_users(said, _permissions_in, overtaken)
+    facts += [item for item in permitted if any(_shares_words(item, rule) for rule in rules)]
     last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
     states = _told_by_users(said[last_call + 1 :], told_states, overtaken)
     planned = _still_open(read_tasks(messages), plan)
     tasks = [*planned, *spoken_tasks(said)]
     return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})
+
+
+def _permissions_in(text: str) -> Iterable[str]:
+    """The sentences of a user that permit something and are no rules, word for word."""
+    permits = [s for s in spoken_sentences(text) if find_sign("permits", s) is not None]
+    rules = find_rules(text) if permits else ()
+    return [said for s in permits if (said := text[s.start : s.end]) not in rules]
+
+
+def _shares_words(some: Item, other: Item) -> bool:
+    """Whether two sentences may speak of the same thing."""
+    shared = set(telling_words(some.text)).intersection(telling_words(other.text))
+    return len(shared) >= _FEWEST_TELLING
 
 
 def _told_by_users(
