@@ -163,8 +163,8 @@ def _untouched_files(asked: Speech, reading: Reading) -> list[str]:
         for m in messages
         for part in (m.parts if m.seq > asked.message.seq else m.calls)
     )
-    left = [name for name in named if name.rpartition("/")[2] not in touched]
-    return [name for name in left if not any(other.endswith(f"/{name}") for other in left)]
+    left = [name for name in named if name.rpartition("/")[2].lstrip("@") not in touched]
+    return [name for name in left if not any(o.endswith((f"/{name}", f"@{name}")) for o in left)]
 
 
 def _examples_in(request: str) -> set[str]:

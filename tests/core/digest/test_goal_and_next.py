@@ -345,11 +345,11 @@ def test_a_plan_that_is_only_closed_when_a_request_comes_is_not_the_plan_for_it(
 
 
 def test_files_are_not_called_untouched_before_the_first_call_or_after_an_earlier_one() -> None:
-    asked = user("Now rename the flag in parser.py and in docs/flags.md, see flags.md.")
+    asked = user("Now rename the flag in parser.py and in docs/flags.md, see @parser.py, flags.md.")
     assert texts(drafted([asked]), "NEXT")[1:] == []
     listed = ran("2", "ls", "a")
     assert texts(drafted([asked, *listed]), "NEXT")[1:] == [
-        "named there and not touched so far: parser.py, docs/flags.md"
+        "named there and not touched so far: docs/flags.md, @parser.py"
     ]
     looked = used("1", "Read", "x = 1", file_path="/srv/app/parser.py")
     assert texts(drafted([*looked, asked, *listed]), "NEXT")[1:] == [
