@@ -156,15 +156,15 @@ def _untouched_files(asked: Speech, reading: Reading) -> list[str]:
         return []
     found = find_identifiers(FENCED.sub("", asked.text))
     examples = _examples_in(asked.text)
-    files = [f.text for f in found if f.kind == "file"]
+    files = dict.fromkeys(f.text.removeprefix("@") for f in found if f.kind == "file")
     named = [name for name in files if name not in examples and not is_of_library(name)]
     touched = "\n".join(
         words_of(part)
         for m in messages
         for part in (m.parts if m.seq > asked.message.seq else m.calls)
     )
-    left = [name for name in named if name.rpartition("/")[2].lstrip("@") not in touched]
-    return [name for name in left if not any(o.endswith((f"/{name}", f"@{name}")) for o in left)]
+    left = [name for name in named if name.rpartition("/")[2] not in touched]
+    return [name for name in left if not any(other.endswith(f"/{name}") for other in left)]
 
 
 def _examples_in(request: str) -> set[str]:

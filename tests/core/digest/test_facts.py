@@ -127,10 +127,10 @@ def test_a_fact_stays_when_something_else_of_its_words_is_denied(fact: str, said
     "said",
     [
         "The task involves a tool in `cli_tool.py` that reads rows.",
-        "## Move the constants into `config.py`",
-        "# Only add fields of `Book` if they were selected in config.py",
+        "## The 3 constants of `config.py`",
+        "# fields of `Book` in config.py that were selected",
         "✅ The container of config.py exists (created Oct 7, 2024)",
-        "**Move the edge case tests** to the integration tests of library.py",
+        "**Move edge case tests** to integration tests of library.py",
     ],
 )
 def test_headings_comments_ticked_rows_and_what_is_asked_for_are_no_facts(said: str) -> None:

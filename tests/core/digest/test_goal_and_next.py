@@ -349,7 +349,7 @@ def test_files_are_not_called_untouched_before_the_first_call_or_after_an_earlie
     assert texts(drafted([asked]), "NEXT")[1:] == []
     listed = ran("2", "ls", "a")
     assert texts(drafted([asked, *listed]), "NEXT")[1:] == [
-        "named there and not touched so far: docs/flags.md, @parser.py"
+        "named there and not touched so far: parser.py, docs/flags.md"
     ]
     looked = used("1", "Read", "x = 1", file_path="/srv/app/parser.py")
     assert texts(drafted([*looked, asked, *listed]), "NEXT")[1:] == [
