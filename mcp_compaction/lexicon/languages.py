@@ -68,11 +68,13 @@ Kind = Literal[
     "says-done",
     "leaves-open",
     "rejects",
+    "concedes",
     "takes-back",
     "deed",
     "turn",
     # what holds until it is said to have changed
     "told-fact",
+    "permits",
     "told-state",
     "new-value",
     "retires",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 from mcp_compaction.core.digest.learned import still_failing
 from mcp_compaction.core.digest.reading import Reading, Speech, short
@@ -13,13 +14,14 @@ from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.log.tasks.jobs import running_jobs
-from mcp_compaction.core.log.tool_calls import hands_in
+from mcp_compaction.core.log.tasks.plans import TaskEntry, read_tasks
+from mcp_compaction.core.log.tool_calls import hands_in, is_plan, is_task
 from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.core.text.sentences import Sentence
 from mcp_compaction.core.text.words import telling_words
-from mcp_compaction.model import Item
+from mcp_compaction.model import Item, Message, ToolCall
 
 _LAST_MESSAGES = 10
 _MOST_STEPS = 4
@@ -101,27 +103,68 @@ def _is_closing(one: Speech, reading: Reading) -> bool:
 
 
 def _in_work(reading: Reading) -> Iterator[Item]:
-    """The request that no closing words have ended, and the files it names that nobody touched."""
+    """The request that neither closing words nor a closed plan has ended, or the task of its plan
+    that is at hand; and the files it names that nobody touched."""
     asked = request_in_force(reading)
     if asked is None:
         return
     after = [m for m in (*reading.messages, *reading.later) if m.seq > asked.message.seq]
     if any(m.role == "assistant" and m.text and not m.calls for m in after):
         return
-    ref = asked.message.ref
-    main = main_sentence(asked)
-    has_begun = any(m.calls for m in after)
-    verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
-    yield Item(text=f"{verb}: {short(main, 140)}", refs=(ref,))
+    planned = _planned_in(after)
+    task = _task_at_hand(planned)
+    if planned and task is None:
+        return
+    if task is not None:
+        yield Item(text=f"finish: {short(task.task.text, 140)}", refs=(task.ref,))
+    else:
+        main = main_sentence(asked)
+        has_begun = any(m.calls for m in after)
+        verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
+        yield Item(text=f"{verb}: {short(main, 140)}", refs=(asked.message.ref,))
+    if left := _untouched_files(asked, reading):
+        text = f"named there and not touched so far: {', '.join(left[:_MOST_FILES])}"
+        yield Item(text=text, refs=(asked.message.ref,))
+
+
+def _planned_in(after: Sequence[Message]) -> tuple[TaskEntry, ...]:
+    """The tasks that were planned since a request; not those of the work before it, which are
+    only closed before other calls are made."""
+    tasks = read_tasks(after).entries
+    made = [call for message in after for call in message.calls]
+    since_work = dropwhile(_plans, made)
+    if all(entry.task.is_closed for entry in tasks) and not any(map(_plans, since_work)):
+        return ()
+    return tasks
+
+
+def _plans(call: ToolCall) -> bool:
+    return is_plan(call) or is_task(call)
+
+
+def _task_at_hand(planned: Sequence[TaskEntry]) -> TaskEntry | None:
+    """The task of a plan that somebody works on, or else the first that is open."""
+    left = [entry for entry in planned if not entry.task.is_closed]
+    return next((e for e in left if e.task.state == "active"), next(iter(left), None))
+
+
+def _untouched_files(asked: Speech, reading: Reading) -> list[str]:
+    """The files that a request names and no call touched, before it or since, each by its longest
+    path; none before the first call after it."""
+    messages = (*reading.messages, *reading.later)
+    if not any(m.calls for m in messages if m.seq > asked.message.seq):
+        return []
     found = find_identifiers(FENCED.sub("", asked.text))
     examples = _examples_in(asked.text)
-    files = [f.text for f in found if f.kind == "file"]
+    files = dict.fromkeys(f.text.removeprefix("@") for f in found if f.kind == "file")
     named = [name for name in files if name not in examples and not is_of_library(name)]
-    touched = "\n".join(words_of(part) for m in after for part in m.parts)
+    touched = "\n".join(
+        words_of(part)
+        for m in messages
+        for part in (m.parts if m.seq > asked.message.seq else m.calls)
+    )
     left = [name for name in named if name.rpartition("/")[2] not in touched]
-    if left:
-        text = f"named there and not touched so far: {', '.join(left[:_MOST_FILES])}"
-        yield Item(text=text, refs=(ref,))
+    return [name for name in left if not any(other.endswith(f"/{name}") for other in left)]
 
 
 def _examples_in(request: str) -> set[str]:

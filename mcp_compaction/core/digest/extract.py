@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice
+from itertools import islice, pairwise, zip_longest
 
 from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
@@ -11,9 +11,9 @@ from mcp_compaction.core.digest.learned import learned_items
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.state import done_items, state_items
 from mcp_compaction.core.digest.text import OUR_PREFIX, DigestSections, as_sections
-from mcp_compaction.core.digest.wishes import asked_items, goal_items, rejected_items
+from mcp_compaction.core.digest.wishes import asked_items, goal_items, objects, rejected_items
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import decisions_among
+from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
@@ -22,12 +22,15 @@ from mcp_compaction.core.log.updates import told_facts, told_states
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
-from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
+from mcp_compaction.core.text.signs import find_sign, shows_sign
 from mcp_compaction.core.text.words import first_line, fold, telling_words
 from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
 
-_FEWEST_TELLING = 2  # words that say something, in what counts as a decision
+_FEWEST_TELLING = 2  # words that say something, in a decision, or in both a ban and a permission
 _MOST_CALLS = 4
+_NOT_CARRIED_OUT = ("refused", "interrupted", "timed out")
+_NEWEST = 10  # messages, beside whose calls a guess may still be open
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
 
@@ -63,17 +66,33 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
 def must_keep(
     messages: Sequence[Message], plan: str, overtaken: Collection[str] = ()
 ) -> DigestSections:
-    """What every digest of these messages has to hold: the user's rules, what users call a fact
-    and, where no call was made since, a state, if it was not overtaken; what they said is still to
-    be done, and the open tasks if the plan that stands is among them."""
+    """What every digest of these messages has to hold: the user's rules, what users call a fact,
+    what they permit of what a rule speaks of and, where no call was made since, a state, if it was
+    not overtaken; what they said is still to be done, and the open tasks if the plan that stands is
+    among them."""
     said = conversation_of(messages)
     rules = [rule for rule in stated_rules(said) if fold(rule.text) not in overtaken]
     facts = _told_by_users(said, told_facts, overtaken)
+    permitted = _told_by_users(said, _permissions_in, overtaken)
+    facts += [item for item in permitted if any(_shares_words(item, rule) for rule in rules)]
     last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
     states = _told_by_users(said[last_call + 1 :], told_states, overtaken)
     planned = _still_open(read_tasks(messages), plan)
     tasks = [*planned, *spoken_tasks(said)]
     return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})
+
+
+def _permissions_in(text: str) -> Iterable[str]:
+    """The sentences of a user that permit something and are no rules, word for word."""
+    permits = [s for s in spoken_sentences(text) if find_sign("permits", s) is not None]
+    rules = find_rules(text) if permits else ()
+    return [said for s in permits if (said := text[s.start : s.end]) not in rules]
+
+
+def _shares_words(some: Item, other: Item) -> bool:
+    """Whether two sentences may speak of the same thing."""
+    shared = set(telling_words(some.text)).intersection(telling_words(other.text))
+    return len(shared) >= _FEWEST_TELLING
 
 
 def _told_by_users(
@@ -106,7 +125,7 @@ def memory_lines(memory: str | None) -> DigestSections:
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, or that tell what calls did; none is reworded."""
     reading = Reading(request)
-    decisions = _decision_items(reading.said)
+    decisions = _decision_items(reading)
     # In plain talk everything is a doubt or a plan of somebody's; passages tell it better, and
     # they tell what users said anyway.
     is_work = not reading.is_talk
@@ -119,7 +138,7 @@ def extract(request: SummaryRequest) -> Draft:
         "DECISIONS": list(decisions),
         "LEARNED": learned_items(reading),
         "FACTS": fact_items(reading, (*decisions, *done)),
-        "UNCERTAIN": [*islice(_doubts(reading.said), _MOST_DOUBTS)] if is_work else [],
+        "UNCERTAIN": [*islice(_doubts(reading), _MOST_DOUBTS)] if is_work else [],
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
@@ -152,18 +171,55 @@ def _without_unsupported(
     }
 
 
-def _decision_items(said: Sequence[Speech]) -> tuple[Item, ...]:
-    """What was decided, the newest first; a user's own words are quoted."""
+def _decision_items(reading: Reading) -> tuple[Item, ...]:
+    """What was decided, the newest first; a user's own words are quoted. What the assistant only
+    recommends is decided when the user accepts it."""
+    turned_down, accepted = _turned_down(reading), _accepted(reading)
     made = [
         _decision_item(short(decision), one)
-        for one in said
-        if one.message.role in ("user", "assistant")
+        for one in reading.said
+        if one.message.role in ("user", "assistant") and one.message.seq not in turned_down
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not decision.rstrip("*_").endswith(":")
-        and len(telling_words(decision)) >= _FEWEST_TELLING
-        if one.message.role == "user" or not _is_only_looking(decision)
+        if not _announces(decision) and len(telling_words(decision)) >= _FEWEST_TELLING
+        if one.message.role == "user"
+        or not (_is_only_looking(decision) or _only_suggests(decision, one.message, accepted))
     ]
     return newest_first(mark_superseded(made))
+
+
+def _only_suggests(decision: str, message: Message, accepted: Collection[int]) -> bool:
+    return message.seq not in accepted and shows_sign("suggests", decision)
+
+
+def _turned_down(reading: Reading) -> frozenset[int]:
+    """The numbers of the assistant's messages to which the user objected, as the next words of
+    either show, and of those whose calls the user refused or time ran out for."""
+    said = (*reading.said, *reading.said_later)
+    objected = (
+        one.message.seq
+        for one, answer, then in zip_longest(said, said[1:], said[2:])
+        if one is not None and one.message.role == "assistant"
+        if answer is not None and answer.message.is_request
+        if objects(answer) or (then is not None and _concedes(then))
+    )
+    ended = (int(e.ref[1:]) for e in reading.ledger.entries if e.ending in _NOT_CARRIED_OUT)
+    return frozenset((*objected, *ended))
+
+
+def _accepted(reading: Reading) -> frozenset[int]:
+    """The numbers of the assistant's messages to which the user said yes right after them."""
+    pairs = pairwise((*reading.said, *reading.said_later))
+    return frozenset(
+        one.message.seq
+        for one, answer in pairs
+        if answer.message.is_request and is_acceptance(answer.text)
+    )
+
+
+def _concedes(one: Speech) -> bool:
+    """Whether an assistant begins by saying that the user is right."""
+    is_assistant = one.message.role == "assistant"
+    return is_assistant and any(find_sign("concedes", s) is not None for s in one.sentences[:1])
 
 
 def _decision_item(text: str, one: Speech) -> Item:
@@ -178,12 +234,22 @@ def _is_only_looking(decision: str) -> bool:
     return bool(pattern_of_kind("looks").match(decision))
 
 
-def _doubts(said: Sequence[Speech]) -> Iterable[Item]:
-    """What an assistant was not sure of, the newest first; no rule tells what settles a doubt."""
-    for one in reversed(said):
+def _doubts(reading: Reading) -> Iterable[Item]:
+    """What an assistant was not sure of, the newest first. What it only supposed as it made a call
+    goes when calls have shown it; no rule tells what settles other doubts."""
+    for one in reversed(reading.said):
+        is_followed = bool(one.message.calls) and one.message.seq <= reading.end - _NEWEST
         for sentence in one.sentences if one.message.role == "assistant" else ():
-            if remarks.is_doubt(sentence) and not _is_only_looking(sentence.text):
+            if not remarks.is_doubt(sentence) or _is_only_looking(sentence.text):
+                continue
+            is_shown = is_followed and remarks.only_supposes(sentence)
+            if not is_shown and not _announces(sentence.text):
                 yield Item(text=short(sentence.text), refs=(one.message.ref,))
+
+
+def _announces(text: str) -> bool:
+    """Whether a sentence only leads to what stands behind it."""
+    return text.rstrip("*_").endswith((":", "："))
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:

@@ -27,6 +27,7 @@ _LEADS = ("?", ":", "：", "？")  # ends of what only asks or announces
 # A command line that stands in prose without any sign of code.
 _COMMAND = pattern_of(r"^sudo |\s(?:&&|2>\S*)(?:\s|$)|\s\|\|? [a-z]|^[a-z-][^,.;:]*\s--?[a-z]|\\$")
 _NO_FACTS: tuple[Kind, ...] = ("doubt", "tests-pass")
+_TICKED = pattern_of(r"[✅✓✔☑☒✗✘❌]")
 _MARKS_BEFORE = pattern_of(r"^\W+")  # ticks and bold signs before a sentence
 _KEY = pattern_of(r"^[\W\d]*([A-Za-z_][\w .-]{0,40}?)\s*[:=]")
 _NUMBER = pattern_of(r"(?<![\w.])\d[\d.,]*(?: ?(?:%|ms|s|[kKMG]i?B|px)\b|\d)")
@@ -80,6 +81,7 @@ def _said(reading: Reading, told: Sequence[Item]) -> Iterator[Item]:
                 Item(text=short(sentence.text), refs=(one.message.ref,))
                 for sentence in one.sentences
                 if fold(sentence.text) not in known
+                and not _is_heading(sentence, one.text)
                 and _is_fact(sentence, is_work)
                 and not _is_past(sentence.text, one.message, reading)
             )
@@ -92,7 +94,15 @@ def _is_past(text: str, message: Message, reading: Reading) -> bool:
     return reading.is_outdated(text, message) or reading.changed_files.is_past(text, message.seq)
 
 
+def _is_heading(sentence: Sentence, text: str) -> bool:
+    """Whether a sentence is a heading, a comment of code, or a row that is ticked or crossed: such
+    a row says of what it speaks in the line above it."""
+    line = text[text.rfind("\n", 0, sentence.start) + 1 : sentence.start].lstrip()
+    return line.startswith("#") or bool(_TICKED.match(sentence.text))
+
+
 def _is_fact(sentence: Sentence, is_work: bool) -> bool:
+    sentence = sentence._replace(bare=sentence.bare.replace("**", ""))
     said = sentence.text
     if len(said) <= 20 or len(said.split()) < _FEWEST_WORDS or said.rstrip("*_").endswith(_LEADS):
         return False

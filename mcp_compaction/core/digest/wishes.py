@@ -11,10 +11,11 @@ from mcp_compaction.core.log.decisions.statement import is_acceptance
 from mcp_compaction.core.log.families import command_line_of
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
-from mcp_compaction.core.text.signs import find_sign
-from mcp_compaction.core.text.words import fold, telling_words
+from mcp_compaction.core.text.signs import find_sign, shows_sign
+from mcp_compaction.core.text.words import fold, one_line, telling_words
 from mcp_compaction.model import Item
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a request
@@ -22,6 +23,7 @@ _FULL_REQUEST = 4  # such words, in a sentence that is understood without those 
 _MOST_CHARS = 320  # of the request in force
 _MOST_BEFORE, _CHARS_BEFORE = 6, 140
 _MOST_REJECTED = 8
+_LONGEST_NO = 10  # characters
 _MOST_ASKED = 4
 _MOST_REQUESTS = 12
 _QUESTION = ("?", "？")
@@ -186,7 +188,10 @@ def _rejections(reading: Reading) -> Iterator[Item]:
     for one in reading.said:
         if one.message.role == "user":
             rules = {fold(rule) for rule in find_rules(one.text)}
-            for sentence in one.sentences:
+            if one.sentences and _opens_with_no(one):
+                said = one_line(one.text[: one.sentences[0].end])
+                yield Item(text=f'"{short(said)}"', refs=(one.message.ref,))
+            for sentence in one.sentences[_opens_with_no(one) :]:
                 if fold(sentence.text) not in rules and is_rejection(sentence):
                     yield Item(text=f'"{short(sentence.text)}"', refs=(one.message.ref,))
 
@@ -194,6 +199,21 @@ def _rejections(reading: Reading) -> Iterator[Item]:
 def is_rejection(sentence: Sentence) -> bool:
     """Whether a user turns down or takes back something here."""
     return find_sign("rejects", sentence) is not None and len(telling_words(sentence.text)) > 1
+
+
+def objects(one: Speech) -> bool:
+    """Whether a user's message turns down what was said or done before it."""
+    if _opens_with_no(one):
+        return True
+    return any(find_sign("rejects", sentence) is not None for sentence in one.sentences)
+
+
+def _opens_with_no(one: Speech) -> bool:
+    """Whether a message says no in a word too short to be a sentence."""
+    first = next(iter(one.sentences), None)
+    opening = one.text[: first.start] if first else one.text
+    languages = (first.languages if first else ()) or (ENGLISH,)
+    return len(opening) <= _LONGEST_NO and shows_sign("rejects", opening.strip(), languages)
 
 
 def asked_items(reading: Reading) -> Iterable[Item]:

@@ -47,6 +47,7 @@ _ROW_OF_DECIMALS = pattern_of(
 )
 _FEWEST_IN_DATA = 20  # bare numbers: a table, not a list of ids
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
+_EXAMPLE = pattern_of(r"(?:~|\.{1,2})?/?(?:your/)?path/to/")
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
 _KEYED = pattern_of(
     r"[:=][^\S\n]?[\"']?[^\S\n]?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
@@ -108,11 +109,16 @@ def _classify(word: str) -> Finding | None:
     bare = word.lstrip(",:!?=").rstrip(".,:!?=")
     if "/" in bare or "." in bare:
         path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
-        if len(path) < 300 and _PATH.fullmatch(path):
+        if len(path) < 300 and _PATH.fullmatch(path) and not is_example(path):
             return Finding("file", path)
     if 3 <= len(bare) <= 64 and _ID.fullmatch(bare):
         return Finding("id", bare)
     return None
+
+
+def is_example(path: str) -> bool:
+    """Whether a path only stands for one, as `/path/to/file` does."""
+    return bool(_EXAMPLE.match(path))
 
 
 def _keyed_numbers(text: str) -> Iterable[str]:

@@ -33,6 +33,12 @@ def is_doubt(sentence: Sentence) -> bool:
     return find_sign("doubt", sentence) is not None
 
 
+def only_supposes(sentence: Sentence) -> bool:
+    """Whether a sentence says how something seems to be, and no more is in doubt."""
+    found = find_sign("doubt", sentence)
+    return found is not None and found.sign.strength != "firm"
+
+
 def is_pleasantry(sentence: str) -> bool:
     """Whether a sentence only keeps the talk going."""
     return bool(pattern_of_kind("pleasantry").match(sentence))

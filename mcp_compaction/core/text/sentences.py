@@ -21,6 +21,7 @@ from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import read_heads
 
 _LIST_SIGN = pattern_of(r"(?:[-*•+>#]+|\d{1,2}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
+_QUOTED_LINE = pattern_of(r"^[ \t]*>.*$", re.M)
 _NOT_SPEECH = pattern_of(
     # What a shell shows: its prompt, the rows of a listing.
     r"(?:>|\$ |[\w.-]+@[\w.-]+[ :][^%$#\n]{0,80}[%$#] |[dl-][rwxst-]{9}[@+. ]|total \d+$"
@@ -57,7 +58,7 @@ class Sentence(NamedTuple):
 @read_once
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
-    open_text = FENCED.sub(_as_lines, text)
+    open_text = _QUOTED_LINE.sub(_as_lines, FENCED.sub(_as_lines, text))
     bare = INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
     bare = QUOTED.sub(_blank, bare)
     found: list[Sentence] = []

@@ -1,11 +1,12 @@
-"""A doubt is told whatever is said of its words later: no word alone settles it."""
+"""A doubt is told whatever is said of its words later: no word alone settles it. What was only
+supposed beside a call goes when calls have followed."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import assistant, ran
+from tests.core.saying import assistant, calls, ran, results
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,39 @@ def test_a_doubt_stays_when_it_is_raised_again() -> None:
     again = "It remains unknown if tests cover the retry path under load."
     told = texts(drafted([*ran("1", "ls", "a"), assistant(first), assistant(again)]), "UNCERTAIN")
     assert first in told
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        "The install timed out, but it seems like it was going on.",
+        "Die Installation scheint noch zu laufen.",
+    ],
+)
+def test_what_was_supposed_beside_a_call_goes_when_calls_have_followed(guess: str) -> None:
+    step = [calls(("1", "Bash", {"command": "pip list"}), text=guess), results(("1", "ok"))]
+    assert texts(drafted(step), "UNCERTAIN") == [guess]
+    more = [message for n in range(2, 8) for message in ran(str(n), "ls", "a")]
+    assert texts(drafted([*step, *more]), "UNCERTAIN") == []
+    assert texts(drafted(step, more), "UNCERTAIN") == []
+    assert texts(drafted([*ran("1", "ls", "a"), assistant(guess), *more]), "UNCERTAIN") == [guess]
+
+
+def test_what_was_not_known_beside_a_call_stays_when_calls_have_followed() -> None:
+    doubt = "I am not sure whether the staging password was rotated."
+    step = [calls(("1", "Bash", {"command": "ls"}), text=doubt), results(("1", "ok"))]
+    more = [message for n in range(2, 8) for message in ran(str(n), "ls", "a")]
+    assert texts(drafted([*step, *more]), "UNCERTAIN") == [doubt]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Perhaps we should keep the function and return the path:",
+        "Start with the simplest thing that could possibly work.",
+        "This makes the test suite fragile and unclear.",
+        "Cons: a bigger change, might be premature.",
+    ],
+)
+def test_what_leads_on_or_weighs_something_is_no_doubt(said: str) -> None:
+    assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "UNCERTAIN") == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.digest.aging import without_overtaken
+from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.model import Digest, Item
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import assistant, ran, read, used
+from tests.core.saying import assistant, ran, read, used, user
 from tests.sessions import messages_of
 
 FACT = "The file `./lib/process.py` contains two AWS keys."
@@ -120,3 +121,34 @@ def test_a_bare_name_that_two_known_files_have_tells_neither() -> None:
 )
 def test_a_fact_stays_when_something_else_of_its_words_is_denied(fact: str, said: str) -> None:
     assert fact in texts(drafted([*LOOK, assistant(fact), assistant(said)]), "FACTS")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The task involves a tool in `cli_tool.py` that reads rows.",
+        "## The 3 constants of `config.py`",
+        "# The fields of `Book` in config.py take 12 ms",
+        "✅ The container of config.py exists (created Oct 7, 2024)",
+        "**Move edge case tests** to integration tests of library.py",
+    ],
+)
+def test_headings_comments_ticked_rows_and_what_is_asked_for_are_no_facts(said: str) -> None:
+    assert texts(drafted([*LOOK, assistant(said)]), "FACTS") == []
+
+
+@pytest.mark.parametrize(
+    ("ban", "said"),
+    [
+        ("Never read files in `logs/`.", "I'm giving you explicit permission to read `logs/`."),
+        ("Öffne nie die Dateien in `logs/`.", "Ich erlaube dir die Dateien in `logs/`."),
+        ("Ne lis jamais les fichiers de logs.", "Je vous autorise à lire les fichiers de logs."),
+        ("Nunca leas los archivos de logs.", "Te doy permiso para leer los archivos de logs."),
+    ],
+)
+def test_what_a_user_permits_is_kept_word_for_word_beside_its_ban(ban: str, said: str) -> None:
+    kept = dict(must_keep(messages_of([user(ban), user(f"Look at it.\n\n{said}")]), ""))
+    assert [item.text for item in kept["CONSTRAINTS"]] == [ban]
+    assert kept["FACTS"] == (Item(text=said, refs=("m2",), provenance="verbatim", must_stay=True),)
+    for other in ([user(said)], [user(ban), assistant(said)]):
+        assert "FACTS" not in dict(must_keep(messages_of(other), ""))

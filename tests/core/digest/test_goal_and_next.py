@@ -8,7 +8,7 @@ import pytest
 
 from mcp_compaction.model import Item
 from tests.core.digest.drafting import REFUSED, Json, drafted, texts
-from tests.core.saying import assistant, call, calls, ran, results, used, user
+from tests.core.saying import assistant, call, calls, planned, ran, results, used, user
 
 # The goal, what was rejected, what was asked
 
@@ -157,6 +157,14 @@ def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
     assert texts(draft, "DONE") == ["src/new.py written"]
 
 
+def test_a_no_in_one_word_is_told_with_the_sentence_after_it() -> None:
+    span = [user("Rename it."), *ran("1", "mv a b", "ok")]
+    no = drafted([*span, user("NO! Only the flag gets a new name. See the docs.")])
+    assert texts(no, "REJECTED") == ['"NO! Only the flag gets a new name."']
+    nah = drafted([*span, user("nah, this got longer than before. revert")])
+    assert texts(nah, "REJECTED") == ['"nah, this got longer than before."']
+
+
 def test_questions_are_asked_until_somebody_answers() -> None:
     asked = assistant("The page is up. Should I delete the old table?")
     span = [user("go on with the page"), *ran("1", "make", "ok"), asked]
@@ -301,6 +309,52 @@ def test_what_the_last_words_do_now_is_next_until_a_call_follows() -> None:
     assert texts(drafted(span), "NEXT") == [step]
     assert step not in texts(drafted([*span, *ran("2", "migrate orders", "ok")]), "NEXT")
     assert step not in texts(drafted([*span, assistant("It ran.")]), "NEXT")
+
+
+def test_a_request_is_not_left_to_finish_once_the_plan_for_it_is_closed() -> None:
+    asked = [user("Mend the login page."), *planned("1", ("write a test", "pending"))]
+    work = ran("2", "make", "ok")
+    assert texts(drafted([*asked, *work]), "NEXT") == ["finish: write a test"]
+    closed = planned("3", ("write a test", "completed"))
+    assert texts(drafted([*asked, *work, *closed]), "NEXT") == []
+    assert texts(drafted([*asked, *work], closed), "NEXT") == []
+    anew = user("Mend the logout page, too.")
+    assert texts(drafted([*asked, *work, *closed, anew]), "NEXT") == [
+        "finish: Mend the logout page, too."
+    ]
+
+
+def test_tasks_that_are_kept_one_by_one_close_their_request() -> None:
+    made = used("1", "TaskCreate", "Task #1 created", subject="write a test")
+    span = [user("Mend the login page."), *made, *ran("2", "make", "ok")]
+    assert texts(drafted(span), "NEXT") == ["finish: write a test"]
+    done = used("3", "TaskUpdate", "ok", taskId="1", status="completed")
+    assert texts(drafted([*span, *done]), "NEXT") == []
+
+
+def test_the_task_in_work_is_next_rather_than_the_first_one_that_is_open() -> None:
+    plan = planned("1", ("write a test", "pending"), ("mend the form", "in_progress"))
+    span = [user("Mend the login page."), *plan, *ran("2", "make", "ok")]
+    assert texts(drafted(span), "NEXT") == ["finish: mend the form"]
+
+
+def test_a_plan_that_is_only_closed_when_a_request_comes_is_not_the_plan_for_it() -> None:
+    closed = planned("1", ("write a test", "completed"))
+    span = [user("Mend the login page."), *closed, *ran("2", "make", "ok")]
+    assert texts(drafted(span), "NEXT") == ["finish: Mend the login page."]
+
+
+def test_files_are_not_called_untouched_before_the_first_call_or_after_an_earlier_one() -> None:
+    asked = user("Now rename the flag in parser.py and in docs/flags.md, see @parser.py, flags.md.")
+    assert texts(drafted([asked]), "NEXT")[1:] == []
+    listed = ran("2", "ls", "a")
+    assert texts(drafted([asked, *listed]), "NEXT")[1:] == [
+        "named there and not touched so far: parser.py, docs/flags.md"
+    ]
+    looked = used("1", "Read", "x = 1", file_path="/srv/app/parser.py")
+    assert texts(drafted([*looked, asked, *listed]), "NEXT")[1:] == [
+        "named there and not touched so far: docs/flags.md"
+    ]
 
 
 @pytest.mark.parametrize(

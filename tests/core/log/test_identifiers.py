@@ -66,6 +66,12 @@ def test_paths(text: str, expected: list[str]) -> None:
     assert found("file", text) == expected
 
 
+@pytest.mark.parametrize("path", ["/path/to/working/dir", "path/to/a.py", "~/your/path/to/it"])
+def test_a_path_that_only_stands_for_one_is_none(path: str) -> None:
+    assert find_identifiers(f"Call it as `cd {path} && make`.") == ()
+    assert find_identifiers(f"Look into /srv/{path.lstrip('~/')}.") != ()
+
+
 def test_of_a_windows_path_the_name_is_found() -> None:
     assert found("file", r"C:\Users\me\app\main.py") == ["main.py"]
 
