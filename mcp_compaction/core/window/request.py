@@ -62,7 +62,8 @@ def _choose(pieces: Sequence[Piece], chars: int, barred: Collection[int] = froze
         if cost <= room:
             chosen.add(number)
             room -= cost
-    _add_neighbours(chosen, sorted(kept))
+    headings = {n for n in chosen if pieces[n].shape == "heading"}
+    chosen |= _neighbours_of(chosen - headings, sorted(kept))
     alone = frozenset(_left_alone(pieces, chosen, kept.union(start)))
     return _choose(pieces, chars, alone) if alone and not barred else chosen - alone
 
@@ -75,12 +76,14 @@ def _start_of(pieces: Sequence[Piece], chars: int) -> range:
     return range(end)
 
 
-def _add_neighbours(chosen: set[int], kept: Sequence[int]) -> None:
-    """Add those that stand beside a chosen one, or beside one that was added."""
+def _neighbours_of(chosen: Collection[int], kept: Sequence[int]) -> set[int]:
+    """Those that stand beside a chosen one, or beside one that does."""
+    shown = set(chosen)
     for order, step in ((kept, -1), (kept[::-1], 1)):
         for number in order:
-            if number + step in chosen:
-                chosen.add(number)
+            if number + step in shown:
+                shown.add(number)
+    return shown
 
 
 def _reach(pieces: Sequence[Piece], chars: int) -> int:

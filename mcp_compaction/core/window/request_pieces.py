@@ -41,6 +41,14 @@ _WORTHS: dict[Shape, Worth] = {
     "row": Worth.CODE,
     "aside": Worth.ASIDE,
 }
+# At most: what leads to it may be worth less.
+_WORTHS_WHEN_LED: dict[Shape, Worth] = {
+    **_WORTHS,
+    "item": Worth.ASKED,
+    "words": Worth.NAMED,
+    "code": Worth.NAMED,
+    "fenced": Worth.TOLD,
+}
 
 
 class Piece(NamedTuple):
@@ -151,8 +159,8 @@ class _Reader:
         """Add a piece of the line."""
         worth = self._worth_of(text, shape, asks)
         stands_alone = worth == Worth.ASKED if self._lead else shape in ("heading", "item", "words")
-        if self._lead and shape not in ("row", "aside"):
-            worth = min(worth, Worth.TOLD if shape == "fenced" else self._lead)
+        if self._lead:
+            worth = min(worth, max(self._lead, _WORTHS_WHEN_LED[shape]))
         piece = Piece(text, Worth.KEPT if is_kept else worth, shape, stands_alone)
         self.pieces.append(piece)
         if piece.leads and worth <= Worth.TOLD:
