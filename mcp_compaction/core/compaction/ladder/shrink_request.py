@@ -1,4 +1,4 @@
-"""The rung for requests over their limit: previews with their rules, questions and commands."""
+"""The rung for requests over their limit: previews of what they ask, with their rules."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FEWEST_CHARS = 160  # about two sentences: less says nothing
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request takes a fifth of the goal at most, and the newest two fifths; over that
-    they are shown as previews, in which their rules, questions and commands stay in sight. What a
-    host put before the first in messages of their own is shortened alike."""
+    they are shown as previews of what they ask, in which their rules, questions and commands stay
+    in sight. What a host put before the first in messages of their own is shortened alike."""
     first = min(policy.head_preview_over_tokens, goal * _FIRST_SHARE // 100)
     window = _shrink_head(window, first, count)
     newest = goal * _NEWEST_SHARE // 100
