@@ -122,6 +122,13 @@ def test_lines_that_stay_are_shown_in_their_place_or_below() -> None:
     assert shown.endswith(f"\n{far}")
 
 
+def test_a_long_stretch_beside_a_line_that_stays_gives_way() -> None:
+    rule, data = "Never push to main.", "QUJD" * 5_000
+    shown = shown_of(f"Build the feed.\n{data} {rule} {data}\n", 200, rule)
+    assert rule in shown
+    assert len(shown) < 600
+
+
 def test_a_first_sentence_without_room_is_cut_at_a_word() -> None:
     text = f"{'Build it so that every reader finds what she looks for ' * 6}.\n{LOG}"
     first, note, *_ = shown_of(text, 160).split("\n")
