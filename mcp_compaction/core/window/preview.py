@@ -86,10 +86,11 @@ def note_of_size(text: str, ref: str, names: Iterable[str] = ()) -> str:
 
 
 def _ends_of(text: str, chars: int) -> tuple[str, str]:
-    return _cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
+    return cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
 
 
-def _cut_back(text: str) -> str:
+def cut_back(text: str) -> str:
+    """A text without the line or the word at its end that may be cut."""
     for joint in ("\n", " "):
         position = text.rfind(joint, len(text) // 2)
         if position > 0:

@@ -297,6 +297,16 @@ def test_rules_and_questions_of_a_long_first_request_stay_word_for_word() -> Non
     assert cut.shown.text.splitlines()[-2:] == [rule, question]
 
 
+def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples() -> None:
+    tasks = "Your tasks:\n\n1. Create /srv/cache\n2. Limit each answer to 100 KB"
+    examples = "## Examples\n\n" + "```\nsed -n '10,20p' file.py\n```\n\n" * 60
+    request = f"Mend the feed.\n\n{tasks}\n\n{examples}"
+    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
+    (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
+    assert isinstance(cut.shown, Text)
+    assert cut.shown.text.startswith(f"Mend the feed.\n\n{tasks}\n")
+
+
 def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:
     request = user("Now read this.\n" + "detail and more detail\n" * 700)
     policy = Policy(preserve_recent_turns=0)
