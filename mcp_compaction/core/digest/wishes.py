@@ -27,6 +27,7 @@ _LONGEST_NO = 10  # characters
 _MOST_ASKED = 4
 _MOST_REQUESTS = 12
 _QUESTION = ("?", "？")
+_REFUSED = ("refused", "interrupted")
 
 
 def goal_items(reading: Reading) -> Iterator[Item]:
@@ -162,12 +163,14 @@ def rejected_items(reading: Reading) -> list[Item]:
 
 
 def _refused_calls(reading: Reading) -> Iterator[Item]:
-    """The calls that were refused, each with what the user said then."""
-    done = {_line_of(e) for e in reading.ledger.entries if e.ending == "done"}
+    """The calls that were refused and not done since, each with what the user said then."""
+    ended = [e for e in reading.ledger.entries if e.ending == "done"]
+    done = {_line_of(entry): int(entry.ref[1:]) for entry in ended}
     times: dict[str, list[CallEntry]] = {}
     for entry in reading.entries:
-        if entry.ending in ("refused", "interrupted") and _line_of(entry) not in done:
-            times.setdefault(_line_of(entry), []).append(entry)
+        line = _line_of(entry)
+        if entry.ending in _REFUSED and int(entry.ref[1:]) > done.get(line, 0):
+            times.setdefault(line, []).append(entry)
     said = {one.message.seq: one.text for one in (*reading.said, *reading.said_later)}
     users = {m.seq for m in (*reading.messages, *reading.later) if m.is_request}
     for line, entries in times.items():

@@ -101,6 +101,7 @@ def main_part_of(command: str) -> Part | None:
 
 
 _PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)\s*)+(?=\S)")
+_ASSIGNMENTS = pattern_of(r"^(?:[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';&|]*)\s*[\n;]\s*)+")
 _CHANGES_FOLDER = pattern_of(r"(^|(?:&&|;)\s*)(?:cd\s[^&;|\n]*(?:&&|;)\s*)+")
 
 
@@ -120,6 +121,7 @@ def command_line_of(command: str, most: int = 100) -> str:
 def work_of(command: str, most: int = 100) -> str:
     """The first line of a command without what only prepares it, shortened."""
     work = _PREPARES.sub("", command.strip())
+    work = _ASSIGNMENTS.sub("", work) or work
     line = one_line(work.split("\n", 1)[0])
     if line.endswith((' "', " '")):  # the code of `python -c` begins on the next line
         line = one_line(work[:_LONGEST])

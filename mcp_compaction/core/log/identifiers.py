@@ -48,6 +48,7 @@ _ROW_OF_DECIMALS = pattern_of(
 _FEWEST_IN_DATA = 20  # bare numbers: a table, not a list of ids
 _MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _EXAMPLE = pattern_of(r"(?:~|\.{1,2})?/?(?:your/)?path/to/")
+_SUBSTITUTION = pattern_of(r"s/[^/]*/[^/]*/[gimp\d]*$")
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
 _KEYED = pattern_of(
     r"[:=][^\S\n]?[\"']?[^\S\n]?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
@@ -117,8 +118,8 @@ def _classify(word: str) -> Finding | None:
 
 
 def is_example(path: str) -> bool:
-    """Whether a path only stands for one, as `/path/to/file` does."""
-    return bool(_EXAMPLE.match(path))
+    """Whether a path only stands for one, as `/path/to/file` does, or is what `sed` is given."""
+    return bool(_EXAMPLE.match(path) or _SUBSTITUTION.match(path))
 
 
 def _keyed_numbers(text: str) -> Iterable[str]:
@@ -153,12 +154,14 @@ def identifiers_by_message(messages: Sequence[Message]) -> dict[int, tuple[Findi
 
 
 def identifiers_of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
-    """The identifiers in some parts; commands are taken from the calls that run them."""
+    """The identifiers in some parts; commands are taken from the calls that run them, and errors
+    not from what a call types."""
     found = dict.fromkeys(
         finding
         for part in parts
         if isinstance(part, Text | ToolCall | ToolResult)
         for finding in find_identifiers(words_of(part))
+        if finding.kind != "error" or not isinstance(part, ToolCall)
     )
     for part in parts:
         action = action_of(part) if isinstance(part, ToolCall) else None
