@@ -12,7 +12,6 @@ from mcp_compaction.core.digest.text import (
     OUR_PREFIX,
     DigestSections,
 )
-from mcp_compaction.core.log.failures import is_run_of_tests
 from mcp_compaction.core.log.families import family_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
@@ -104,11 +103,8 @@ def _aged(
 def _last_tests(
     items: Iterable[Item], since: dict[str, FileState], later: Sequence[CallEntry]
 ) -> Iterator[Item]:
-    """The lines about tests that are still the last to be known: none ran since, nor their
-    command."""
-    runs = [e for e in later if e.action.kind == "run" and e.ending != "refused"]
-    if any(e.result is not None and is_run_of_tests(e.result) for e in runs):
-        return
+    """The lines about tests that are still the last to be known, as no such command ran since."""
+    runs = (e for e in later if e.action.kind == "run" and e.ending != "refused")
     families = {family_of(entry.action.target) for entry in runs}
     changed = [path.rpartition("/")[2] for path, s in since.items() if s.word in CHANGED]
     for item in items:

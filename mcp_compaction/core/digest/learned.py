@@ -22,7 +22,7 @@ from mcp_compaction.core.log.families import (
     runs_checks,
     subcommand_of,
 )
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, may_be_one_place
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
@@ -33,6 +33,7 @@ _MOST_OPEN = 8
 _MOST_BETWEEN = 3
 _MOST_COMPARED = 20
 _FAILED = ("failed", "timed out")
+_COMMIT = "run git commit"  # as a kind of call
 _WORD = pattern_of(r"[\w.-]{2,}\w")
 _CHANGES = ("write", "edit")
 
@@ -50,6 +51,7 @@ class _Failure(NamedTuple):
 
 
 _Standing = dict[frozenset[str], _Failure]  # by what the run was given
+_Places = dict[str, _Standing]  # by the folder in which it ran
 
 
 def learned_items(reading: Reading) -> list[Item]:
@@ -85,29 +87,37 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
     """Each run of failures of one kind of call, closed by the call of that kind that was done;
     failed commits by any call that made one. A failed edit of a file that was changed since has
     nothing to tell."""
-    standing: dict[str, _Standing] = {}
+    standing: dict[str, _Places] = {}
     committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
         kind, given = _kind_of(entry), _operands_given(entry)
         has_failed = entry.ending in _FAILED and not _has_searched(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
-            commit = _kind_of_run("git commit", entry)
-            for failure in standing.pop(commit, {}).values():
-                yield failure._replace(passed=entry, passed_at=place)
-            has_failed = has_failed and kind != commit
+            for alike in _may_be_there(standing.get(_COMMIT, {}), entry.folder):
+                yield from (f._replace(passed=entry, passed_at=place) for f in alike.values())
+                alike.clear()
+            has_failed = has_failed and kind != _COMMIT
         if not kind or not (has_failed or entry.ending == "done"):
             continue
-        alike = standing.setdefault(kind, {})
+        places = standing.setdefault(kind, {})
         if has_failed:
-            _note_failure(alike, entry, place)
-        else:
+            _note_failure(places.setdefault(entry.folder, {}), entry, place)
+            continue
+        for alike in _may_be_there(places, entry.folder):
             for known in _newest_of(alike, given):
                 if _is_settled(alike[known], given):
                     yield alike.pop(known)._replace(passed=entry, passed_at=place)
                 else:
                     alike[known] = _without_passed(alike[known], entry)
-    for alike in standing.values():
-        yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
+    left = (one for places in standing.values() for a in places.values() for one in a.values())
+    yield from (one for one in left if not _is_changed_since(one, reading.ledger))
+
+
+def _may_be_there(places: _Places, folder: str) -> list[_Standing]:
+    """What failed in a folder, or may have: of many others the newest."""
+    own = (folder,) if folder in places else ()
+    others = dict.fromkeys((*own, *islice(reversed(places), _MOST_COMPARED)))
+    return [places[one] for one in others if may_be_one_place(one, folder)]
 
 
 def _is_settled(one: _Failure, given: frozenset[str]) -> bool:
@@ -200,14 +210,10 @@ def _kind_of(entry: CallEntry) -> str:
     if entry.action.kind == "run":
         # One piece of inline code, or one search, tells nothing of another.
         is_single = _is_inline(entry) or _is_search(entry)
-        return _kind_of_run(command if is_single else family_of(command), entry)
+        return f"run {command if is_single else family_of(command)}"
     # Who has read a file has not changed it.
     does = "change" if entry.action.kind in _CHANGES else f"{entry.call.name} {entry.action.kind}"
     return f"{does} {entry.action.target}"
-
-
-def _kind_of_run(what: str, entry: CallEntry) -> str:
-    return f"run {what} in {entry.tree}"
 
 
 def _what(entry: CallEntry) -> str:
@@ -271,8 +277,8 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
     steps = [f"edited {path}{_since(path, ledger)}" for path in list(changed)[-_MOST_BETWEEN:]]
     steps += [f"with {' '.join(new[:_MOST_BETWEEN])}"] if new else []
     if not steps:
-        runs = (e for e in between if e.action.kind == "run" and e.tree == one.entry.tree)
-        others = [entry for entry in runs if entry.ending == "done"]
+        runs = (e for e in between if e.action.kind == "run" and e.ending == "done")
+        others = [e for e in runs if may_be_one_place(e.folder, one.entry.folder)]
         told = [e for e in others if _is_named(e, cause)][-_MOST_BETWEEN:] or others[-1:]
         steps = [f"ran {command_line_of(e.action.target, 60)}" for e in told]
         changed = {e.action.target: e for e in told}

@@ -9,7 +9,13 @@ from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.wishes import closing_speeches, is_rejection
 from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.families import command_line_of, family_of, is_search
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
+from mcp_compaction.core.log.ledger import (
+    CHANGED,
+    CallEntry,
+    Commit,
+    FileState,
+    may_be_one_place,
+)
 from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tasks.jobs import running_jobs
 from mcp_compaction.core.log.tasks.plans import read_tasks
@@ -48,16 +54,21 @@ def state_items(reading: Reading) -> list[Item]:
 def _test_runs(reading: Reading) -> Iterator[Item]:
     """The last result of each kind of test or build, and what was changed after it; none where a
     later run of the kind did not say how it ended."""
-    last: dict[tuple[str, str], CallEntry] = {}
+    last: dict[str, dict[str, CallEntry]] = {}  # by family and folder
     for entry in reading.window.entries:
         if entry.action.kind != "run" or entry.ending == "refused":
             continue
-        family = (entry.tree, family_of(entry.action.target))
-        last.pop(family, None)
+        runs = last.setdefault(family_of(entry.action.target), {})
+        for folder in [one for one in runs if may_be_one_place(one, entry.folder)]:
+            del runs[folder]
         result = entry.result if entry.ending in ("done", "failed") else None
         if result is not None and is_run_of_tests(result):
-            last[family] = entry
-    for entry in list(reversed(last.values()))[:_MOST_RUNS]:
+            runs[entry.folder] = entry
+        if len(runs) > _MOST_RUNS:
+            del runs[next(iter(runs))]
+    told_runs = [entry for runs in last.values() for entry in runs.values()]
+    told_runs.sort(key=lambda entry: int(entry.ref[1:]), reverse=True)
+    for entry in told_runs[:_MOST_RUNS]:
         assert entry.result is not None
         cause = causes_of(entry.result)[:1] if entry.ending == "failed" else ()
         told = f"{ending_of(entry.result)}{''.join(f' ({short(c, 120)})' for c in cause)}"
@@ -75,8 +86,12 @@ def _changes_after(reading: Reading, entry: CallEntry) -> list[tuple[str, str]]:
         for state in reading.window.files.values()
         if state.word in CHANGED
         and int(state.ref[1:]) > after
-        and (not entry.tree or not state.path.startswith("/") or is_inside(state.path, entry.tree))
+        and _may_be_in(state.path, entry.folder)
     ]
+
+
+def _may_be_in(path: str, folder: str) -> bool:
+    return not folder or not path.startswith("/") or is_inside(path, folder)
 
 
 def _changed_since(reading: Reading, entry: CallEntry) -> str:
@@ -169,16 +184,19 @@ def done_items(reading: Reading) -> list[Item]:
     return [*first, *_file_items(reading), *rest]
 
 
-def _standing_commits(commits: Sequence[Commit]) -> Iterator[Commit]:
-    """The commits that no later one reverted, the newest first."""
-    reverted: set[str] = set()
-    for commit in reversed(commits):
-        if commit.subject in reverted:
-            reverted.remove(commit.subject)
-            continue
-        if found := _REVERTS.match(commit.subject):
-            reverted.add(found[1])
-        yield commit
+def _standing_commits(commits: Sequence[Commit]) -> Sequence[Commit]:
+    """The commits that no later one reverted, the newest first; where two have the subject that a
+    revert names, nobody knows which is meant."""
+    standing: dict[str, Commit] = {}
+    by_subject: dict[str, list[str]] = {}
+    for commit in commits:
+        reverts = _REVERTS.match(commit.subject)
+        meant = by_subject.get(reverts[1], []) if reverts else []
+        if len(meant) == 1:
+            standing.pop(meant.pop(), None)
+        standing[commit.id] = commit
+        by_subject.setdefault(commit.subject, []).append(commit.id)
+    return list(standing.values())[::-1]
 
 
 def _file_items(reading: Reading) -> Iterator[Item]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
-from mcp_compaction.core.log.families import main_part_of
+from mcp_compaction.core.log.families import family_of, main_part_of
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import Effect, effects_of
 from mcp_compaction.core.log.tool_calls import Action, action_of
-from mcp_compaction.core.text.paths import is_inside, outermost_folders
+from mcp_compaction.core.text.paths import is_inside
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message, ToolCall, ToolResult
 
@@ -71,12 +71,12 @@ class CallEntry(NamedTuple):
     ending: CallEnding
     ref: str  # of the message that made the call
     result_ref: str  # of the message that answered it, or else of the same
-    tree: str = ""  # where commands went to several: the one in which it ran
+    folder: str = ""  # it went to for its work, where others of its family went elsewhere
 
     @property
     def where(self) -> str:
-        """The tree as a line tells it, where the call itself says that it went there."""
-        return f" in {self.tree}" if self.tree and self.tree in self.action.target else ""
+        """The folder as a line tells it."""
+        return f" in {self.folder}" if self.folder else ""
 
 
 class Commit(NamedTuple):
@@ -103,7 +103,7 @@ def ledger_of(messages: Iterable[Message]) -> Ledger:
 
 @read_recent_once
 def _read_ledger(messages: Sequence[Message]) -> Ledger:
-    entries = tuple(_place_in_trees(tuple(_entries_of(messages))))
+    entries = tuple(_tell_places(tuple(_entries_of(messages))))
     files = _Files()
     commits: list[Commit] = []
     for entry in entries:
@@ -129,26 +129,40 @@ def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
             yield CallEntry(call, result, action_of(call), ending, message.ref, where)
 
 
-def _place_in_trees(entries: Sequence[CallEntry]) -> Iterator[CallEntry]:
-    """The calls with the tree of folders each ran in, where commands went to more than one: what
-    runs in one says nothing of another. Who goes nowhere stays where the last command went."""
-    went = [_folder_of(entry) for entry in entries]
-    trees = outermost_folders(filter(None, went))
-    tree = ""
-    for entry, folder in zip(entries, went, strict=True):
+def _tell_places(entries: Sequence[CallEntry]) -> Iterator[CallEntry]:
+    """The calls, with the folder each went to where those of its family ran in separate ones: what
+    passes in one place says nothing of another."""
+    placed = [(entry, _folder_of(entry)) for entry in entries]
+    went: dict[str, set[str]] = {}
+    for entry, folder in placed:
         if folder:
-            tree = next(one for one in trees if is_inside(folder, one))
-        yield entry._replace(tree=tree) if len(trees) > 1 else entry
+            went.setdefault(family_of(entry.action.target), set()).add(folder)
+    apart = {family for family, folders in went.items() if _are_separate(folders)}
+    for entry, folder in placed:
+        is_apart = bool(folder) and family_of(entry.action.target) in apart
+        yield entry._replace(folder=folder) if is_apart else entry
+
+
+def _are_separate(folders: Collection[str]) -> bool:
+    outermost = min(folders, key=len)
+    return not all(is_inside(folder, outermost) for folder in folders)
 
 
 def _folder_of(entry: CallEntry) -> str:
     """The folder that a command went to for its work; "" where that cannot be told."""
     command = entry.action.target
-    if entry.action.kind != "run" or entry.ending == "refused" or "cd " not in command:
+    if entry.action.kind != "run" or "cd " not in command:
         return ""
     part = main_part_of(command)
     is_told = part is not None and part.folder.startswith("/") and "$" not in part.folder
     return part.folder if part is not None and is_told else ""
+
+
+def may_be_one_place(folder: str, other: str) -> bool:
+    """Whether calls may have run in one place: in one folder or one inside it, as far as both say
+    where."""
+    is_unknown = not folder or not other
+    return is_unknown or is_inside(folder, other) or is_inside(other, folder)
 
 
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:
@@ -299,7 +313,10 @@ def _was_unparsed(entry: CallEntry) -> bool:
 
 
 def _complains_of(path: str, entry: CallEntry) -> bool:
-    return entry.result is None or _name_of(path) in entry.result.text[:_MOST_CHARS]
+    """Whether a result names a file that could not be written, or a folder on the way to it."""
+    text = entry.result.text[:_MOST_CHARS] if entry.result else ""
+    parts = [part for part in path.split("/") if part]
+    return entry.result is None or any(part in text for part in parts)
 
 
 def _is_create(call: ToolCall) -> bool:

@@ -7,7 +7,6 @@ Here it stands as `\\xe9`, and can be read back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from mcp_compaction.core.text.patterns import pattern_of
 
@@ -40,15 +39,6 @@ def without_surrogates(text: str) -> str:
 def _byte_of(found: re.Match[str]) -> str:
     byte = int(found[1], 16)
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
-
-
-def outermost_folders(folders: Iterable[str]) -> list[str]:
-    """The folders that are in no other of them, each once."""
-    found: list[str] = []
-    for folder in sorted(frozenset(folders), key=lambda folder: (len(folder), folder)):
-        if not any(is_inside(folder, outer) for outer in found):
-            found.append(folder)
-    return found
 
 
 def is_inside(folder: str, outer: str) -> bool:

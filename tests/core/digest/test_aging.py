@@ -58,7 +58,8 @@ def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
         ([ran("1", "ls", "a.py")], "tests: 5 passed, at pytest"),
         ([used("1", "Edit", "ok", file_path="src/a.py")], "…; changed since: a.py"),
         ([ran("1", "pytest -x", "Terminated")], ""),
-        ([ran("1", "make check", "3 passed, 1 failed")], ""),
+        ([ran("1", "ruff check", "All checks passed!")], "tests: 5 passed, at pytest"),
+        ([ran("1", "cat old.log", "3 passed, 1 failed")], "tests: 5 passed, at pytest"),
     ],
 )
 def test_what_tests_said_holds_until_they_run_again(steps: list[list[Json]], told: str) -> None:

@@ -148,6 +148,15 @@ def test_what_the_user_refused_is_told_with_the_users_words_and_never_as_done() 
     assert not [text for text in texts(draft, "DONE") if "new.py" in text]
 
 
+def test_a_refused_edit_is_rejected_though_the_file_was_edited_before() -> None:
+    edits = [
+        *used("1", "Edit", "ok", file_path="a.py"),
+        *used("2", "Edit", REFUSED, file_path="a.py"),
+    ]
+    draft = drafted([user("Mend the login page."), *edits, user("Not like that, use the cache.")])
+    assert any(text.startswith("refused: Edit a.py") for text in texts(draft, "REJECTED"))
+
+
 def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
     path = "src/new.py"
     draft = drafted(

@@ -48,6 +48,8 @@ def test_a_commit_that_was_reverted_is_told_by_the_one_that_did_it() -> None:
         "commit 2a2b3c4: Mend the limiter",
     ]
     assert texts(draft, "DONE")[0] == "commit 4a2b3c4: Split the limiter"
+    twice = ran("0", "git commit -m z", "[main 0a2b3c4] Split the limiter")
+    assert len(texts(drafted([*twice, *steps]), "DONE")) == 4  # which of the two was meant?
 
 
 def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:

@@ -79,7 +79,7 @@ def test_a_commit_that_git_confirmed_has_not_failed_by_what_a_hook_counts() -> N
 PASSED, RED = "test result: ok. 3 passed; 0 failed", "test result: FAILED. 1 passed; 2 failed"
 
 
-def test_what_passes_in_one_tree_of_folders_settles_nothing_in_another() -> None:
+def test_what_passes_in_one_folder_settles_nothing_in_another() -> None:
     steps = [
         *ran("1", "cd /work/api && cargo test", f"{RED}\nexit code 101"),
         *ran("2", "cd /work/site && cargo test", PASSED),
@@ -90,15 +90,23 @@ def test_what_passes_in_one_tree_of_folders_settles_nothing_in_another() -> None
         "cargo test in /work/site",
         "cargo test in /work/api",
     ]
-    steps += ran("3", "cargo test", f"{RED}\nexit code 101")  # where the last command went
+    steps += ran("3", "cd /work && git status", "clean")  # above both, and of no other run
     steps += ran("4", "cd /work/api && cargo test", PASSED)
     assert texts(drafted(steps), "LEARNED") == [
-        f"still failing: cargo test: {RED}",
-        f"cargo test in /work/api: failed m1 ({RED}), passed m7",
+        f"cargo test in /work/api: failed m1 ({RED}), passed m7; between: ran git status"
     ]
 
 
-def test_a_folder_and_one_in_it_are_one_tree_that_needs_no_name() -> None:
+def test_a_run_that_does_not_say_where_it_runs_may_have_run_anywhere() -> None:
+    looked = [*ran("1", "cd /tmp/x && ls", "a"), *ran("2", "cd /tmp/y && ls", "b")]
+    red, green = ran("3", "cargo test", f"{RED}\nexit code 101"), ran("4", "cargo test", PASSED)
+    for passed in (green, ran("5", "cd /work/api && cargo test", PASSED)):
+        draft = drafted([*red, *looked, *passed])
+        assert texts(draft, "LEARNED")[0].startswith(f"cargo test: failed m1 ({RED}), passed m7")
+        assert len([text for text in texts(draft, "STATE") if text.startswith("tests:")]) == 1
+
+
+def test_a_folder_and_one_in_it_are_one_place_that_needs_no_name() -> None:
     steps = [
         *ran("1", "cd /work/api && cargo test", f"{RED}\nexit code 101"),
         *ran("2", "cd /work/api/core && cargo test", PASSED),
@@ -107,7 +115,7 @@ def test_a_folder_and_one_in_it_are_one_tree_that_needs_no_name() -> None:
     assert texts(drafted(steps), "LEARNED") == [f"cargo test: failed m1 ({RED}), passed m3"]
 
 
-def test_a_change_in_one_tree_is_not_told_beside_the_tests_of_another() -> None:
+def test_a_change_in_one_folder_is_not_told_beside_the_tests_of_another() -> None:
     steps = [
         *ran("1", "cd /work/api && cargo test", PASSED),
         *ran("2", "cd /work/site && cargo test", PASSED),

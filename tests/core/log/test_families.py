@@ -104,3 +104,9 @@ def test_code_that_a_command_holds_itself_is_inline(command: str, expected: bool
 )
 def test_what_tests_checks_or_builds_is_known(command: str, expected: bool) -> None:
     assert runs_checks(command) is expected
+
+
+def test_a_command_is_named_by_its_work_and_not_by_what_it_sets_before() -> None:
+    assert command_line_of('IP="45.1"\nMODE=x; ./scan.sh "$IP"') == './scan.sh "$IP"'
+    assert command_line_of("A=1 make all") == "A=1 make all"
+    assert command_line_of("A=1") == "A=1"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.identifiers import (
+    Finding,
     error_lines,
     exit_code,
     find_identifiers,
@@ -60,6 +61,7 @@ def found(kind: str, text: str) -> list[str]:
         ("and/or, 3.14, e.g. this, v1.2.3, a.b.d", []),
         ("/tmp alone", []),
         ("x/" * 200 + "y.py", []),
+        ("sed -i 's/old_string/new_string/g' a.py", ["a.py"]),
     ],
 )
 def test_paths(text: str, expected: list[str]) -> None:
@@ -302,3 +304,9 @@ def test_a_command_that_only_failed_leads_no_other() -> None:
 
 def test_messages_without_findings_have_no_index() -> None:
     assert index_of(messages_of([user("a.py")]), {}) == ()
+
+
+def test_what_a_call_types_is_no_error() -> None:
+    (asked, told) = messages_of(ran("1", "echo 'Error: no such ip'", "Error: no such host"))
+    assert "error" not in {one.kind for one in identifiers_of_parts(asked.parts)}
+    assert Finding("error", "Error: no such host") in identifiers_of_parts(told.parts)

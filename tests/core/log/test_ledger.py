@@ -250,3 +250,5 @@ def test_a_shell_opens_the_file_it_writes_to_though_the_command_fails() -> None:
     assert states(found_nothing) == {"found.txt": "written"}
     no_folder = "bash: out/found.txt: No such file or directory\nexit code 1"
     assert states(ran("1", "grep -rn key . > out/found.txt", no_folder)) == {}
+    lost = "bash: line 1: cd: /nope: No such file or directory\nexit code 1"
+    assert states(ran("1", "cd /nope && python gen.py > data.json", lost)) == {}

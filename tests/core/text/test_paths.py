@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.text.paths import (
     is_inside,
-    outermost_folders,
     path_of,
     readable_path,
     without_surrogates,
@@ -46,14 +45,8 @@ def test_two_paths_never_have_the_same_text(path: str, readable: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folders", "outermost"),
-    [
-        ([], []),
-        (["/a/b", "/a", "/a/b/c"], ["/a"]),
-        (["/a/b", "/a/bc", "/a/b"], ["/a/b", "/a/bc"]),
-        (["/a", "/b", "/"], ["/"]),
-    ],
+    ("folder", "outer", "is_in"),
+    [("/a", "/a", True), ("/a/b", "/a", True), ("/a", "/", True), ("/ab", "/a", False)],
 )
-def test_the_outermost_folders_hold_all_others(folders: list[str], outermost: list[str]) -> None:
-    assert outermost_folders(folders) == outermost
-    assert all(any(is_inside(folder, outer) for outer in outermost) for folder in folders)
+def test_a_folder_is_inside_itself_and_those_above_it(folder: str, outer: str, is_in: bool) -> None:
+    assert is_inside(folder, outer) is is_in
