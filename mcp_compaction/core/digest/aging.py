@@ -12,7 +12,7 @@ from mcp_compaction.core.digest.text import (
     OUR_PREFIX,
     DigestSections,
 )
-from mcp_compaction.core.log.families import family_of
+from mcp_compaction.core.log.families import covers, family_of, operands_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
@@ -24,6 +24,8 @@ from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 _PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
 _TESTS = pattern_of(r"tests: .*, at (?P<command>.+?)(?P<since>; changed since: .*)?$")
 _MOST_CHANGED = 2
+_FAILING = pattern_of(r"(?:still failing|failed|timed out)(?: \d+ times)?: (?P<what>.+)$")
+_MOST_LATER = 400  # calls that a line is held against
 _FILE_LINE = pattern_of(r"(\S.{0,300}?) (?:created|written|edited|deleted|moved|reverted)\b")
 
 
@@ -97,6 +99,8 @@ def _aged(
         return tuple(map(_as_before, items))
     if name == "DONE":
         return tuple(item for item in items if not _is_overtaken(item, since, last, is_followed))
+    if name == "LEARNED":
+        return tuple(_with_pass(item, later) for item in items)
     return tuple(items)
 
 
@@ -114,6 +118,26 @@ def _last_tests(
         is_told = found["since"] is not None or not changed
         more = "" if is_told else f"; changed since: {', '.join(changed[-_MOST_CHANGED:])}"
         yield item.model_copy(update={"text": f"{item.text}{more}"})
+
+
+def _with_pass(item: Item, later: Sequence[CallEntry]) -> Item:
+    """A line about a failure, with the later run that covers it and was done."""
+    found = _FAILING.match(item.text)
+    if found is None:
+        return item
+    command, _, cause = found["what"].partition(": ")
+    for entry in later[-_MOST_LATER:]:
+        target = entry.action.target
+        is_alike = entry.action.kind == "run" and family_of(target) == family_of(command)
+        if (
+            is_alike
+            and entry.ending == "done"
+            and covers(operands_of(target), operands_of(command))
+        ):
+            why = f" ({cause})" if cause else ""
+            text = f"{command}: failed {item.refs[0]}{why}, passed {entry.ref}"
+            return item.model_copy(update={"text": text, "refs": (*item.refs, entry.ref)})
+    return item
 
 
 def _is_overtaken(item: Item, since: dict[str, FileState], last: int, is_followed: bool) -> bool:

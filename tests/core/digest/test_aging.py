@@ -69,6 +69,21 @@ def test_what_tests_said_holds_until_they_run_again(steps: list[list[Json]], tol
     assert without_overtaken(aged, ledger(), is_followed=True).items("STATE") == aged.items("STATE")
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("pip install --no-deps web", "pip install web: failed m2 (no wheel), passed m5"),
+        ("pip install other", "failed: pip install web: no wheel"),
+        ("make web", "failed: pip install web: no wheel"),
+    ],
+)
+def test_a_failure_is_told_with_the_later_run_that_covers_it(command: str, told: str) -> None:
+    failing = Item(text="failed: pip install web: no wheel", refs=("m2", "m3"))
+    digest = DIGEST.model_copy(update={"sections": (("LEARNED", (failing,)),)})
+    aged = without_overtaken(digest, ledger(ran("1", command, "ok")), is_followed=False)
+    assert [item.text for item in aged.items("LEARNED")] == [told]
+
+
 def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
     told = Item(text="STATUS: two are left.", refs=("m2",), provenance="verbatim", must_stay=True)
     digest = DIGEST.model_copy(update={"sections": (("STATE", (told,)),)})
