@@ -92,7 +92,7 @@ def _permissions_in(text: str) -> Iterable[str]:
 
 def _spoken_of(items: Sequence[Item], others: Sequence[Item]) -> list[Item]:
     """The items that may speak of the same thing as one of the others."""
-    known = {pair for other in others for pair in _word_pairs(other)}
+    known = {pair for other in others if items for pair in _word_pairs(other)}
     return [item for item in items if not known.isdisjoint(_word_pairs(item))]
 
 
