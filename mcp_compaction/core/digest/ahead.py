@@ -104,7 +104,7 @@ def _is_closing(one: Speech, reading: Reading) -> bool:
 
 def _in_work(reading: Reading) -> Iterator[Item]:
     """The request that neither closing words nor a closed plan has ended, or the task of its plan
-    that is at hand; and the files it names that nobody touched."""
+    that is at hand; and the files it names that nobody touched, which no plan needs to name."""
     asked = request_in_force(reading)
     if asked is None:
         return
@@ -113,17 +113,16 @@ def _in_work(reading: Reading) -> Iterator[Item]:
         return
     planned = _planned_in(after)
     task = _task_at_hand(planned)
-    if planned and task is None:
-        return
     if task is not None:
         yield Item(text=f"finish: {short(task.task.text, 140)}", refs=(task.ref,))
-    else:
+    elif not planned:
         main = main_sentence(asked)
         has_begun = any(m.calls for m in after)
         verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
         yield Item(text=f"{verb}: {short(main, 140)}", refs=(asked.message.ref,))
     if left := _untouched_files(asked, reading):
-        text = f"named there and not touched so far: {', '.join(left[:_MOST_FILES])}"
+        where = "in the request" if planned else "there"
+        text = f"named {where} and not touched so far: {', '.join(left[:_MOST_FILES])}"
         yield Item(text=text, refs=(asked.message.ref,))
 
 
@@ -149,8 +148,8 @@ def _task_at_hand(planned: Sequence[TaskEntry]) -> TaskEntry | None:
 
 
 def _untouched_files(asked: Speech, reading: Reading) -> list[str]:
-    """The files that a request names and no call touched, before it or since, each by its longest
-    path; none before the first call after it."""
+    """The files that a request names and no call touched, before it or since; none before the
+    first call after it."""
     messages = (*reading.messages, *reading.later)
     if not any(m.calls for m in messages if m.seq > asked.message.seq):
         return []
@@ -163,8 +162,7 @@ def _untouched_files(asked: Speech, reading: Reading) -> list[str]:
         for m in messages
         for part in (m.parts if m.seq > asked.message.seq else m.calls)
     )
-    left = [name for name in named if name.rpartition("/")[2] not in touched]
-    return [name for name in left if not any(other.endswith(f"/{name}") for other in left)]
+    return [name for name in named if name.rpartition("/")[2] not in touched]
 
 
 def _examples_in(request: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice, pairwise, zip_longest
+from itertools import combinations, islice, pairwise
 
 from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
@@ -29,7 +29,8 @@ from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryReque
 
 _FEWEST_TELLING = 2  # words that say something, in a decision, or in both a ban and a permission
 _MOST_CALLS = 4
-_NOT_CARRIED_OUT = ("refused", "interrupted", "timed out")
+_NOT_CARRIED_OUT = ("refused", "interrupted")
+_LONGEST_CONCESSION = 2  # sentences
 _NEWEST = 10  # messages, beside whose calls a guess may still be open
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
@@ -74,7 +75,7 @@ def must_keep(
     rules = [rule for rule in stated_rules(said) if fold(rule.text) not in overtaken]
     facts = _told_by_users(said, told_facts, overtaken)
     permitted = _told_by_users(said, _permissions_in, overtaken)
-    facts += [item for item in permitted if any(_shares_words(item, rule) for rule in rules)]
+    facts += _spoken_of(permitted, rules)
     last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
     states = _told_by_users(said[last_call + 1 :], told_states, overtaken)
     planned = _still_open(read_tasks(messages), plan)
@@ -89,10 +90,14 @@ def _permissions_in(text: str) -> Iterable[str]:
     return [said for s in permits if (said := text[s.start : s.end]) not in rules]
 
 
-def _shares_words(some: Item, other: Item) -> bool:
-    """Whether two sentences may speak of the same thing."""
-    shared = set(telling_words(some.text)).intersection(telling_words(other.text))
-    return len(shared) >= _FEWEST_TELLING
+def _spoken_of(items: Sequence[Item], others: Sequence[Item]) -> list[Item]:
+    """The items that may speak of the same thing as one of the others."""
+    known = {pair for other in others if items for pair in _word_pairs(other)}
+    return [item for item in items if not known.isdisjoint(_word_pairs(item))]
+
+
+def _word_pairs(item: Item) -> Iterable[tuple[str, ...]]:
+    return combinations(telling_words(item.text), _FEWEST_TELLING)
 
 
 def _told_by_users(
@@ -175,12 +180,15 @@ def _decision_items(reading: Reading) -> tuple[Item, ...]:
     """What was decided, the newest first; a user's own words are quoted. What the assistant only
     recommends is decided when the user accepts it."""
     turned_down, accepted = _turned_down(reading), _accepted(reading)
+    conceded = _conceded(reading)
     made = [
         _decision_item(short(decision), one)
         for one in reading.said
         if one.message.role in ("user", "assistant") and one.message.seq not in turned_down
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not _announces(decision) and len(telling_words(decision)) >= _FEWEST_TELLING
+        if len(conceded.get(one.message.seq, set()).intersection(telling_words(decision)))
+        < _FEWEST_TELLING
         if one.message.role == "user"
         or not (_is_only_looking(decision) or _only_suggests(decision, one.message, accepted))
     ]
@@ -192,18 +200,35 @@ def _only_suggests(decision: str, message: Message, accepted: Collection[int]) -
 
 
 def _turned_down(reading: Reading) -> frozenset[int]:
-    """The numbers of the assistant's messages to which the user objected, as the next words of
-    either show, and of those whose calls the user refused or time ran out for."""
-    said = (*reading.said, *reading.said_later)
+    """The numbers of the assistant's messages to which the user objected right after them, and of
+    those whose calls the user refused. What follows a question only answers it."""
     objected = (
         one.message.seq
-        for one, answer, then in zip_longest(said, said[1:], said[2:])
-        if one is not None and one.message.role == "assistant"
-        if answer is not None and answer.message.is_request
-        if objects(answer) or (then is not None and _concedes(then))
+        for one, answer in pairwise((*reading.said, *reading.said_later))
+        if one.message.role == "assistant" and not _ends_with_question(one)
+        if answer.message.is_request and objects(answer)
     )
     ended = (int(e.ref[1:]) for e in reading.ledger.entries if e.ending in _NOT_CARRIED_OUT)
     return frozenset((*objected, *ended))
+
+
+def _ends_with_question(one: Speech) -> bool:
+    return any(s.text.endswith(("?", "？")) for s in one.sentences[-1:])
+
+
+def _conceded(reading: Reading) -> dict[int, set[str]]:
+    """The words about which an assistant said that the user is right, by the number of its message
+    to which the user spoke."""
+    said = (*reading.said, *reading.said_later)
+    return {
+        one.message.seq: {
+            word
+            for text in (answer.text, *(s.text for s in then.sentences[:_LONGEST_CONCESSION]))
+            for word in telling_words(text)
+        }
+        for one, answer, then in zip(said, said[1:], said[2:], strict=False)
+        if one.message.role == "assistant" and answer.message.is_request and _concedes(then)
+    }
 
 
 def _accepted(reading: Reading) -> frozenset[int]:

@@ -14,7 +14,7 @@ from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
-from mcp_compaction.core.text.signs import find_sign, shows_sign
+from mcp_compaction.core.text.signs import Shown, find_sign, sign_in
 from mcp_compaction.core.text.words import fold, one_line, telling_words
 from mcp_compaction.model import Item
 
@@ -191,10 +191,11 @@ def _rejections(reading: Reading) -> Iterator[Item]:
     for one in reading.said:
         if one.message.role == "user":
             rules = {fold(rule) for rule in find_rules(one.text)}
-            if one.sentences and _opens_with_no(one):
+            is_opened = _short_no(one) is not None
+            if one.sentences and is_opened:
                 said = one_line(one.text[: one.sentences[0].end])
                 yield Item(text=f'"{short(said)}"', refs=(one.message.ref,))
-            for sentence in one.sentences[_opens_with_no(one) :]:
+            for sentence in one.sentences[is_opened:]:
                 if fold(sentence.text) not in rules and is_rejection(sentence):
                     yield Item(text=f'"{short(sentence.text)}"', refs=(one.message.ref,))
 
@@ -205,18 +206,19 @@ def is_rejection(sentence: Sentence) -> bool:
 
 
 def objects(one: Speech) -> bool:
-    """Whether a user's message turns down what was said or done before it."""
-    if _opens_with_no(one):
-        return True
-    return any(find_sign("rejects", sentence) is not None for sentence in one.sentences)
+    """Whether a user's message plainly turns down what was said or done before it; to wait or to
+    stop, or to ask why, does not."""
+    shown = (_short_no(one), *(find_sign("rejects", sentence) for sentence in one.sentences))
+    return any(found is not None and found.sign.strength == "firm" for found in shown)
 
 
-def _opens_with_no(one: Speech) -> bool:
-    """Whether a message says no in a word too short to be a sentence."""
+def _short_no(one: Speech) -> Shown | None:
+    """The no with which a message begins, in a word too short to be a sentence."""
     first = next(iter(one.sentences), None)
     opening = one.text[: first.start] if first else one.text
     languages = (first.languages if first else ()) or (ENGLISH,)
-    return len(opening) <= _LONGEST_NO and shows_sign("rejects", opening.strip(), languages)
+    is_short = len(opening) <= _LONGEST_NO
+    return sign_in("rejects", opening.strip(), languages) if is_short else None
 
 
 def asked_items(reading: Reading) -> Iterable[Item]:

@@ -32,6 +32,7 @@ def pattern_of(source: str, flags: int = 0) -> re.Pattern[str]:
 # Stretches of a text that are not its writer's own words.
 # Each way begins with a plain sign, so that a search passes over all the others at once.
 FENCED = pattern_of(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
+_FENCE_SIGNS = pattern_of(r"(```.*?```|~~~(?<=^~~~).*?^~~~)|```|~~~(?<=^~~~)", re.S | re.M)
 INLINE_CODE = pattern_of(r"`[^`\n]*`")
 QUOTED = pattern_of(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"
@@ -84,6 +85,11 @@ def without_wide_signs(text: str) -> str:
     if text.isascii() or _WIDE_LETTER.search(text):
         return text
     return text.encode("ascii", "replace").decode()
+
+
+def without_open_fences(text: str) -> str:
+    """A text with blanks for the signs of fences that are never closed."""
+    return _FENCE_SIGNS.sub(lambda sign: sign[1] or " " * len(sign[0]), text)
 
 
 def word_set(words: str) -> frozenset[str]:

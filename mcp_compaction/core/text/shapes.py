@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.text.patterns import FENCED, pattern_of
+from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.patterns import FENCED, pattern_of, without_open_fences
 from mcp_compaction.core.text.rows import fold_rows
-from mcp_compaction.core.text.sentences import is_speech
+from mcp_compaction.core.text.sentences import is_speech, spoken_sentences
 from mcp_compaction.core.text.signs import shows_sign
 from mcp_compaction.lexicon.languages import fill_in_all
 
@@ -34,10 +35,11 @@ def shaped_lines(text: str) -> Iterator[Line]:
     """The lines of a text; together they are the text.
 
     An aside shows how something is done rather than what is wanted: what stands under a heading
-    of examples, or in an element of that name. A row is one of many lines of one template.
+    of examples, or in an element of that name. A row is one of many lines of one template. A fence
+    that is never closed is none.
     """
     asides = _Asides(text)
-    fences = _Places(FENCED.finditer(text))
+    fences = _Places(FENCED.finditer(without_open_fences(text)))
     rows = fold_rows(text)[::-1]
     start = 0
     for line, said in zip(text.splitlines(keepends=True), text.splitlines(), strict=True):
@@ -84,6 +86,8 @@ class _Asides:
         self._last_closings = {tag[1]: tag.start() for tag in _CLOSING.finditer(text)}
         self._until = 0  # where the element ends that is an aside
         self._level = 0  # of the heading over an aside; 0 outside
+        self._paragraphs = 0  # under that heading
+        self._is_after_blank = True
 
     def reach(self, start: int, line: str, is_fenced: bool) -> bool:
         """Whether the line that begins there, the next one, is part of an aside."""
@@ -95,12 +99,22 @@ class _Asides:
             level = len(heading[1] or "") or _BELOW_ALL
             if self._level == 0 or level <= self._level:
                 self._level = level if _names_aside(heading[2] or heading[3]) else 0
+                self._paragraphs, self._is_after_blank = 0, True
         elif opening := _OPENING.match(line):
             name = opening[1]
             if start < self._last_closings.get(name, 0) and _names_aside(name):
                 self._until = self._text.index(f"</{name}>", start)
                 return True
+        elif self._level == _BELOW_ALL and self._is_past_aside(line):
+            self._level = 0
         return self._level > 0
+
+    def _is_past_aside(self, line: str) -> bool:
+        """Whether a line under a heading in bold letters, which nothing but another one ends, asks
+        for something behind the first paragraph."""
+        self._paragraphs += self._is_after_blank and bool(line.strip())
+        self._is_after_blank = not line.strip()
+        return self._paragraphs > 1 and any(map(remarks.is_asking, spoken_sentences(line)))
 
 
 def _names_aside(title: str) -> bool:

@@ -116,8 +116,15 @@ def shows_sign(
     kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
 ) -> bool:
     """Whether a text as it stands shows a sign of a kind, in its languages or in those named."""
+    return sign_in(kind, text, languages, by_user) is not None
+
+
+def sign_in(
+    kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
+) -> Shown | None:
+    """The strongest sign of a kind that a text as it stands shows."""
     known = languages_of(text) if languages is None else languages
-    return _find_sign(kind, text, known or (ENGLISH,), by_user) is not None
+    return _find_sign(kind, text, known or (ENGLISH,), by_user)
 
 
 def captures_of(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[str]:

@@ -31,32 +31,33 @@ def read_request(text: str, lines: Sequence[str]) -> Request:
 def preview_request(request: Request, ref: str, chars: int) -> str:
     """In about so many characters how a request begins, what it asks for and what it names, in its
     order, around a note of its size; and those of its lines that stay."""
-    pieces = _cut_first(request.pieces, chars)
+    pieces = _cut_long(request.pieces, chars)
     shown = _lay_out(pieces, _choose(pieces, chars), note_of_size(request.text, ref))
     hidden = [line for line in request.lines if line in request.text and line not in shown]
     return "\n".join([shown, *sorted(hidden, key=request.text.find)])
 
 
 def _choose(pieces: Sequence[Piece], chars: int, barred: Collection[int] = frozenset()) -> set[int]:
-    """The pieces that are shown: how it begins and what its end asks, then what is worth most;
-    and of those that stay the ones beside them. What would only lead to something hidden leaves
-    its room to others."""
+    """The pieces that are shown: how it begins, what it asks last and what its end asks, then what
+    is worth most; and of those that stay the ones beside them. What would only lead to something
+    hidden leaves its room to others, and room that is left is used for what stands next."""
     start = _start_of(pieces, chars * _START_SHARE // 100)
     end = range(len(pieces) - _reach(pieces[::-1], chars * _END_SHARE // 100), len(pieces))
     asked_last = (n for n in end if pieces[n].worth == Worth.ASKED)
-    by_worth = sorted(range(len(pieces)), key=lambda n: (pieces[n].worth, n))
+    by_worth = sorted(range(len(pieces)), key=lambda n: (pieces[n].worth, not pieces[n].asks, n))
+    last = _asked_last(pieces)
     kept = {n for n, piece in enumerate(pieces) if piece.worth == Worth.KEPT}
     leading = {n for n in kept if pieces[n].leads}
     chosen = kept.intersection(start)
     room = chars
-    for number in (*start, *asked_last, *by_worth):
+    for number in (0, last, *start, *asked_last, *by_worth):
         if number in chosen or number in kept or number in barred:
             continue
         piece = pieces[number]
         cost = len(piece.text)
         if number not in start and number - 1 not in chosen and number - 1 not in leading:
             is_scrap = cost <= _LARGEST_GAP and piece.shape != "heading"
-            if is_scrap or not piece.stands_alone:
+            if number != last and (is_scrap or not piece.stands_alone):
                 continue
             cost += len(_MARK)
         if cost <= room:
@@ -65,7 +66,29 @@ def _choose(pieces: Sequence[Piece], chars: int, barred: Collection[int] = froze
     headings = {n for n in chosen if pieces[n].shape == "heading"}
     chosen |= _neighbours_of(chosen - headings, sorted(kept))
     alone = frozenset(_left_alone(pieces, chosen, kept.union(start)))
-    return _choose(pieces, chars, alone) if alone and not barred else chosen - alone
+    if alone and not barred:
+        return _choose(pieces, chars, alone)
+    return _filled(pieces, chosen - alone, room, alone.union(barred))
+
+
+def _filled(
+    pieces: Sequence[Piece], chosen: set[int], room: int, barred: Collection[int]
+) -> set[int]:
+    """The chosen pieces, and those right behind one of them for which there is room."""
+    for number in range(1, len(pieces)):
+        cost = len(pieces[number].text)
+        is_next = number - 1 in chosen and number not in chosen and number not in barred
+        if is_next and cost <= room and not pieces[number].leads:
+            chosen.add(number)
+            room -= cost
+    return chosen
+
+
+def _asked_last(pieces: Sequence[Piece]) -> int:
+    """The last piece that asks for something, whatever its shape, and is neither kept anyway nor
+    only leads to what is asked; or else the first piece."""
+    asking = (n for n, piece in enumerate(pieces) if piece.asks and not piece.leads)
+    return max((n for n in asking if pieces[n].worth != Worth.KEPT), default=0)
 
 
 def _start_of(pieces: Sequence[Piece], chars: int) -> range:
@@ -113,14 +136,24 @@ def _is_task(piece: Piece) -> bool:
     return piece.shape == "item" and piece.worth == Worth.ASKED
 
 
-def _cut_first(pieces: Sequence[Piece], chars: int) -> list[Piece]:
-    """The pieces, where the first is too long for so many characters in two."""
-    first, *others = pieces
-    if first.worth == Worth.KEPT or len(first.text) <= chars:
+def _cut_long(pieces: Sequence[Piece], chars: int) -> list[Piece]:
+    """The pieces, where what is asked last and the first one are in two if they are too long to be
+    shown together in so many characters."""
+    last = _asked_last(pieces)
+    if last == 0:
+        return _cut_at(pieces, 0, chars)
+    shorter = _cut_at(pieces, last, chars // 2)
+    return _cut_at(shorter, 0, chars - len(shorter[last].text) - len(_MARK))
+
+
+def _cut_at(pieces: Sequence[Piece], number: int, chars: int) -> list[Piece]:
+    piece = pieces[number]
+    if piece.worth == Worth.KEPT or len(piece.text) <= chars:
         return list(pieces)
-    start = cut_back(first.text[:chars])
-    rest = first._replace(text=first.text[len(start) :], worth=Worth.ASIDE)
-    return [first._replace(text=start), rest, *others]
+    start = piece._replace(text=cut_back(piece.text[:chars]))
+    text = piece.text[len(start.text) :]
+    rest = piece._replace(text=text, worth=Worth.ASIDE, stands_alone=False, asks=False)
+    return [*pieces[:number], start, rest, *pieces[number + 1 :]]
 
 
 def _lay_out(pieces: Sequence[Piece], chosen: Collection[int], note: str) -> str:

@@ -6,18 +6,17 @@ from collections.abc import Collection, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.patterns import pattern_of, without_open_fences
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.shapes import Line, Shape, shaped_lines
-from mcp_compaction.core.text.signs import find_sign
 
 _LONGEST_PART = 300  # characters of what is no sentence
 _LONGEST_BLOCK = 600  # characters of lines that are shown together or not at all
 _LONGEST_JOINT = 20  # characters before or between sentences: blanks, the sign of an item
-_QUESTION_MARKS = ("?", "？")
+_ALONE = ("heading", "item", "words")  # shapes that say something without what is around them
 _COLONS = (":", "：")
 _OPENING_TAG = pattern_of(r"\s*<[A-Za-z][^<>]*>\s*")
-_LABEL = pattern_of(r"\W*\w+\W*:")  # "limit: the most rows" names a thing
 _NAMES = pattern_of(r"[\d`\"/_]|\w\.[a-z]\w{0,4}\b")  # a number, a path, a name in quotes
 
 
@@ -58,6 +57,7 @@ class Piece(NamedTuple):
     worth: Worth
     shape: Shape
     stands_alone: bool  # else it says little without the piece before it
+    asks: bool  # for something, even where it is worth less than that
 
     @property
     def leads(self) -> bool:
@@ -68,7 +68,7 @@ class Piece(NamedTuple):
 def read_pieces(text: str, lines: Collection[str]) -> tuple[Piece, ...]:
     """The pieces of a text; together they are the text. The sentences among the given lines are
     kept."""
-    sentences = list(spoken_sentences(text)[::-1])
+    sentences = list(spoken_sentences(without_open_fences(text))[::-1])
     reader = _Reader()
     for line in shaped_lines(text):
         own: list[Sentence] = []
@@ -82,14 +82,9 @@ def read_pieces(text: str, lines: Collection[str]) -> tuple[Piece, ...]:
             is_kept = sentence is not None and (
                 sentence.text in lines or text[sentence.start : sentence.end] in lines
             )
-            reader.add(part, line.shape, is_kept, sentence is not None and _asks(sentence))
+            asks = sentence is not None and remarks.is_asking(sentence)
+            reader.add(part, line.shape, is_kept, asks)
     return tuple(reader.pieces)
-
-
-def _asks(sentence: Sentence) -> bool:
-    if sentence.text.endswith(_QUESTION_MARKS):
-        return True
-    return find_sign("request", sentence) is not None and not _LABEL.match(sentence.bare)
 
 
 def _cut_line(line: Line, own: Sequence[Sentence]) -> Iterator[tuple[str, Sentence | None]]:
@@ -158,10 +153,10 @@ class _Reader:
     def add(self, text: str, shape: Shape, is_kept: bool, asks: bool) -> None:
         """Add a piece of the line."""
         worth = self._worth_of(text, shape, asks)
-        stands_alone = worth == Worth.ASKED if self._lead else shape in ("heading", "item", "words")
+        stands_alone = worth == Worth.ASKED if self._lead else shape in _ALONE or asks
         if self._lead:
             worth = min(worth, max(self._lead, _WORTHS_WHEN_LED[shape]))
-        piece = Piece(text, Worth.KEPT if is_kept else worth, shape, stands_alone)
+        piece = Piece(text, Worth.KEPT if is_kept else worth, shape, stands_alone, asks)
         self.pieces.append(piece)
         if piece.leads and worth <= Worth.TOLD:
             self._lead = min(worth, Worth.NAMED)

@@ -8,6 +8,7 @@ from tests.core.digest.drafting import REFUSED, Json, drafted, texts
 from tests.core.saying import assistant, calls, results, user
 
 CHOICE = "I'll use a SQLite database for the store."
+OBJECTION = "The store has to run without a database."
 
 
 @pytest.mark.parametrize(
@@ -15,10 +16,11 @@ CHOICE = "I'll use a SQLite database for the store."
     [
         [user("No, the store stays in one JSON file.")],
         [user("NO!")],
-        [user("It has to run without a server."), assistant("You're absolutely right! I see.")],
-        [user("Es muss ohne Server laufen."), assistant("Du hast völlig recht! Ich sehe es.")],
-        [user("Il doit tourner sans serveur."), assistant("Vous avez raison ! Je vois.")],
-        [user("Debe funcionar sin servidor."), assistant("¡Tienes razón! Lo veo muy bien.")],
+        [user(OBJECTION), assistant("You're absolutely right! I see.")],
+        [user("That needs a server."), assistant("Good point. The store needs no database.")],
+        [user(OBJECTION), assistant("Du hast völlig recht! Ich sehe es.")],
+        [user(OBJECTION), assistant("Vous avez raison ! Je vois.")],
+        [user(OBJECTION), assistant("¡Tienes razón! Lo veo muy bien.")],
     ],
 )
 def test_what_the_user_objects_to_was_not_decided(answer: list[Json]) -> None:
@@ -29,14 +31,47 @@ def test_what_the_user_objects_to_was_not_decided(answer: list[Json]) -> None:
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        [user("Wait, also add an index on the date column.")],
+        [user("Good. Stop the old server when you are done.")],
+        [user("Why did you add a second file?")],
+        [user("The readme has a typo in line three."), assistant("Good catch, I fixed the typo.")],
+    ],
+)
+def test_what_is_said_to_something_else_turns_no_decision_down(answer: list[Json]) -> None:
+    span = [user("Build the store."), assistant(CHOICE), *answer]
+    assert CHOICE in texts(drafted(span), "DECISIONS")
+
+
+@pytest.mark.parametrize("answer", ["No.", "No, it is not needed.", "Nah"])
+def test_a_no_to_a_question_answers_only_the_question(answer: str) -> None:
+    asked = assistant(f"{CHOICE} Should I also add a cache?")
+    draft = drafted([user("Build the store."), asked, user(answer)])
+    assert texts(draft, "DECISIONS") == [CHOICE]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Wait, also add an index on the date column.",
+        "Good. Stop the old server when you are done.",
+    ],
+)
+def test_an_order_that_begins_with_wait_or_stop_rejects_nothing(said: str) -> None:
+    draft = drafted([user("Build the store."), assistant(CHOICE), user(said)])
+    assert texts(draft, "REJECTED") == []
+
+
+@pytest.mark.parametrize(
     ("result", "is_decided"),
     [
         ("created", True),
         (REFUSED, False),
-        ("The last command <command>x</command> timed out and has been killed.", False),
+        ("The last command <command>x</command> timed out and has been killed.", True),
     ],
 )
-def test_what_was_refused_or_ran_out_of_time_was_not_decided(result: str, is_decided: bool) -> None:
+def test_what_was_refused_was_not_decided(result: str, is_decided: bool) -> None:
     step = calls(("1", "Bash", {"command": "sqlite3 a.db"}), text=f"{CHOICE} I create it.")
     draft = drafted([user("Build the store."), step, results(("1", result))])
     assert (CHOICE in texts(draft, "DECISIONS")) == is_decided

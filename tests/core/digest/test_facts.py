@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_compaction.core.digest import extract
 from mcp_compaction.core.digest.aging import without_overtaken
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Digest, Item
 from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import assistant, ran, read, used, user
@@ -152,3 +154,18 @@ def test_what_a_user_permits_is_kept_word_for_word_beside_its_ban(ban: str, said
     assert kept["FACTS"] == (Item(text=said, refs=("m2",), provenance="verbatim", must_stay=True),)
     for other in ([user(said)], [user(ban), assistant(said)]):
         assert "FACTS" not in dict(must_keep(messages_of(other), ""))
+
+
+def test_permissions_and_rules_are_each_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def look(text: str) -> tuple[str, ...]:
+        looks.append(text)
+        return telling_words(text)
+
+    monkeypatch.setattr(extract, "telling_words", look)
+    said = "".join(
+        f"You are allowed to use port {n}. Never push row {n} to main.\n" for n in range(20, 60)
+    )
+    extract.must_keep(messages_of([user(said)]), "")
+    assert len(looks) == 80

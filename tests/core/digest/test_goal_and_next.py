@@ -353,8 +353,23 @@ def test_a_plan_that_is_only_closed_when_a_request_comes_is_not_the_plan_for_it(
     assert texts(drafted(span), "NEXT") == ["finish: Mend the login page."]
 
 
+def test_a_closed_plan_hides_no_file_that_the_request_names_and_nobody_touched() -> None:
+    span = [user("Port the shop and mend docs/guide.md."), *ran("1", "ls", "a")]
+    closed = planned("2", ("port the code", "completed"))
+    assert texts(drafted([*span, *closed, *ran("3", "make", "ok")]), "NEXT") == [
+        "named in the request and not touched so far: docs/guide.md"
+    ]
+
+
+def test_a_file_is_not_taken_for_one_of_the_same_name_in_another_folder() -> None:
+    span = [user("Mend README.md, pkg/README.md and README.md."), *ran("1", "ls", "a")]
+    assert texts(drafted(span), "NEXT")[1:] == [
+        "named there and not touched so far: README.md, pkg/README.md"
+    ]
+
+
 def test_files_are_not_called_untouched_before_the_first_call_or_after_an_earlier_one() -> None:
-    asked = user("Now rename the flag in parser.py and in docs/flags.md, see @parser.py, flags.md.")
+    asked = user("Now rename the flag in parser.py and in docs/flags.md, see @parser.py.")
     assert texts(drafted([asked]), "NEXT")[1:] == []
     listed = ran("2", "ls", "a")
     assert texts(drafted([asked, *listed]), "NEXT")[1:] == [

@@ -52,6 +52,18 @@ def test_a_heading_of_what_is_wanted_begins_no_aside(title: str) -> None:
     assert shapes_of(f"## {title}\nTen at most.\n") == ["heading", "words"]
 
 
+def test_an_aside_under_bold_letters_ends_where_something_is_asked_behind_its_paragraph() -> None:
+    text = "**Usage**\n\nCall it.\n\nIt is fast.\n\nPlease add the flag to the tool.\nNow.\n"
+    assert shapes_of(text) == [*["aside"] * 6, "words", "words"]
+    text = "**Usage**\nCall it.\n\nPlease add the flag to the tool.\n"
+    assert shapes_of(text) == [*["aside"] * 3, "words"]
+
+
+def test_a_fence_that_is_never_closed_is_none() -> None:
+    text = "~~~\nIt is slow.\n```\nls\n```\n```py\nIt is old.\n"
+    assert shapes_of(text) == ["words", "words", *["fenced"] * 3, "words", "words"]
+
+
 def test_an_element_of_examples_is_an_aside_up_to_its_end() -> None:
     text = "<example_answer>\nCall it.\n\n## Limits\n</example_answer>\nTen at most.\n"
     assert shapes_of(text) == [*["aside"] * 4, "code", "words"]

@@ -18,6 +18,11 @@ TASKS = (
     "2. Limit each answer to 100 KB\n"
     "3. Write the names of broken feeds to broken.txt\n\n"
 )
+PROSE = (
+    "Our shop sells tea in four towns. Orders come by mail and by phone. Each night a job copies "
+    "them to the archive. Kim looks after the printers there. The office moved last spring to a "
+    "larger house. Some customers pay by invoice. A second server stands in the cellar. It grew."
+)
 LINES = st.lists(
     st.sampled_from(
         (
@@ -52,7 +57,7 @@ def shown_of(text: str, chars: int, *lines: str) -> str:
     [
         f"## Useful command examples\n\n### Search\n\n{CODE}\n### Anything else\n\n{CODE}",
         f"<example_answer>\nI look at the folder first.\n\n{CODE}</example_answer>\n",
-        f"**Usage**\n\nCall the tool with its name.\n{CODE}",
+        f"**Usage**\n\nThe tool is called by its name.\n{CODE}",
         CODE,
         LOG,
     ],
@@ -75,6 +80,39 @@ def test_what_the_end_asks_stays_behind_a_long_paste() -> None:
     shown = shown_of(text, 400)
     assert shown.startswith("This is our manual.\n\n- step 0: open")
     assert shown.endswith("...]\nNow translate the third chapter into French.")
+
+
+@pytest.mark.parametrize(
+    ("start", "between"),
+    [
+        (PROSE, f"**Example:**\n\nreport --all prints every order.\n\n{PROSE}"),
+        (f"Here is our README.\n\n# Shop\n\n{PROSE}", f"## Usage\n\nRun it.\n\n{PROSE}"),
+        ("It prints this:", f"```\n{PROSE}\n{PROSE}"),
+        ("It prints this:", f"```\n{PROSE}\n```"),
+        (PROSE.replace(".", ","), PROSE),
+    ],
+    ids=["bold heading", "heading", "open fence", "fence", "long first sentence"],
+)
+@pytest.mark.parametrize("chars", [300, 450, 600])
+def test_what_is_asked_last_is_shown_whatever_stands_before_it(
+    start: str, between: str, chars: int
+) -> None:
+    asked = "Add a JSON export to the report command, with tests in tests/test_report.py."
+    shown = shown_of(f"{start}\n\n{between}\n\n{asked}\n", chars)
+    assert shown.startswith(start[:60])
+    assert shown.endswith(asked)
+
+
+def test_a_task_in_an_aside_is_shown_where_there_is_room() -> None:
+    asked = "Add a JSON export to the report command."
+    text = f"Here is our README.\n\n## Usage\n\n{PROSE}\n\n{asked}\n\n{PROSE}\n\nCan you do that?\n"
+    assert asked in shown_of(text, 300)
+
+
+def test_room_that_is_left_is_used_behind_a_line_that_stays() -> None:
+    rule = "Never push to main."
+    text = f"{PROSE}\n\n**Example:**\n\n{rule}\n\n{PROSE}\n\n{LOG}"
+    assert f"{rule}\n\n{PROSE[:30]}" in shown_of(text, 450, rule)
 
 
 def test_a_line_that_ends_in_a_colon_brings_its_list_or_stays_away() -> None:
