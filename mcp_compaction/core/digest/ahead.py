@@ -103,8 +103,8 @@ def _is_closing(one: Speech, reading: Reading) -> bool:
 
 
 def _in_work(reading: Reading) -> Iterator[Item]:
-    """The request that neither closing words nor a closed plan has ended, or the task of its plan
-    that is at hand; and the files it names that nobody touched, which no plan needs to name."""
+    """The request that no closing words have ended, or the task of its plan that is at hand; and
+    the files it names that nobody touched, which no plan needs to name."""
     asked = request_in_force(reading)
     if asked is None:
         return
@@ -115,10 +115,11 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     task = _task_at_hand(planned)
     if task is not None:
         yield Item(text=f"finish: {short(task.task.text, 140)}", refs=(task.ref,))
-    elif not planned:
+    else:
         main = main_sentence(asked)
         has_begun = any(m.calls for m in after)
         verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
+        verb = "wind up, all its tasks are closed" if planned else verb
         yield Item(text=f"{verb}: {short(main, 140)}", refs=(asked.message.ref,))
     if left := _untouched_files(asked, reading):
         where = "in the request" if planned else "there"
