@@ -13,15 +13,16 @@ from mcp_compaction.core.log.families import (
     command_line_of,
     covers,
     family_of,
+    given_of,
     is_inline_code,
     is_search,
     not_given,
-    operands_of,
     options_of,
     preparation_of,
     runs_checks,
     subcommand_of,
 )
+from mcp_compaction.core.log.given import Given
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
@@ -49,7 +50,7 @@ class _Failure(NamedTuple):
     passed_at: int = 0
 
 
-_Standing = dict[frozenset[str], _Failure]  # by what the run was given
+_Standing = dict[Given, _Failure]  # by what the run was given
 
 
 def learned_items(reading: Reading) -> list[Item]:
@@ -88,7 +89,7 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
     standing: dict[str, _Standing] = {}
     committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
-        kind, given = _kind_of(entry), _operands_given(entry)
+        kind, given = _kind_of(entry), _given_to(entry)
         has_failed = entry.ending in _FAILED and not _has_searched(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
             commit = _kind_of_run("git commit", entry)
@@ -102,6 +103,8 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
             _note_failure(alike, entry, place)
         else:
             for known in _newest_of(alike, given):
+                if not given.limits <= known.limits:
+                    continue
                 if _is_settled(alike[known], given):
                     yield alike.pop(known)._replace(passed=entry, passed_at=place)
                 else:
@@ -110,13 +113,13 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
         yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
 
 
-def _is_settled(one: _Failure, given: frozenset[str]) -> bool:
-    """Whether a run that was done and was given some things shows that what failed passes: any
-    does, where the failed one named nothing and is no check of all there is."""
+def _is_settled(one: _Failure, given: Given) -> bool:
+    """Whether a run that was done, and is not limited more, shows by what it was given that what
+    failed passes: any does, where that named nothing and is no check of all there is."""
     entry = one.entry
     is_check = runs_checks(entry.action.target) or _sums_up_tests(entry)
     is_of_all = is_check and _has_begun(entry)
-    return covers(given, one.left) or (not one.left and not is_of_all)
+    return covers(given, Given(one.left, given.limits)) or (not one.left and not is_of_all)
 
 
 def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
@@ -131,7 +134,7 @@ def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
 
 def _without_passed(one: _Failure, passed: CallEntry) -> _Failure:
     """A failure of which some things passed by themselves."""
-    left = not_given(one.left, _operands_given(passed))
+    left = not_given(one.left, _given_to(passed).things)
     new = tuple((thing, passed.ref) for thing in sorted(one.left - left))
     return one._replace(left=left, parts=(*one.parts, *new))
 
@@ -146,16 +149,16 @@ def _with_failed(one: _Failure, given: frozenset[str]) -> _Failure:
 
 def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
     """Take down a failed run in place of those that were given no more than it."""
-    given, times = _operands_given(entry), 1
+    given, times = _given_to(entry), 1
     for known in _newest_of(alike, given):
         old = alike[known]
         if not covers(given, known):
-            alike[known] = _with_failed(old, given)
+            alike[known] = _with_failed(old, given.things)
             continue
         del alike[known]
         if covers(known, given) and _has_failed_alike(old.entry, entry):
             times += old.times
-    alike[given] = _Failure(entry, place, times, given)
+    alike[given] = _Failure(entry, place, times, given.things)
 
 
 def _has_failed_alike(one: CallEntry, other: CallEntry) -> bool:
@@ -167,17 +170,18 @@ def _has_begun(entry: CallEntry) -> bool:
     return entry.result is None or not has_not_begun(entry.result)
 
 
-def _operands_given(entry: CallEntry) -> frozenset[str]:
-    """What a command was given beside options; nothing for other calls, nor for a commit, as any
-    later one settles it."""
+def _given_to(entry: CallEntry) -> Given:
+    """What a command was given; nothing for other calls, nor for a commit, as any later one
+    settles it."""
     command = entry.action.target if entry.action.kind == "run" else ""
-    return operands_of(command) if family_of(command) != "git commit" else frozenset()
+    given = given_of(command)
+    return given if family_of(command) != "git commit" else Given(limits=given.limits)
 
 
-def _newest_of(alike: _Standing, given: frozenset[str]) -> tuple[frozenset[str], ...]:
+def _newest_of(alike: _Standing, given: Given) -> tuple[Given, ...]:
     """What failed runs were given that a run may be of: the newest, and the same; of many a run
     of named things is compared with these only."""
-    newest = islice(reversed(alike), _MOST_COMPARED) if given else reversed(alike)
+    newest = islice(reversed(alike), _MOST_COMPARED) if any(given) else reversed(alike)
     same = (given,) if given in alike else ()
     return tuple(dict.fromkeys((*same, *newest)))
 
@@ -289,7 +293,7 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
 def _is_named(entry: CallEntry, cause: str) -> bool:
     """Whether a cause names what a run was given: a module that is missing, a file."""
     words = frozenset(_WORD.findall(cause))
-    return not words.isdisjoint(thing.rpartition("/")[2] for thing in _operands_given(entry))
+    return not words.isdisjoint(thing.rpartition("/")[2] for thing in _given_to(entry).things)
 
 
 def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
@@ -297,9 +301,10 @@ def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
     was prepared otherwise; not where more of the call failed."""
     if passed.ending != "done":
         return f", passed {passed.ref}"
-    before, after = _operands_given(failed), _operands_given(passed)
+    before, after = _given_to(failed), _given_to(passed)
+    is_more = before.limits == after.limits and before.things and before.things <= after.things
     is_prepared_alike = preparation_of(failed.action.target) == preparation_of(passed.action.target)
-    if is_prepared_alike and (before == after or (before and before <= after)):
+    if is_prepared_alike and (before == after or is_more):
         return f", passed {passed.ref}"
     return f"; {_what(passed)} passed {passed.ref}"
 

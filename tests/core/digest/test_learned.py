@@ -230,6 +230,34 @@ def test_a_run_that_names_nothing_and_checks_nothing_is_settled_by_any(
     assert told.startswith(f"{broken}: failed m1 (error: what?); {done} passed m3")
 
 
+@pytest.mark.parametrize(
+    ("broken", "done"),
+    [
+        ("git push", "git push --dry-run"),
+        ("pytest -q", "pytest -q -k 'a or b'"),
+        ("python train.py", "python train.py --help"),
+        ("npm install a b", "npm install --dry-run a"),
+    ],
+)
+def test_a_run_that_does_less_settles_nothing(broken: str, done: str) -> None:
+    steps = [*ran("1", broken, "error: what?\nexit code 1"), *ran("2", done, "exit code 0")]
+    assert texts(drafted(steps), "LEARNED") == [f"failed: {broken}: error: what?"]
+    steps += ran("3", broken, "exit code 0")
+    (told,) = texts(drafted(steps), "LEARNED")
+    assert told.startswith(f"{broken}: failed m1 (error: what?), passed m5")
+
+
+def test_runs_of_two_parts_that_failed_are_both_settled_by_one_of_all() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "pytest -k a", wrong), *ran("2", "pytest -k b", wrong)]
+    assert len(texts(drafted(steps), "LEARNED")) == 2
+    steps += ran("3", "pytest", "exit code 0")
+    assert texts(drafted(steps), "LEARNED") == [
+        "pytest -k b: failed m3 (KeyError: 'x'); pytest passed m5",
+        "pytest -k a: failed m1 (KeyError: 'x'); pytest passed m5",
+    ]
+
+
 def test_a_check_that_was_not_found_is_settled_by_one_that_ran() -> None:
     steps = [*ran("1", "pytest", "Error: (eval):1: command not found: pytest")]
     steps += ran("2", "source env && pytest tests/a.py", "1 passed")
