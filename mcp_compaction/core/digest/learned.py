@@ -23,7 +23,7 @@ from mcp_compaction.core.log.families import (
     subcommand_of,
 )
 from mcp_compaction.core.log.given import Given
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
@@ -109,8 +109,9 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
                     yield alike.pop(known)._replace(passed=entry, passed_at=place)
                 else:
                     alike[known] = _without_passed(alike[known], entry)
+    changed = _changed_by_end(reading.ledger)
     for alike in standing.values():
-        yield from (one for one in alike.values() if not _is_changed_since(one, reading.ledger))
+        yield from (one for one in alike.values() if not _is_changed_since(one, changed))
 
 
 def _is_settled(one: _Failure, given: Given) -> bool:
@@ -122,13 +123,27 @@ def _is_settled(one: _Failure, given: Given) -> bool:
     return covers(given, Given(one.left, given.limits)) or (not one.left and not is_of_all)
 
 
-def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
+def _changed_by_end(ledger: Ledger) -> dict[str, list[FileState]]:
+    """The files that were changed, by how their paths end."""
+    found: dict[str, list[FileState]] = {}
+    for path, state in ledger.files.items():
+        if state.word in CHANGED:
+            found.setdefault(_end_of(path), []).append(state)
+    return found
+
+
+def _end_of(path: str) -> str:
+    """The last two parts of a path: a bare name is not enough to know a file in a folder by."""
+    return "/".join(path.removeprefix("./").split("/")[-2:])
+
+
+def _is_changed_since(one: _Failure, changed: dict[str, list[FileState]]) -> bool:
     """Whether a file that could not be changed was changed after all, by whatever call."""
-    path = one.entry.action.target
+    path = one.entry.action.target.removeprefix("./")
     return one.entry.action.kind in _CHANGES and any(
-        state.word in CHANGED and int(state.ref[1:]) > int(one.entry.ref[1:])
-        for known, state in ledger.files.items()
-        if ends_with_path(known, path) or ends_with_path(path, known)
+        int(state.ref[1:]) > int(one.entry.ref[1:])
+        for state in changed.get(_end_of(path), ())
+        if ends_with_path(state.path, path) or ends_with_path(path, state.path)
     )
 
 

@@ -29,20 +29,31 @@ _CHECKERS = word_set(
     "pyright eslint tsc"
 )
 _CHECKS = word_set("test tests check build lint vet clippy verify")
+_FINDERS = word_set("find fd")
+_DOES_WITH_FOUND = frozenset(
+    ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-x", "-X", "--exec")
+)
 _SEARCHES = word_set("grep egrep fgrep rg ag ack find fd pgrep diff cmp which ls test")
 
 
 def is_search(command: str) -> bool:
     """Whether a command only looks for something: that there is none is no failure."""
     part = main_part_of(command)
-    return part is not None and part.words[0].rpartition("/")[2] in _SEARCHES
+    return part is not None and _searches(part)
+
+
+def _searches(part: Part) -> bool:
+    """Whether a command is a search that does nothing with what it finds."""
+    name = part.words[0].rpartition("/")[2]
+    does_more = name in _FINDERS and not _DOES_WITH_FOUND.isdisjoint(part.words)
+    return name in _SEARCHES and not does_more
 
 
 def only_looks(command: str) -> bool:
     """Whether a command only shows what is there: a search, a file, what git has."""
     part = main_part_of(command)
     name = part.words[0].rpartition("/")[2] if part else ""
-    return not name or name == "git" or name in _SEARCHES or name in _BESIDE
+    return part is None or name == "git" or name in _BESIDE or _searches(part)
 
 
 def runs_checks(command: str) -> bool:

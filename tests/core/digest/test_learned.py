@@ -172,6 +172,20 @@ def test_a_failed_edit_is_settled_by_any_later_change_of_the_file_and_by_no_look
     assert texts(drafted(steps), "LEARNED") == []
 
 
+def test_a_failed_edit_is_not_settled_by_a_change_of_another_file_of_that_name() -> None:
+    edit = call("1", "Edit", file_path="__init__.py", old_string="x", new_string="y")
+    steps = [edit, failed("1", NO_MATCH)]
+    steps += used("2", "Edit", "ok", file_path="/app/src/rates/__init__.py")
+    assert texts(drafted(steps), "LEARNED") == [f"failed: Edit __init__.py: {NO_MATCH}"]
+
+
+def test_a_find_that_failed_at_what_it_does_with_the_files_is_told() -> None:
+    draft = drafted(ran("1", "find . -name '*.sql' -exec psql -f {} \\;", "error: no\nexit code 1"))
+    assert texts(draft, "LEARNED") == [
+        "failed: find . -name '*.sql' -exec psql -f {} \\;: error: no"
+    ]
+
+
 def test_failed_inline_code_is_told_last_and_is_nothing_to_do_once_another_run_was_done() -> None:
     wrong = "KeyError: 'x'\nexit code 1"
     steps = [*ran("1", "make all", wrong), *ran("2", "python3 - <<'EOF'\nload()\nEOF", wrong)]

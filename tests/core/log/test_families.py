@@ -9,6 +9,7 @@ from mcp_compaction.core.log.families import (
     covers,
     given_of,
     is_inline_code,
+    is_search,
     not_given,
     runs_checks,
 )
@@ -120,6 +121,23 @@ def test_only_a_run_that_names_nothing_covers_all(after: str, before: str, expec
 )
 def test_code_that_a_command_holds_itself_is_inline(command: str, expected: bool) -> None:
     assert is_inline_code(command) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("find . -name '*.sql'", True),
+        ("cd /app && /usr/bin/grep -x a b.txt", True),
+        ("find . -name '*.sql' -exec psql -f {} ;", False),
+        ("find . -name '*.tmp' -delete", False),
+        ("fd -e sql -x psql -f", False),
+        ("", False),
+    ],
+)
+def test_what_does_something_with_the_files_it_finds_is_no_search(
+    command: str, expected: bool
+) -> None:
+    assert is_search(command) is expected
 
 
 @pytest.mark.parametrize(
