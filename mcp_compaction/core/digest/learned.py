@@ -21,6 +21,7 @@ from mcp_compaction.core.log.families import (
     preparation_of,
     runs_checks,
     subcommand_of,
+    takes_each_alone,
 )
 from mcp_compaction.core.log.given import Given
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
@@ -89,7 +90,7 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
     standing: dict[str, _Standing] = {}
     committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
-        kind, given = _kind_of(entry), _given_to(entry)
+        kind = _kind_of(entry)
         has_failed = entry.ending in _FAILED and not _has_searched(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
             commit = _kind_of_run("git commit", entry)
@@ -102,16 +103,22 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
         if has_failed:
             _note_failure(alike, entry, place)
         else:
-            for known in _newest_of(alike, given):
-                if not given.limits <= known.limits:
-                    continue
-                if _is_settled(alike[known], given):
-                    yield alike.pop(known)._replace(passed=entry, passed_at=place)
-                else:
-                    alike[known] = _without_passed(alike[known], entry)
+            yield from _settle(alike, entry, place)
     changed = _changed_by_end(reading.ledger)
     for alike in standing.values():
         yield from (one for one in alike.values() if not _is_changed_since(one, changed))
+
+
+def _settle(alike: _Standing, entry: CallEntry, place: int) -> Iterator[_Failure]:
+    """The failures that a run which was done ends; of others it may end a part."""
+    given = _given_to(entry)
+    for known in _newest_of(alike, given):
+        if not given.limits <= known.limits:
+            continue
+        if _is_settled(alike[known], given):
+            yield alike.pop(known)._replace(passed=entry, passed_at=place)
+        elif takes_each_alone(entry.action.target):
+            alike[known] = _without_passed(alike[known], entry)
 
 
 def _is_settled(one: _Failure, given: Given) -> bool:

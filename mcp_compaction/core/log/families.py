@@ -29,6 +29,7 @@ _CHECKERS = word_set(
     "pyright eslint tsc"
 )
 _CHECKS = word_set("test tests check build lint vet clippy verify")
+_FETCHES = word_set("install i add get pull download uninstall remove")
 _FINDERS = word_set("find fd")
 _DOES_WITH_FOUND = frozenset(
     ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-x", "-X", "--exec")
@@ -60,6 +61,12 @@ def runs_checks(command: str) -> bool:
     """Whether a command tests, checks or builds: where it names nothing, all there is."""
     words = family_of(command).split()
     return bool(words) and (words[0] in _CHECKERS or words[-1] in _CHECKS)
+
+
+def takes_each_alone(command: str) -> bool:
+    """Whether the things a command is given could as well be given one by one: packages, tests; not
+    a request's number and what is done to it."""
+    return runs_checks(command) or family_of(command).rpartition(" ")[2] in _FETCHES
 
 
 def is_inline_code(command: str) -> bool:

@@ -143,6 +143,21 @@ def test_runs_of_all_the_parts_end_the_failure_of_the_whole() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("broken", "others"),
+    [
+        ("gh pr merge --squash 12", ("gh pr view 12", "gh pr merge --squash 13")),
+        ("git push origin main", ("git push origin dev", "git push mirror main")),
+    ],
+)
+def test_runs_of_some_words_each_do_not_end_the_failure_of_what_they_say_together(
+    broken: str, others: tuple[str, str]
+) -> None:
+    steps = ran("1", broken, "error: what?\nexit code 1")
+    steps += [*ran("2", others[0], "ok"), *ran("3", others[1], "ok")]
+    assert texts(drafted(steps), "LEARNED") == [f"failed: {broken}: error: what?"]
+
+
 def test_a_part_that_fails_and_passes_leaves_the_failure_of_the_whole() -> None:
     wrong = "KeyError: 'x'\nexit code 1"
     steps = [*ran("1", "pytest", wrong), *ran("2", "pytest tests/a.py", wrong)]
