@@ -60,6 +60,16 @@ class ShellCommand(Value):
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
 
 
+class CommandOption(Value):
+    """An option by which a run is compared with others of its program."""
+
+    names: tuple[str, ...]
+    means: Literal["narrows", "tries", "number", "words"]
+    example: str
+    like: str
+    of: tuple[str, ...] = ()
+
+
 class ReportSign(Value):
     """One way in which a line that a run printed says what was done to a file."""
 
@@ -76,6 +86,7 @@ class _File(Value):
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
     command: tuple[ShellCommand, ...]
+    option: tuple[CommandOption, ...]
     report: tuple[ReportSign, ...]
 
 
@@ -92,6 +103,11 @@ def known_endings() -> tuple[EndingSign, ...]:
 def known_commands() -> tuple[ShellCommand, ...]:
     """The shell commands that change files."""
     return _read_file().command
+
+
+def known_options() -> tuple[CommandOption, ...]:
+    """The options by which runs of one program are compared."""
+    return _read_file().option
 
 
 def known_reports() -> tuple[ReportSign, ...]:

@@ -12,7 +12,7 @@ from mcp_compaction.core.digest.text import (
     OUR_PREFIX,
     DigestSections,
 )
-from mcp_compaction.core.log.families import covers, family_of, operands_of
+from mcp_compaction.core.log.families import covers, family_of, given_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
 from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
@@ -126,14 +126,12 @@ def _with_pass(item: Item, later: Sequence[CallEntry]) -> Item:
     if found is None:
         return item
     command, _, cause = found["what"].partition(": ")
+    if "…" in command:  # what was cut off may have been something else
+        return item
     for entry in later[-_MOST_LATER:]:
         target = entry.action.target
         is_alike = entry.action.kind == "run" and family_of(target) == family_of(command)
-        if (
-            is_alike
-            and entry.ending == "done"
-            and covers(operands_of(target), operands_of(command))
-        ):
+        if is_alike and entry.ending == "done" and covers(given_of(target), given_of(command)):
             why = f" ({cause})" if cause else ""
             text = f"{command}: failed {item.refs[0]}{why}, passed {entry.ref}"
             return item.model_copy(update={"text": text, "refs": (*item.refs, entry.ref)})

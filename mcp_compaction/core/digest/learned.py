@@ -13,16 +13,24 @@ from mcp_compaction.core.log.families import (
     command_line_of,
     covers,
     family_of,
+    given_of,
     is_inline_code,
     is_search,
     not_given,
-    operands_of,
     options_of,
     preparation_of,
     runs_checks,
     subcommand_of,
+    takes_each_alone,
 )
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, may_be_one_place
+from mcp_compaction.core.log.given import Given
+from mcp_compaction.core.log.ledger import (
+    CHANGED,
+    CallEntry,
+    FileState,
+    Ledger,
+    may_be_one_place,
+)
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line
@@ -50,7 +58,7 @@ class _Failure(NamedTuple):
     passed_at: int = 0
 
 
-_Standing = dict[frozenset[str], _Failure]  # by what the run was given
+_Standing = dict[Given, _Failure]  # by what the run was given
 _Places = dict[str, _Standing]  # by the folder in which it ran
 
 
@@ -90,7 +98,7 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
     standing: dict[str, _Places] = {}
     committed = {commit.ref for commit in reading.ledger.commits}
     for place, entry in enumerate(reading.ledger.entries):
-        kind, given = _kind_of(entry), _operands_given(entry)
+        kind = _kind_of(entry)
         has_failed = entry.ending in _FAILED and not _has_searched(entry)
         if entry.result_ref in committed and "commit" in entry.action.target:
             for alike in _may_be_there(standing.get(_COMMIT, {}), entry.folder):
@@ -104,13 +112,10 @@ def _failures(reading: Reading) -> Iterator[_Failure]:
             _note_failure(places.setdefault(entry.folder, {}), entry, place)
             continue
         for alike in _may_be_there(places, entry.folder):
-            for known in _newest_of(alike, given):
-                if _is_settled(alike[known], given):
-                    yield alike.pop(known)._replace(passed=entry, passed_at=place)
-                else:
-                    alike[known] = _without_passed(alike[known], entry)
+            yield from _settle(alike, entry, place)
+    changed = _changed_by_end(reading.ledger)
     left = (one for places in standing.values() for a in places.values() for one in a.values())
-    yield from (one for one in left if not _is_changed_since(one, reading.ledger))
+    yield from (one for one in left if not _is_changed_since(one, changed))
 
 
 def _may_be_there(places: _Places, folder: str) -> list[_Standing]:
@@ -120,28 +125,54 @@ def _may_be_there(places: _Places, folder: str) -> list[_Standing]:
     return [places[one] for one in others if may_be_one_place(one, folder)]
 
 
-def _is_settled(one: _Failure, given: frozenset[str]) -> bool:
-    """Whether a run that was done and was given some things shows that what failed passes: any
-    does, where the failed one named nothing and is no check of all there is."""
+def _settle(alike: _Standing, entry: CallEntry, place: int) -> Iterator[_Failure]:
+    """The failures that a run which was done ends; of others it may end a part."""
+    given = _given_to(entry)
+    for known in _newest_of(alike, given):
+        if not given.limits <= known.limits:
+            continue
+        if _is_settled(alike[known], given):
+            yield alike.pop(known)._replace(passed=entry, passed_at=place)
+        elif takes_each_alone(entry.action.target):
+            alike[known] = _without_passed(alike[known], entry)
+
+
+def _is_settled(one: _Failure, given: Given) -> bool:
+    """Whether a run that was done, and is not limited more, shows by what it was given that what
+    failed passes: any does, where that named nothing and is no check of all there is."""
     entry = one.entry
     is_check = runs_checks(entry.action.target) or _sums_up_tests(entry)
     is_of_all = is_check and _has_begun(entry)
-    return covers(given, one.left) or (not one.left and not is_of_all)
+    return covers(given, Given(one.left, given.limits)) or (not one.left and not is_of_all)
 
 
-def _is_changed_since(one: _Failure, ledger: Ledger) -> bool:
+def _changed_by_end(ledger: Ledger) -> dict[str, list[FileState]]:
+    """The files that were changed, by how their paths end."""
+    found: dict[str, list[FileState]] = {}
+    for path, state in ledger.files.items():
+        if state.word in CHANGED:
+            found.setdefault(_end_of(path), []).append(state)
+    return found
+
+
+def _end_of(path: str) -> str:
+    """The last two parts of a path: a bare name is not enough to know a file in a folder by."""
+    return "/".join(path.removeprefix("./").split("/")[-2:])
+
+
+def _is_changed_since(one: _Failure, changed: dict[str, list[FileState]]) -> bool:
     """Whether a file that could not be changed was changed after all, by whatever call."""
-    path = one.entry.action.target
+    path = one.entry.action.target.removeprefix("./")
     return one.entry.action.kind in _CHANGES and any(
-        state.word in CHANGED and int(state.ref[1:]) > int(one.entry.ref[1:])
-        for known, state in ledger.files.items()
-        if ends_with_path(known, path) or ends_with_path(path, known)
+        int(state.ref[1:]) > int(one.entry.ref[1:])
+        for state in changed.get(_end_of(path), ())
+        if ends_with_path(state.path, path) or ends_with_path(path, state.path)
     )
 
 
 def _without_passed(one: _Failure, passed: CallEntry) -> _Failure:
     """A failure of which some things passed by themselves."""
-    left = not_given(one.left, _operands_given(passed))
+    left = not_given(one.left, _given_to(passed).things)
     new = tuple((thing, passed.ref) for thing in sorted(one.left - left))
     return one._replace(left=left, parts=(*one.parts, *new))
 
@@ -156,16 +187,16 @@ def _with_failed(one: _Failure, given: frozenset[str]) -> _Failure:
 
 def _note_failure(alike: _Standing, entry: CallEntry, place: int) -> None:
     """Take down a failed run in place of those that were given no more than it."""
-    given, times = _operands_given(entry), 1
+    given, times = _given_to(entry), 1
     for known in _newest_of(alike, given):
         old = alike[known]
         if not covers(given, known):
-            alike[known] = _with_failed(old, given)
+            alike[known] = _with_failed(old, given.things)
             continue
         del alike[known]
         if covers(known, given) and _has_failed_alike(old.entry, entry):
             times += old.times
-    alike[given] = _Failure(entry, place, times, given)
+    alike[given] = _Failure(entry, place, times, given.things)
 
 
 def _has_failed_alike(one: CallEntry, other: CallEntry) -> bool:
@@ -177,17 +208,18 @@ def _has_begun(entry: CallEntry) -> bool:
     return entry.result is None or not has_not_begun(entry.result)
 
 
-def _operands_given(entry: CallEntry) -> frozenset[str]:
-    """What a command was given beside options; nothing for other calls, nor for a commit, as any
-    later one settles it."""
+def _given_to(entry: CallEntry) -> Given:
+    """What a command was given; nothing for other calls, nor for a commit, as any later one
+    settles it."""
     command = entry.action.target if entry.action.kind == "run" else ""
-    return operands_of(command) if family_of(command) != "git commit" else frozenset()
+    given = given_of(command)
+    return given if family_of(command) != "git commit" else Given(limits=given.limits)
 
 
-def _newest_of(alike: _Standing, given: frozenset[str]) -> tuple[frozenset[str], ...]:
+def _newest_of(alike: _Standing, given: Given) -> tuple[Given, ...]:
     """What failed runs were given that a run may be of: the newest, and the same; of many a run
     of named things is compared with these only."""
-    newest = islice(reversed(alike), _MOST_COMPARED) if given else reversed(alike)
+    newest = islice(reversed(alike), _MOST_COMPARED) if any(given) else reversed(alike)
     same = (given,) if given in alike else ()
     return tuple(dict.fromkeys((*same, *newest)))
 
@@ -295,7 +327,7 @@ def _solved_item(one: _Failure, ledger: Ledger) -> Item | None:
 def _is_named(entry: CallEntry, cause: str) -> bool:
     """Whether a cause names what a run was given: a module that is missing, a file."""
     words = frozenset(_WORD.findall(cause))
-    return not words.isdisjoint(thing.rpartition("/")[2] for thing in _operands_given(entry))
+    return not words.isdisjoint(thing.rpartition("/")[2] for thing in _given_to(entry).things)
 
 
 def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
@@ -303,9 +335,10 @@ def _words_of_pass(failed: CallEntry, passed: CallEntry) -> str:
     was prepared otherwise; not where more of the call failed."""
     if passed.ending != "done":
         return f", passed {passed.ref}"
-    before, after = _operands_given(failed), _operands_given(passed)
+    before, after = _given_to(failed), _given_to(passed)
+    is_more = before.limits == after.limits and before.things and before.things <= after.things
     is_prepared_alike = preparation_of(failed.action.target) == preparation_of(passed.action.target)
-    if is_prepared_alike and (before == after or (before and before <= after)):
+    if is_prepared_alike and (before == after or is_more):
         return f", passed {passed.ref}"
     return f"; {_what(passed)} passed {passed.ref}"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
 
+from mcp_compaction.core.log.given import Given, given_in
 from mcp_compaction.core.log.shell import Part, parts_of
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of, word_set
@@ -29,26 +29,44 @@ _CHECKERS = word_set(
     "pyright eslint tsc"
 )
 _CHECKS = word_set("test tests check build lint vet clippy verify")
+_FETCHES = word_set("install i add get pull download uninstall remove")
+_FINDERS = word_set("find fd")
+_DOES_WITH_FOUND = frozenset(
+    ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-x", "-X", "--exec")
+)
 _SEARCHES = word_set("grep egrep fgrep rg ag ack find fd pgrep diff cmp which ls test")
 
 
 def is_search(command: str) -> bool:
     """Whether a command only looks for something: that there is none is no failure."""
     part = main_part_of(command)
-    return part is not None and part.words[0].rpartition("/")[2] in _SEARCHES
+    return part is not None and _searches(part)
+
+
+def _searches(part: Part) -> bool:
+    """Whether a command is a search that does nothing with what it finds."""
+    name = part.words[0].rpartition("/")[2]
+    does_more = name in _FINDERS and not _DOES_WITH_FOUND.isdisjoint(part.words)
+    return name in _SEARCHES and not does_more
 
 
 def only_looks(command: str) -> bool:
     """Whether a command only shows what is there: a search, a file, what git has."""
     part = main_part_of(command)
     name = part.words[0].rpartition("/")[2] if part else ""
-    return not name or name == "git" or name in _SEARCHES or name in _BESIDE
+    return part is None or name == "git" or name in _BESIDE or _searches(part)
 
 
 def runs_checks(command: str) -> bool:
     """Whether a command tests, checks or builds: where it names nothing, all there is."""
     words = family_of(command).split()
     return bool(words) and (words[0] in _CHECKERS or words[-1] in _CHECKS)
+
+
+def takes_each_alone(command: str) -> bool:
+    """Whether the things a command is given could as well be given one by one: packages, tests; not
+    a request's number and what is done to it."""
+    return runs_checks(command) or family_of(command).rpartition(" ")[2] in _FETCHES
 
 
 def is_inline_code(command: str) -> bool:
@@ -131,25 +149,15 @@ def work_of(command: str, most: int = 100) -> str:
 
 
 @lru_cache(maxsize=2_048)
-def operands_of(command: str) -> frozenset[str]:
-    """What the command that does the work is given beside options: packages, files, no prose."""
+def given_of(command: str) -> Given:
+    """What the command that does the work is given beside its name: packages, files, a query."""
     part = main_part_of(command)
-    words = part.words if part else ()
+    words = part.words if part else ("",)
+    if "-m" in words[:-1] and _INTERPRETERS.match(words[0].rpartition("/")[2]):
+        words = words[words.index("-m") + 1 :]
     family = family_of(command).split()
-    given = (
-        word
-        for before, word in pairwise(words)
-        if not word.startswith("-") and " " not in word and not _is_value(before, word)
-    )
-    return frozenset(w for w in given if w.rpartition("/")[2] not in family)
-
-
-_VALUE = pattern_of(r"\d[\d.]*$|\w+://")
-
-
-def _is_value(before: str, word: str) -> bool:
-    """Whether a word can only be the value of the option before it: a number, an address."""
-    return before.startswith("-") and "=" not in before and bool(_VALUE.match(word))
+    things, limits = given_in(words)
+    return Given(frozenset(w for w in things if w.rpartition("/")[2] not in family), limits)
 
 
 def options_of(command: str) -> tuple[str, ...]:
@@ -162,15 +170,17 @@ _ALL_HERE = frozenset((".", "./..."))
 _LOOKS_LIKE_PATH = pattern_of(r"\./|[\w@+-][\w.@+-]*[/.]")
 _WAY_UP = pattern_of(r"^(?:\.{1,2}/)+")
 _VERSION = pattern_of(
-    r"(?<=[\w\])])(?:[<>~!=]=?[^/:]*|@(?:[~^]?v?\d+(?:\.\d+){0,2}(?:-[\w.]+)?|latest|next))$"
+    r"(?<=[\w\])])(?:[<>~!=]=[^/:]*|@(?:[~^]?v?\d+(?:\.\d+){0,2}(?:-[\w.]+)?|latest|next))$"
 )
+_HAS_NO_PARTS = pattern_of(r"\s|://")  # a query, an address
 _PART = pattern_of(r"[/:\[]+")  # a file of a folder, a test of a file
 
 
-def covers(given: frozenset[str], things: frozenset[str]) -> bool:
+def covers(given: Given, other: Given) -> bool:
     """Whether a run that was given some things is also of those of another; a run that names none
-    is of all there are."""
-    return not not_given(things, given) and (bool(things) or given <= _ALL_HERE)
+    is of all there are, but for the options that limit it."""
+    is_of_all = bool(other.things) or given.things <= _ALL_HERE
+    return is_of_all and given.limits <= other.limits and not not_given(other.things, given.things)
 
 
 def not_given(things: frozenset[str], given: frozenset[str]) -> frozenset[str]:
@@ -179,15 +189,19 @@ def not_given(things: frozenset[str], given: frozenset[str]) -> frozenset[str]:
     if not given:
         return frozenset()
     names: dict[str, list[str]] = {}
-    for known in map(_plain_name_of, given):
+    for known in map(_plain_name_of, filter(_has_parts, given)):
         names.setdefault(known.rpartition("/")[2], []).append(known)
     has_all_here = not given.isdisjoint(_ALL_HERE)
     return frozenset(
         thing
-        for thing in things
+        for thing in things - given
         if not (has_all_here and _LOOKS_LIKE_PATH.match(thing))
-        and not any(_is_among(whole, names) for whole in _wholes_of(thing))
+        and not (_has_parts(thing) and any(_is_among(one, names) for one in _wholes_of(thing)))
     )
+
+
+def _has_parts(thing: str) -> bool:
+    return not _HAS_NO_PARTS.search(thing)
 
 
 def _is_among(thing: str, names: dict[str, list[str]]) -> bool:

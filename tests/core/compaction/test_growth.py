@@ -38,7 +38,22 @@ def ruled() -> Iterator[Json]:
         yield {"role": "assistant", "content": done}
 
 
-KINDS: dict[str, Callable[[], Iterator[Json]]] = {**GENERATED, "ruled": ruled}
+def mistaken() -> Iterator[Json]:
+    """An agent whose every second edit fails, each of another file."""
+    for number in range(100_000):
+        is_error, given = number % 2 == 0, {"file_path": f"/work/src/part_{number}.py"}
+        edit = {"type": "tool_use", "id": f"t{number}", "name": "Edit", "input": given}
+        said = "String to replace not found in file." if is_error else "The file was updated."
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": said}
+        yield {"role": "assistant", "content": [edit]}
+        yield {"role": "user", "content": [{**result, "is_error": is_error}]}
+
+
+KINDS: dict[str, Callable[[], Iterator[Json]]] = {
+    **GENERATED,
+    "ruled": ruled,
+    "mistaken": mistaken,
+}
 
 
 class Work:

@@ -151,6 +151,21 @@ def test_runs_of_all_the_parts_end_the_failure_of_the_whole() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("broken", "others"),
+    [
+        ("gh pr merge --squash 12", ("gh pr view 12", "gh pr merge --squash 13")),
+        ("git push origin main", ("git push origin dev", "git push mirror main")),
+    ],
+)
+def test_runs_of_some_words_each_do_not_end_the_failure_of_what_they_say_together(
+    broken: str, others: tuple[str, str]
+) -> None:
+    steps = ran("1", broken, "error: what?\nexit code 1")
+    steps += [*ran("2", others[0], "ok"), *ran("3", others[1], "ok")]
+    assert texts(drafted(steps), "LEARNED") == [f"failed: {broken}: error: what?"]
+
+
 def test_a_part_that_fails_and_passes_leaves_the_failure_of_the_whole() -> None:
     wrong = "KeyError: 'x'\nexit code 1"
     steps = [*ran("1", "pytest", wrong), *ran("2", "pytest tests/a.py", wrong)]
@@ -178,6 +193,20 @@ def test_a_failed_edit_is_settled_by_any_later_change_of_the_file_and_by_no_look
     assert texts(drafted(steps), "LEARNED") == [f"failed: {editor} /app/src/a.py: {NO_MATCH}"]
     steps += ran("3", "sed -i 's/x/y/' src/a.py", "")
     assert texts(drafted(steps), "LEARNED") == []
+
+
+def test_a_failed_edit_is_not_settled_by_a_change_of_another_file_of_that_name() -> None:
+    edit = call("1", "Edit", file_path="__init__.py", old_string="x", new_string="y")
+    steps = [edit, failed("1", NO_MATCH)]
+    steps += used("2", "Edit", "ok", file_path="/app/src/rates/__init__.py")
+    assert texts(drafted(steps), "LEARNED") == [f"failed: Edit __init__.py: {NO_MATCH}"]
+
+
+def test_a_find_that_failed_at_what_it_does_with_the_files_is_told() -> None:
+    draft = drafted(ran("1", "find . -name '*.sql' -exec psql -f {} \\;", "error: no\nexit code 1"))
+    assert texts(draft, "LEARNED") == [
+        "failed: find . -name '*.sql' -exec psql -f {} \\;: error: no"
+    ]
 
 
 def test_failed_inline_code_is_told_last_and_is_nothing_to_do_once_another_run_was_done() -> None:
@@ -236,6 +265,34 @@ def test_a_run_that_names_nothing_and_checks_nothing_is_settled_by_any(
     steps = [*ran("1", broken, "error: what?\nexit code 1"), *ran("2", done, "exit code 0")]
     (told,) = texts(drafted(steps), "LEARNED")
     assert told.startswith(f"{broken}: failed m1 (error: what?); {done} passed m3")
+
+
+@pytest.mark.parametrize(
+    ("broken", "done"),
+    [
+        ("git push", "git push --dry-run"),
+        ("pytest -q", "pytest -q -k 'a or b'"),
+        ("python train.py", "python train.py --help"),
+        ("npm install a b", "npm install --dry-run a"),
+    ],
+)
+def test_a_run_that_does_less_settles_nothing(broken: str, done: str) -> None:
+    steps = [*ran("1", broken, "error: what?\nexit code 1"), *ran("2", done, "exit code 0")]
+    assert texts(drafted(steps), "LEARNED") == [f"failed: {broken}: error: what?"]
+    steps += ran("3", broken, "exit code 0")
+    (told,) = texts(drafted(steps), "LEARNED")
+    assert told.startswith(f"{broken}: failed m1 (error: what?), passed m5")
+
+
+def test_runs_of_two_parts_that_failed_are_both_settled_by_one_of_all() -> None:
+    wrong = "KeyError: 'x'\nexit code 1"
+    steps = [*ran("1", "pytest -k a", wrong), *ran("2", "pytest -k b", wrong)]
+    assert len(texts(drafted(steps), "LEARNED")) == 2
+    steps += ran("3", "pytest", "exit code 0")
+    assert texts(drafted(steps), "LEARNED") == [
+        "pytest -k b: failed m3 (KeyError: 'x'); pytest passed m5",
+        "pytest -k a: failed m1 (KeyError: 'x'); pytest passed m5",
+    ]
 
 
 def test_a_check_that_was_not_found_is_settled_by_one_that_ran() -> None:

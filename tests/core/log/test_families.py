@@ -7,9 +7,10 @@ import pytest
 from mcp_compaction.core.log.families import (
     command_line_of,
     covers,
+    given_of,
     is_inline_code,
+    is_search,
     not_given,
-    operands_of,
     runs_checks,
 )
 
@@ -52,11 +53,31 @@ def test_only_a_change_of_the_folder_is_left_out(command: str, told: str) -> Non
         ("pip install flask", "pip install .", "flask"),
         ("sqlite3 ../data/books.sqlite", "sqlite3 books.sqlite", ""),
         ("sqlite3 books.sqlite", "sqlite3 /srv/data/books.sqlite", ""),
+        ("curl -sf http://l:8000/health", "curl -sf http://l:8000/", "http://l:8000/health"),
+        ("curl http://l:8000/health", "curl http://l:8000", "http://l:8000/health"),
+        ("curl http://l:8000/health", "curl -s http://l:8000/health", ""),
+        ("gh pr merge --squash 12", "gh pr merge --squash 13", "12"),
+        ("./deploy target=prod", "./deploy target=staging", "target=prod"),
+        ("dd if=a of=b", "dd if=a of=c", "of=b"),
         ("sqlite3 old/books.sqlite", "sqlite3 new/books.sqlite", "old/books.sqlite"),
     ],
 )
 def test_what_another_run_was_not_given_is_left(before: str, after: str, left: str) -> None:
-    assert not_given(operands_of(before), operands_of(after)) == frozenset(left.split())
+    assert not_given(given_of(before).things, given_of(after).things) == frozenset(left.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('psql -c "DROP TABLE a"', 'psql -c "select 1"'),
+        ('ssh host "make deploy"', 'ssh host "ls"'),
+        ('psql -c "select a[1]"', 'psql -c "select a"'),
+        ("rm b", "rm 'a a/b'"),
+    ],
+)
+def test_words_with_blanks_are_one_thing_that_has_no_parts(before: str, after: str) -> None:
+    assert covers(given_of(before), given_of(before))
+    assert not covers(given_of(after), given_of(before))
 
 
 @pytest.mark.parametrize(
@@ -66,10 +87,22 @@ def test_what_another_run_was_not_given_is_left(before: str, after: str, left: s
         ("pytest", "pytest tests", True),
         ("go test ./...", "go test", True),
         ("pytest tests", "pytest", False),
+        ("pytest -k 'a or b'", "pytest -q", False),
+        ("python -m pytest -m 'not slow'", "python -m pytest", False),
+        ("pytest -kab tests", "pytest tests", False),
+        ("pytest --deselect=a.py::it", "pytest", False),
+        ("pytest --ignore tests/a.py", "pytest tests/a.py", False),
+        ("pytest --ignore a.py --ignore b.py", "pytest --ignore a.py", False),
+        ("pytest -k a", "pytest -k b", False),
+        ("pytest -k a", "pytest -k a", True),
+        ("pytest tests", "pytest tests -k a", True),
+        ("pytest --version", "pytest", False),
+        ("git push --dry-run", "git push origin main", False),
+        ("git push", "git push --dry-run", True),
     ],
 )
 def test_only_a_run_that_names_nothing_covers_all(after: str, before: str, expected: bool) -> None:
-    assert covers(operands_of(after), operands_of(before)) is expected
+    assert covers(given_of(after), given_of(before)) is expected
 
 
 @pytest.mark.parametrize(
@@ -88,6 +121,23 @@ def test_only_a_run_that_names_nothing_covers_all(after: str, before: str, expec
 )
 def test_code_that_a_command_holds_itself_is_inline(command: str, expected: bool) -> None:
     assert is_inline_code(command) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("find . -name '*.sql'", True),
+        ("cd /app && /usr/bin/grep -x a b.txt", True),
+        ("find . -name '*.sql' -exec psql -f {} ;", False),
+        ("find . -name '*.tmp' -delete", False),
+        ("fd -e sql -x psql -f", False),
+        ("", False),
+    ],
+)
+def test_what_does_something_with_the_files_it_finds_is_no_search(
+    command: str, expected: bool
+) -> None:
+    assert is_search(command) is expected
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,7 @@ def background(id: str, command: str, answer: str) -> list[Json]:
 
 TRACE = 'Traceback (most recent call last):\n  File "serve", line 2, in <module>\n    load()\n'
 LOGGED = ran("1", "nohup ./serve > out.log 2>&1 &", "")
+PLACED = ran("1", "cd /srv/a && ./serve > out.log &", "")
 SERVER = background("1", "npm run dev", "Command running in background with ID: bash_7")
 
 
@@ -323,6 +324,36 @@ SERVER = background("1", "npm run dev", "Command running in background with ID: 
         ([*LOGGED, *ran("2", "tail ./out.log", f"{TRACE}KeyError: 'x'")], []),
         ([*LOGGED, *ran("2", "cat out.log", "ready")], ["nohup ./serve > out.log 2>&1 &"]),
         ([*LOGGED, *ran("2", "cat b.log", f"{TRACE}KeyError")], ["nohup ./serve > out.log 2>&1 &"]),
+        ([*LOGGED, *ran("2", "sleep 5; cat out.log", f"{TRACE}KeyError: 'x'\nexit code 0")], []),
+        ([*LOGGED, *used("2", "Read", f"{TRACE}KeyError: 'x'", file_path="out.log")], []),
+        (
+            [*PLACED, *ran("2", "tail -n 20 /srv/a/out.log", f"{TRACE}KeyError: 'x'")],
+            [],
+        ),
+        *(
+            (
+                [*LOGGED, call("2", "Bash", command=command), failed("2", "Exit code 1")],
+                ["nohup ./serve > out.log 2>&1 &"],
+            )
+            for command in (
+                "grep ERROR out.log",
+                "test -s out.log",
+                "cp out.log /root",
+                "cat out.log",
+            )
+        ),
+        (
+            [*LOGGED, *ran("2", "grep -A9 Trace out.log", f"{TRACE}KeyError: 'x'")],
+            ["nohup ./serve > out.log 2>&1 &"],
+        ),
+        (
+            [*LOGGED, *ran("2", "cat out.log", f"{TRACE}KeyError: 'x'\nGET / 500\nGET /a 200\n")],
+            ["nohup ./serve > out.log 2>&1 &"],
+        ),
+        (
+            [*PLACED, *ran("2", "cat /home/b/out.log", f"{TRACE}KeyError: 'x'")],
+            ["cd /srv/a && ./serve > out.log &"],
+        ),
         ([call("1", "Bash", command="./serve &"), failed("1", "no")], []),
         (ran("1", "./serve &", "exit code 1"), []),
         (

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from posixpath import join, normpath
+from typing import NamedTuple
 
 from mcp_compaction.core.log.endings import ending_of_call
+from mcp_compaction.core.log.failures import causes_of
+from mcp_compaction.core.log.identifiers import exit_code
 from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tool_calls import (
     action_of,
     is_background,
 )
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Item, Message, ToolCall, ToolResult
 
@@ -33,11 +37,21 @@ _NO_KILLER = pattern_of(
     r"\b(?:pkill|killall|kill): (?:command )?not found|command not found: (?:pkill|killall|kill)\b"
 )
 
+_SHOWS = word_set("cat tail less more")
+_WAITS = word_set("sleep echo")
+
+
+class _Job(NamedTuple):
+    """A job as it is told, and the files that its output goes into."""
+
+    item: Item
+    written: frozenset[str]
+
 
 def running_jobs(messages: Sequence[Message]) -> tuple[Item, ...]:
     """The jobs and agents that were started without waiting and not said to have ended."""
     calls: dict[str, tuple[str, ToolCall]] = {}
-    jobs: dict[str, Item] = {}
+    jobs: dict[str, _Job] = {}
     for message in messages:
         for result in message.results:
             made = calls.get(result.call)
@@ -47,22 +61,23 @@ def running_jobs(messages: Sequence[Message]) -> tuple[Item, ...]:
         if jobs and message.role in ("user", "system") and _ENDED.search(message.text):
             _strike_ended(jobs, "", message.text)
         calls.update((call.id, (message.ref, call)) for call in message.calls)
-    return tuple(reversed(jobs.values()))
+    return tuple(job.item for job in reversed(jobs.values()))
 
 
 def _note_call(
-    jobs: dict[str, Item], refs: tuple[str, str], call: ToolCall, result: ToolResult
+    jobs: dict[str, _Job], refs: tuple[str, str], call: ToolCall, result: ToolResult
 ) -> None:
     if jobs:
         told = f"{call.name} {_arguments_of(call)}"
         _strike_ended(jobs, told, result.text[:4_000])
-        if ending_of_call(result) == "failed":
-            _strike_crashed(jobs, told)
+        if (shown := _file_shown(call)) and _prints_error(result):
+            _strike_crashed(jobs, shown)
     if _is_start(call, result):
         named = _JOB.search(result.text[:2_000])
         job = next(filter(None, named.groups()), "") if named else ""
         what = first_line(action_of(call).target) or call.name
-        jobs[job or f"? {what}"] = Item(text=f"{_LEFT}{what}", refs=refs)
+        item = Item(text=f"{_LEFT}{what}", refs=refs)
+        jobs[job or f"? {what}"] = _Job(item, frozenset(_files_written(call)))
 
 
 def _is_start(call: ToolCall, result: ToolResult) -> bool:
@@ -73,9 +88,9 @@ def _is_start(call: ToolCall, result: ToolResult) -> bool:
     return is_left and ending_of_call(result) in ("done", "running")
 
 
-def _strike_ended(jobs: dict[str, Item], told: str, answer: str) -> None:
+def _strike_ended(jobs: dict[str, _Job], told: str, answer: str) -> None:
     is_killing = bool(_KILL.search(told)) and not _NO_KILLER.search(answer)
-    for job, item in tuple(jobs.items()):
+    for job, (item, _) in tuple(jobs.items()):
         name = job.removeprefix("? ")
         if name not in told and name not in answer:
             is_named = is_killing and any(w in told for w in _long_words(item.text))
@@ -85,13 +100,37 @@ def _strike_ended(jobs: dict[str, Item], told: str, answer: str) -> None:
             del jobs[job]
 
 
-def _strike_crashed(jobs: dict[str, Item], told: str) -> None:
-    """Strike the jobs whose output a call showed that ended in an error: it may be theirs."""
-    shown = {word.rpartition("/")[2] for word in told.split()}
-    for job, item in tuple(jobs.items()):
-        parts = parts_of(item.text.removeprefix(_LEFT))
-        if any(path.rpartition("/")[2] in shown for part in parts for path in part.written):
-            del jobs[job]
+def _strike_crashed(jobs: dict[str, _Job], shown: str) -> None:
+    """Strike the jobs whose output is in a file that ends in an error: it may be theirs."""
+    for job in [name for name, job in jobs.items() if shown in job.written]:
+        del jobs[job]
+
+
+def _files_written(call: ToolCall) -> Iterator[str]:
+    """The files that a command writes its output into."""
+    action = action_of(call)
+    for part in parts_of(action.target) if action.kind == "run" else ():
+        yield from (normpath(join(part.folder, path)) for path in part.written)
+
+
+def _file_shown(call: ToolCall) -> str:
+    """The file whose end a call shows, where it does nothing else."""
+    action = action_of(call)
+    if action.kind == "read" and not action.detail:
+        return normpath(action.target)
+    parts = parts_of(action.target) if action.kind == "run" else ()
+    working = [part for part in parts if part.words and part.words[0] not in _WAITS]
+    if len(working) != 1 or working[0].words[0] not in _SHOWS:
+        return ""
+    return normpath(join(working[0].folder, working[0].words[-1]))
+
+
+def _prints_error(result: ToolResult) -> bool:
+    """Whether what a call shows ends in an error, and the call itself did not fail."""
+    if result.is_error or exit_code(result) or ending_of_call(result) != "failed":
+        return False
+    last = [line for line in result.text[-4_000:].split("\n") if line.strip()][-2:]
+    return any(cause in line for cause in causes_of(result) for line in last)
 
 
 def _arguments_of(call: ToolCall) -> str:
