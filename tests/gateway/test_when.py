@@ -57,8 +57,9 @@ async def test_a_cold_cache_is_a_moment_to_compact_below_the_trigger(
             for _ in range(50):
                 await asyncio.sleep(0)
         else:
-            compacted.clear()
-            await compacted.wait()
+            while not host.turns.tally["compactions"]:  # it may be done before it is waited for
+                compacted.clear()
+                await compacted.wait()
         assert host.turns.tally["compactions"] == (0 if is_kept_long else 1)
 
 
