@@ -118,7 +118,7 @@ def _in_work(reading: Reading) -> Iterator[Item]:
     else:
         main = main_sentence(asked)
         has_begun = any(m.calls for m in after)
-        verb = "answer" if main.endswith(("?", "？")) and not has_begun else "finish"
+        verb = "answer" if main.endswith(remarks.QUESTION_MARKS) and not has_begun else "finish"
         verb = "wind up, all its tasks are closed" if planned else verb
         yield Item(text=f"{verb}: {short(main, 140)}", refs=(asked.message.ref,))
     if left := _untouched_files(asked, reading):

@@ -11,7 +11,13 @@ from mcp_compaction.core.digest.learned import learned_items
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.state import done_items, state_items
 from mcp_compaction.core.digest.text import OUR_PREFIX, DigestSections, as_sections
-from mcp_compaction.core.digest.wishes import asked_items, goal_items, objects, rejected_items
+from mcp_compaction.core.digest.wishes import (
+    REFUSED,
+    asked_items,
+    goal_items,
+    objects,
+    rejected_items,
+)
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
@@ -29,7 +35,6 @@ from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryReque
 
 _FEWEST_TELLING = 2  # words that say something, in a decision, or in both a ban and a permission
 _MOST_CALLS = 4
-_NOT_CARRIED_OUT = ("refused", "interrupted")
 _LONGEST_CONCESSION = 2  # sentences
 _NEWEST = 10  # messages, beside whose calls a guess may still be open
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
@@ -208,12 +213,12 @@ def _turned_down(reading: Reading) -> frozenset[int]:
         if one.message.role == "assistant" and not _ends_with_question(one)
         if answer.message.is_request and objects(answer)
     )
-    ended = (int(e.ref[1:]) for e in reading.ledger.entries if e.ending in _NOT_CARRIED_OUT)
+    ended = (int(e.ref[1:]) for e in reading.ledger.entries if e.ending in REFUSED)
     return frozenset((*objected, *ended))
 
 
 def _ends_with_question(one: Speech) -> bool:
-    return any(s.text.endswith(("?", "？")) for s in one.sentences[-1:])
+    return any(s.text.endswith(remarks.QUESTION_MARKS) for s in one.sentences[-1:])
 
 
 def _conceded(reading: Reading) -> dict[int, set[str]]:

@@ -26,8 +26,7 @@ _MOST_REJECTED = 8
 _LONGEST_NO = 10  # characters
 _MOST_ASKED = 4
 _MOST_REQUESTS = 12
-_QUESTION = ("?", "？")
-_REFUSED = ("refused", "interrupted")
+REFUSED = ("refused", "interrupted")
 
 
 def goal_items(reading: Reading) -> Iterator[Item]:
@@ -107,7 +106,8 @@ def _asks(one: Speech) -> bool:
 
 def _is_asking(sentence: Sentence) -> bool:
     """Whether a sentence asks for something, in the form of a question or not."""
-    return sentence.text.endswith(_QUESTION) or find_sign("request", sentence) is not None
+    is_question = sentence.text.endswith(remarks.QUESTION_MARKS)
+    return is_question or find_sign("request", sentence) is not None
 
 
 def _is_only_a_rule(one: Speech) -> bool:
@@ -137,7 +137,7 @@ def _asks_anew(one: Speech) -> bool:
     """Whether a message that says yes also asks for something else."""
     return any(
         _asks_outright(sentence)
-        or (sentence.text.endswith(_QUESTION) and not is_acceptance(sentence.text))
+        or (sentence.text.endswith(remarks.QUESTION_MARKS) and not is_acceptance(sentence.text))
         for sentence in one.sentences
         if _is_full_request(sentence)
     )
@@ -169,7 +169,7 @@ def _refused_calls(reading: Reading) -> Iterator[Item]:
     times: dict[str, list[CallEntry]] = {}
     for entry in reading.entries:
         line = _line_of(entry)
-        if entry.ending in _REFUSED and int(entry.ref[1:]) > done.get(line, 0):
+        if entry.ending in REFUSED and int(entry.ref[1:]) > done.get(line, 0):
             times.setdefault(line, []).append(entry)
     said = {one.message.seq: one.text for one in (*reading.said, *reading.said_later)}
     users = {m.seq for m in (*reading.messages, *reading.later) if m.is_request}
@@ -229,7 +229,7 @@ def asked_items(reading: Reading) -> Iterable[Item]:
     is_last = last.message is reading.messages[-1] and not last.message.calls
     if last.message.role != "assistant" or not is_last:
         return ()
-    asked = [s for s in last.sentences if s.text.endswith(_QUESTION)]
+    asked = [s for s in last.sentences if s.text.endswith(remarks.QUESTION_MARKS)]
     return [Item(text=short(s.text), refs=(last.message.ref,)) for s in asked[-_MOST_ASKED:]]
 
 

@@ -8,13 +8,13 @@ from mcp_compaction.core.text.patterns import may_say, pattern_of
 from mcp_compaction.core.text.sentences import Sentence, prose_of
 from mcp_compaction.core.text.signs import find_sign, signs_of
 
-_QUESTION_MARKS = ("?", "？")
+QUESTION_MARKS = ("?", "？")
 _LABEL = pattern_of(r"\W*\w+\W*:")  # "limit: the most rows" names a thing
 
 
 def is_asking(sentence: Sentence) -> bool:
     """Whether a sentence asks for something, in the form of a question or not."""
-    if sentence.text.endswith(_QUESTION_MARKS):
+    if sentence.text.endswith(QUESTION_MARKS):
         return True
     return find_sign("request", sentence) is not None and not _LABEL.match(sentence.bare)
 

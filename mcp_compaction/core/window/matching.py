@@ -10,7 +10,13 @@ from math import log
 from typing import NamedTuple
 
 from mcp_compaction.core.text.language import main_language
-from mcp_compaction.core.text.words import lower_words, space_pairs, telling_stem, telling_words
+from mcp_compaction.core.text.words import (
+    cut_at_spaces,
+    lower_words,
+    space_pairs,
+    telling_stem,
+    telling_words,
+)
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import note_of_size, preview
 
@@ -55,13 +61,7 @@ def _plain_preview(text: str, ref: str, tokens: int, count: CountTokens) -> str:
 def _pieces_of(text: str) -> Iterable[str]:
     """The lines of a text, long ones in pieces; together they are the text."""
     for line in text.splitlines(keepends=True):
-        start = 0
-        while len(line) - start > _LONGEST_PIECE:
-            space = line.rfind(" ", start + _LONGEST_PIECE // 2, start + _LONGEST_PIECE)
-            end = start + _LONGEST_PIECE if space < 0 else space + 1
-            yield line[start:end]
-            start = end
-        yield line[start:]
+        yield from cut_at_spaces(line, _LONGEST_PIECE)
 
 
 def _score_pieces(pieces: Sequence[str], request: str) -> list[_Piece]:

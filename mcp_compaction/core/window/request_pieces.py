@@ -10,6 +10,7 @@ from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import pattern_of, without_open_fences
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.shapes import Line, Shape, shaped_lines
+from mcp_compaction.core.text.words import cut_at_spaces
 
 _LONGEST_PART = 300  # characters of what is no sentence
 _LONGEST_BLOCK = 600  # characters of lines that are shown together or not at all
@@ -94,23 +95,15 @@ def _cut_line(line: Line, own: Sequence[Sentence]) -> Iterator[tuple[str, Senten
     for sentence, after in zip(own, (*following, len(line.text)), strict=False):
         start, end = sentence.start - line.start, sentence.end - line.start
         if start - place > _LONGEST_JOINT:
-            yield from ((part, None) for part in _parts_of(line.text[place:start]))
+            yield from (
+                (part, None) for part in cut_at_spaces(line.text[place:start], _LONGEST_PART)
+            )
             place = start
         end = after if after - end <= _LONGEST_JOINT else end
         yield line.text[place:end], sentence
         place = end
     if place < len(line.text):
-        yield from ((part, None) for part in _parts_of(line.text[place:]))
-
-
-def _parts_of(line: str) -> Iterator[str]:
-    start = 0
-    while len(line) - start > _LONGEST_PART:
-        space = line.rfind(" ", start + _LONGEST_PART // 2, start + _LONGEST_PART)
-        end = start + _LONGEST_PART if space < 0 else space + 1
-        yield line[start:end]
-        start = end
-    yield line[start:]
+        yield from ((part, None) for part in cut_at_spaces(line.text[place:], _LONGEST_PART))
 
 
 class _Reader:
