@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -379,6 +379,17 @@ class Store(Protocol):
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
         """What the model calls of a session took since a moment; None: of all sessions, ever."""
+        ...
+
+    async def thinking(self, session: int) -> dict[str, str]:
+        """The beginning that each thinking block of a session was made behind.
+
+        All are fingerprints; of a block that was left out once the beginning is empty.
+        """
+        ...
+
+    async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
+        """Keep the beginnings of thinking blocks; None: nothing is to be known of one."""
         ...
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:

@@ -24,6 +24,16 @@ class Backend(Protocol):
         """
         ...
 
+    async def leave_out_refused(
+        self, sent: list[JsonObject], beside: JsonObject, place: tuple[int, int]
+    ) -> list[JsonObject]:
+        """What to send after a provider refused a thinking block: the message, and the block."""
+        ...
+
+    async def note_behind(self, message: JsonObject) -> None:
+        """Note that a message was sent behind what `fit` gave."""
+        ...
+
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""
         ...

@@ -7,6 +7,8 @@ from typing import Any
 
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.formats.fingerprint import fingerprint_of
+from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.answers import budget_line
 from mcp_compaction.tools.overflow import plan_after_overflow
@@ -34,6 +36,19 @@ class InProcess:
             microcompact=options.microcompact,
         )
         return fitted.messages
+
+    async def leave_out_refused(
+        self, sent: list[JsonObject], beside: JsonObject, place: tuple[int, int]
+    ) -> list[JsonObject]:
+        """What to send after a provider refused a thinking block: the message, and the block."""
+        sending = sending_of(sent, beside)
+        model = str(beside.get("model") or self._session.info.traits.model or "")
+        left = await self._compactor.leave_out_refused(self._session.info, sending, model, place)
+        return left.messages
+
+    async def note_behind(self, message: JsonObject) -> None:
+        """Note that a message was sent behind what `fit` gave."""
+        await self._compactor.note_behind(self._session.info, fingerprint_of(message))
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""

@@ -49,6 +49,7 @@ from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.lexicon.furniture import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
+from mcp_compaction.lexicon.thinking import find_refused_block
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.answers import is_budget_line
 from mcp_compaction.tools.arguments import definition_of
@@ -215,25 +216,37 @@ class LoopKit:
 
         `call` takes what `fit` gives, and may be a coroutine function or a plain one. Where the
         provider says that the request is too large, the window is compressed and the call made
-        once more.
+        once more; so it is without the thinking that a provider refuses.
         """
         sent = cast("object", await self.fit(request))
         try:
             response = await self._ask(call, sent)
-            refusal = _refusal_in(response)
-            if not is_overflow(refusal):
-                return response
-            smaller = await self._fit_smaller(request, sent, refusal)
-            if smaller is None:
+            other = await self._mend(request, sent, _refusal_in(response))
+            if other is None:
                 return response
         except Exception as error:
-            refusal = text_of_error(error)
-            if not is_overflow(refusal):
+            other = await self._mend(request, sent, text_of_error(error))
+            if other is None:
                 raise
-            smaller = await self._fit_smaller(request, sent, refusal)
-            if smaller is None:
-                raise
-        return await self._ask(call, smaller)
+        return await self._ask(call, other)
+
+    async def _mend(self, request: Any, sent: object, refusal: str) -> object | None:
+        """What to send after a provider's error; None where nothing else would help."""
+        if is_overflow(refusal):
+            return await self._fit_smaller(request, sent, refusal)
+        place = find_refused_block(refusal)
+        if place is None or self.shape == "responses":
+            return None
+        given = read_request(sent)
+        plain = plain_messages(given.messages)
+        done = count_compacted_by_api(plain) if self.shape == "anthropic" else 0
+        named = (max(0, place[0] - done), place[1])
+        with self._failures.isolate("leaving thinking out"):
+            left = await self._backend.leave_out_refused(plain[done:], given.beside, named)
+            if self._last[1]:
+                self._last = (self._last[0], left)
+            return given.with_messages([*plain[:done], *left])
+        return None
 
     async def _ask(self, call: Callable[[Any], Any], sent: Any) -> Any:
         response = call(sent)
@@ -266,7 +279,12 @@ class LoopKit:
         line = ""
         with self._failures.isolate("measuring the window"):
             line = await self._backend.budget_line()
-        return [*sent, {"role": "user", "content": line}] if line else sent
+        if not line:
+            return sent
+        shown: JsonObject = {"role": "user", "content": line}
+        with self._failures.isolate("measuring the window"):
+            await self._backend.note_behind(shown)
+        return [*sent, shown]
 
     def _without_us(self, messages: list[Any]) -> list[JsonObject]:
         """What to send where fitting failed: what was sent last, and behind it what is new."""

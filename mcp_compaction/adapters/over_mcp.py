@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from mcp_compaction.adapters.directives import complete_layout, read_layout, refs_missing
-from mcp_compaction.compactor.framing import Layout, Own, lay_out_around, make_frame, own_objects
+from mcp_compaction.compactor.framing import (
+    Laid,
+    Layout,
+    Own,
+    lay_out_around,
+    make_frame,
+    own_objects,
+)
 from mcp_compaction.compactor.histories import (
     Answer,
     Frame,
@@ -23,6 +30,13 @@ from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
 from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
 from mcp_compaction.formats.plain import plain_of
+from mcp_compaction.formats.thinking import (
+    Bindings,
+    mark_of,
+    may_be_bound,
+    sending_of,
+    thinking_in,
+)
 from mcp_compaction.model import JsonObject, Message, Run, Shape
 from mcp_compaction.tools.running import ToolAnswer
 
@@ -57,11 +71,15 @@ class OverMcp:
         self._layout: Layout | None = None  # of the newest directive
         self._sent: list[JsonObject] = []  # the loop's own history, as it came last
         self._budget = ""
+        self._thinking = Bindings()
+        self._model = ""
+        self._beside: JsonObject = {}
 
     async def fit(
         self, messages: list[JsonObject], beside: JsonObject, options: FitOptions
     ) -> list[JsonObject]:
         """Record what is new of a history, and give what to send in its place."""
+        self._beside, self._model = beside, str(beside.get("model") or self._model)
         history = await self._record(messages, beside, options)
         layout = self._layout
         if layout is None:
@@ -70,9 +88,38 @@ class OverMcp:
         frame = history.frame
         if frame is None or not frame.serves(layout.version, layout.pins, own.whole):
             frame = await self._make_frame(layout, own, history.newest)
-        laid = lay_out_around(frame, history, messages, own.whole)
+        laid = self._leave_thinking(lay_out_around(frame, history, messages, own.whole), messages)
         self._histories = (history._replace(frame=frame), laid.history)
         return laid.messages
+
+    def _leave_thinking(self, laid: Laid, given: list[JsonObject]) -> Laid:
+        """What was laid out, without thinking that is bound to another beginning."""
+        if not may_be_bound(self._model, self._shape):
+            return laid
+        known = self._thinking
+        mark = known.bind_own(sending_of(given, self._beside))
+        sending = sending_of(laid.messages, self._beside, laid.history.prints)
+        if not known.is_bound(self._model):
+            known.note_sent(mark, mark_of(sending))
+            return laid
+        left = known.leave_out(sending)
+        known.note_sent(mark, left.mark)
+        seen = [laid.history.seen[place] for place in left.places]
+        return Laid(left.messages, laid.history._replace(prints=left.prints, seen=seen))
+
+    async def leave_out_refused(
+        self, sent: list[JsonObject], beside: JsonObject, place: tuple[int, int]
+    ) -> list[JsonObject]:
+        """What to send after a provider refused a thinking block: the message, and the block."""
+        sending = sending_of(sent, beside)
+        self._thinking.take_refusal(self._model, sending, *place)
+        left = self._thinking.leave_out(sending)
+        self._thinking.note_sent_again(left.mark)
+        return left.messages
+
+    async def note_behind(self, message: JsonObject) -> None:
+        """Note that a message was sent behind what `fit` gave."""
+        self._thinking.note_behind(fingerprint_of(message))
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""
@@ -81,6 +128,10 @@ class OverMcp:
         if not histories or not messages or shape != self._shape:
             return  # the next request brings it
         beside = {"model": answer["model"]} if answer.get("model") else {}
+        self._model = str(beside.get("model") or self._model)
+        if self._thinking.newest is not None:
+            blocks = [block for message in messages for block in thinking_in(message)]
+            self._thinking.bind(blocks, self._thinking.newest)
         wishes = {"reported_tokens": reported_tokens_of(answer)}
         read = FORMATS[shape].read
         said: tuple[Answer, ...] = tuple(read(one, "the answer") for one in messages)
@@ -190,6 +241,8 @@ class OverMcp:
         loop: dict[str, Any] = {"shape": self._shape, "relieve": False, **wishes}
         if known is not None:
             loop |= {"view": known.version, "pins": [*known.pins]}
+        if self._thinking.is_bound(self._model):
+            loop["thinking"] = self._thinking.changes()
         asked: dict[str, Any] = {"messages": {**body, "loop": loop}}
         if after is not None:
             asked["after"] = f"m{after}"
@@ -197,6 +250,7 @@ class OverMcp:
         if reply.is_error:
             raise CompactionError(reply.text)
         self._budget = str(reply.meta.get("budget") or "")
+        self._thinking.learn(reply.meta.get("thinking") or {})
         self._take_layout(reply.meta)
         return reply
 

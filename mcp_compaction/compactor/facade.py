@@ -6,7 +6,7 @@ the whole compaction are imported by the methods: most commands only look someth
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.following import Compared
     from mcp_compaction.compactor.histories import Counted
     from mcp_compaction.compactor.offering import ProjectFacts
+    from mcp_compaction.formats.thinking import Left, Sending
 
 
 class Compactor:
@@ -183,6 +184,47 @@ class Compactor:
         from mcp_compaction.compactor import fitting
 
         return await fitting.record_answer(self._work, info, answer)
+
+    async def leave_out_thinking(
+        self, info: SessionInfo, own: Sending, sending: Sending, model: str, shape: Shape
+    ) -> Left | None:
+        """What to send of a request that stands for a caller's own history, where its thinking is
+        bound to another beginning; None: all of it."""
+        from mcp_compaction.compactor import thinking
+
+        return await thinking.leave_out(self._work, info, own, sending, model, shape)
+
+    async def leave_out_refused(
+        self, info: SessionInfo, sent: Sending, model: str, place: tuple[int, int]
+    ) -> Left:
+        """What to send after a provider has refused a thinking block, the message and the block."""
+        from mcp_compaction.compactor import thinking
+
+        return await thinking.take_refusal(self._work, info, sent, model, place)
+
+    async def note_behind(self, info: SessionInfo, one: bytes) -> None:
+        """Note that one more message, by its fingerprint, was sent behind the last request."""
+        from mcp_compaction.compactor import thinking
+
+        await thinking.note_behind(self._work, info, one)
+
+    async def thinking(self, info: SessionInfo) -> dict[str, str]:
+        """What is kept of a session's thinking: the beginning that each block was made behind."""
+        return await self._store.thinking(info.id)
+
+    async def keep_thinking(self, info: SessionInfo, changes: Mapping[str, str | None]) -> None:
+        """Keep the beginnings of thinking blocks; None: nothing is to be known of one."""
+        if changes:
+            await self._store.keep_thinking(info.id, changes)
+
+    async def list_thinking_left_out(
+        self, session: Session, layout: Sequence[str], before: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The refs of a layout whose thinking a program has to leave out; `before`: the layout
+        that it had until now."""
+        from mcp_compaction.compactor import thinking
+
+        return await thinking.list_left_out(self._work, session, layout, before)
 
     async def shorten(self, info: SessionInfo, newest: int, options: FitOptions) -> None:
         """Show previews of what a loop wants shorter; results after `newest` have just come."""

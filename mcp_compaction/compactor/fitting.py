@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+from mcp_compaction.compactor import thinking
 from mcp_compaction.compactor.compressing import relieve
 from mcp_compaction.compactor.following import Compared, compare_history, follow_history
 from mcp_compaction.compactor.framing import (
+    Laid,
     ViewState,
     lay_out_around,
     layout_of,
@@ -47,6 +49,7 @@ from mcp_compaction.formats.detection import detect
 from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
 from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.prepare import count_masked_in_new
+from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.model import (
     Calibration,
     JsonObject,
@@ -117,6 +120,8 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         layout = layout._replace(since=since)
         frame = await work.threads.run(make_frame, layout, given.shape, own)
     laid = lay_out_around(frame, history, given.messages, own.whole)
+    if options.leave_thinking:
+        laid = await _leave_thinking(work, window.info, given, laid, options)
     per_message = reading.policy.overhead_per_message
     counted = Counted(window.view.version, reading.fill.counted_by_us, per_message)
     work.histories.keep(info.id, history._replace(frame=frame, counted=counted), laid.history)
@@ -126,6 +131,22 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
     view = state_of(reading.session)
     is_waiting = bool(waiting_pins(work, window))
     return Fitted(request, laid.messages, recorded, outcome, reading.fill, view, is_waiting)
+
+
+async def _leave_thinking(
+    work: Workspace, info: SessionInfo, given: _Given, laid: Laid, options: FitOptions
+) -> Laid:
+    """What was laid out, without thinking that is bound to another beginning."""
+    model = options.model or given.rest.get("model") or info.traits.model
+    more = options.beside
+    own = sending_of(given.messages, given.rest, given.prints, more)
+    sending = sending_of(laid.messages, given.rest, laid.history.prints, more)
+    left = await thinking.leave_out(work, info, own, sending, str(model or ""), given.shape)
+    if left is None or not left.gone:
+        return laid
+    # Without its thinking a message is still the whole message that was said.
+    seen = [laid.history.seen[place] for place in left.places]
+    return Laid(left.messages, laid.history._replace(prints=left.prints, seen=seen))
 
 
 async def record_history(
@@ -184,6 +205,8 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
             for history in histories
         ]
         work.histories.keep(info.id, *longer)
+    model = came.model or info.traits.model or ""
+    await thinking.bind_answer(work, info, messages, model, shape)
     if counted is not None:
         await note_model(work, info, came)
     else:
@@ -266,6 +289,7 @@ async def _follow(
     work: Workspace, info: SessionInfo, given: _Given, options: FitOptions
 ) -> tuple[Recorded, KnownHistory]:
     """Record a history that is laid beside the whole log."""
+    await thinking.learn_again(work, info)
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_news, work, given, given.messages, secrets)
     ready = prepared.messages

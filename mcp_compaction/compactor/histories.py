@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.fingerprint import bare_fingerprint_of
+from mcp_compaction.formats.thinking import Bindings
 from mcp_compaction.model import (
     JsonObject,
     NewMessage,
@@ -156,6 +157,24 @@ class KnownHistories:
     def drop(self, session: int) -> None:
         """Remember nothing of a session."""
         self._known.pop(session, None)
+
+
+class KnownThinking:
+    """What is known of the thinking of the newest sessions."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Bindings] = {}
+
+    def find(self, session: int) -> Bindings | None:
+        """What is remembered of a session."""
+        return self._known.get(session)
+
+    def keep(self, session: int, bindings: Bindings) -> Bindings:
+        """Remember what is known of a session."""
+        self._known[session] = bindings
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return bindings
 
 
 _Start = tuple[tuple[Run, ...], tuple[Reworded, ...], int]

@@ -17,7 +17,17 @@ from mcp_compaction.formats.identity import (
     normal_without_furniture,
 )
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.model import Logged, Message, NewMessage, Pin, Session, Trimmed, View
+from mcp_compaction.formats.thinking import thinking_in, without_thinking
+from mcp_compaction.model import (
+    JsonObject,
+    Logged,
+    Message,
+    NewMessage,
+    Pin,
+    Session,
+    Trimmed,
+    View,
+)
 
 _NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
 _MOST_VIEWS = 10  # earlier views in which a cut is looked for
@@ -47,7 +57,8 @@ async def place_history(
     now = _log_as_worded(log, session.view)
     cuts = await _find_cuts(work, session, now, messages)
     ended = await work.store.pins(scope_of(session.info), work.now(), released=True)
-    contents = await work.threads.run(_contents_of, now, messages, cuts)
+    bare = await work.threads.run(_hashes_without_thinking, session)
+    contents = await work.threads.run(_contents_of, now, messages, bare | cuts)
     contents = await _match_but_furniture(work, session, now, messages, contents)
     pins = (*session.pins, *ended)
 
@@ -94,7 +105,10 @@ def _place(
 def _contents_of(
     log: Sequence[Logged], messages: Sequence[NewMessage], cuts: dict[str, int]
 ) -> list[str]:
-    """The contents to look for: a host's id, or our cut of a message, means the known one."""
+    """The contents to look for: a host's id, or what we showed of a message, means the known one.
+
+    `cuts`: the messages that were shown with less than they hold, by the hash of what was shown.
+    """
     by_id = {row.host_id: row.content for row in log if row.host_id is not None}
     by_seq = {row.seq: row.content for row in log}
     known = set(by_seq.values())
@@ -204,8 +218,27 @@ def _hashes_of_cuts(session: Session) -> dict[str, int]:
             original = parse_object(message.raw, message.ref)
             # As a view of own objects shows it, and as one of stored ones does.
             for shown in (form.cut(original, entry.cuts), *form.keep(original, entry.cuts)):
-                found[hash_of(message.shape, message.role, normalize(shown))] = entry.seq
+                for one in (shown, _bare(shown)):
+                    found[hash_of(message.shape, message.role, normalize(one))] = entry.seq
     return found
+
+
+def _hashes_without_thinking(session: Session) -> dict[str, int]:
+    """The messages of the view that hold thinking, by the hash of what else they hold."""
+    originals = (
+        (message, parse_object(message.raw, message.ref))
+        for message in session.messages
+        if message.role == "assistant"
+    )
+    return {
+        hash_of(message.shape, message.role, normalize(_bare(original))): message.seq
+        for message, original in originals
+        if thinking_in(original)
+    }
+
+
+def _bare(message: JsonObject) -> JsonObject:
+    return (without_thinking(message) or message) if thinking_in(message) else message
 
 
 def is_ours(message: NewMessage | Message) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.recalling import originals
 from mcp_compaction.compactor.recording import keep_reported_fill
+from mcp_compaction.compactor.thinking import leave_out_of_view
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
 from mcp_compaction.core.compaction.receipt.reasons import (
@@ -80,14 +81,15 @@ async def context(
         await begin(work, (await work.read_window(info)).session)
     session = await work.load(info)
 
-    def body() -> JsonObject:
+    def lay() -> list[JsonObject]:
         seen = session
         if _is_to_begin(session):
             seen = session.model_copy(update={"view": begin_view(session, session.messages)})
-        shown = lay_out(seen, *work.index_terms(session))
-        return make_request_body(session.sections.system, render(shown, shape), shape)
+        return render(lay_out(seen, *work.index_terms(session)), shape)
 
-    return await work.threads.run(body)
+    messages = await work.threads.run(lay)
+    shown = await leave_out_of_view(work, session, messages, shape, is_sent=begins)
+    return make_request_body(session.sections.system, shown, shape)
 
 
 async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> Outcome:

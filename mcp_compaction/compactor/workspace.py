@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mcp_compaction.compactor.gauge import Gauge, Reading
-from mcp_compaction.compactor.histories import KnownHistories, SaidPins
+from mcp_compaction.compactor.histories import KnownHistories, KnownThinking, SaidPins
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
 from mcp_compaction.core.tokens import CountTokens
@@ -51,6 +51,7 @@ class Workspace:
         self.mask_secrets = collaborators.mask_secrets
         self.threads = Threads()
         self.histories = KnownHistories()
+        self.thinking = KnownThinking()
         self.said_pins = SaidPins()
         self._gauge = Gauge(collaborators.store, collaborators.counter)
 

@@ -22,7 +22,7 @@ from mcp_compaction.store.stub import FORGOTTEN, stub
 _STUB_TOKENS = 10
 _OWNED = (
     *("message", "tool_call", "call_message", "section", "view", "digest", "receipt", "event"),
-    "model_call",
+    *("model_call", "thinking"),
 )
 
 

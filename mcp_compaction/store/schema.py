@@ -282,6 +282,20 @@ def _messages_of_calls(connection: sqlite3.Connection) -> None:
     )
 
 
+def _bound_thinking(connection: sqlite3.Connection) -> None:
+    """The beginning that each thinking block was made behind, both by their fingerprints."""
+    connection.execute(
+        """
+        CREATE TABLE thinking (
+            session INTEGER NOT NULL REFERENCES session (id),
+            block TEXT NOT NULL,                   -- or what a caller's request was sent as
+            beginning TEXT NOT NULL,               -- '': it was left out, and never comes back
+            PRIMARY KEY (session, block)
+        ) WITHOUT ROWID
+        """
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _first,
     _keys_and_marks,
@@ -290,6 +304,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _transcripts,
     _project_facts,
     _messages_of_calls,
+    _bound_thinking,
 )
 assert len(MIGRATIONS) == SCHEMA_VERSION
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -53,6 +53,7 @@ from mcp_compaction.store import (
     requests,
     search,
     sessions,
+    thinking,
     transcripts,
     twins,
     views,
@@ -278,6 +279,14 @@ class SqliteStore:
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
         """The sum of a session's model calls since a moment; None: of all sessions, ever."""
         return await self._read(lambda c: model_calls.spent(c, session, since))
+
+    async def thinking(self, session: int) -> dict[str, str]:
+        """The beginning that each thinking block of a session was made behind."""
+        return await self._read(lambda c: thinking.thinking(c, session))
+
+    async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
+        """Keep the beginnings of thinking blocks; None: nothing is to be known of one."""
+        await self._write(lambda c: thinking.keep_thinking(c, session, changes))
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
         """The messages within a scope that hold all that one message of a session says."""

@@ -26,6 +26,7 @@ CHECKSUMS = (
     "cdb22f6497778e51",
     "12bf3f619fa70b17",
     "935a6171fe955464",
+    "7fd1a36195a3208c",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 

@@ -81,6 +81,8 @@ class _Loop(BaseModel):
     reported_tokens: Annotated[int, Field(gt=0)] | None = None  # of the window with these messages
     overflow: _Overflow | None = None
     wants: tuple[str, ...] = ()  # the refs of messages that it has no more
+    # What is to be kept of its thinking, in the words of `formats.thinking`.
+    thinking: Annotated[dict[str, str | None], Field(max_length=10_000)] = {}
 
 
 def _read_loop(sent: object) -> _Loop | None:
@@ -95,6 +97,9 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     # Not the newest of now: what others wrote meanwhile is then told by the next answer.
     newest_of_log = info.messages + done.new
     meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
+    await compactor.keep_thinking(info, loop.thinking)
+    if loop.view is None:
+        meta["thinking"] = {**await compactor.thinking(info)}
     await compactor.show_pins(info)
     relieves = bool(loop.relieve) and state.mode(ctx, info) == "own"
     over = loop.offload_over_tokens if done.new else None

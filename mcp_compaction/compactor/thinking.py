@@ -1,0 +1,194 @@
+"""Leaves thinking out of what a session sends, where it is bound to another beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcp_compaction.compactor.events import THINKING_REFUSED
+from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.formats import render
+from mcp_compaction.formats.fingerprint import fingerprints_of
+from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.thinking import (
+    LEFT_OUT,
+    Bindings,
+    Left,
+    Sending,
+    has_thinking,
+    mark_of,
+    may_be_bound,
+    print_beside,
+    thinking_in,
+)
+from mcp_compaction.model import (
+    JsonObject,
+    Message,
+    Session,
+    SessionInfo,
+    Shape,
+    ShownMessage,
+    Thinking,
+)
+
+_UNKNOWN = "unknown"  # a beginning that is behind nothing that is sent
+
+
+async def bindings_of(work: Workspace, info: SessionInfo) -> Bindings:
+    """What is known of the thinking of a session; read from the store once."""
+    known = work.thinking.find(info.id)
+    return known or work.thinking.keep(info.id, Bindings(await work.store.thinking(info.id)))
+
+
+async def learn_again(work: Workspace, info: SessionInfo) -> None:
+    """Learn what another process has kept of a session's thinking meanwhile."""
+    known = work.thinking.find(info.id)
+    if known is not None:
+        known.learn(await work.store.thinking(info.id))
+
+
+async def leave_out(
+    work: Workspace, info: SessionInfo, own: Sending, sending: Sending, model: str, shape: Shape
+) -> Left | None:
+    """What to send of a request that stands for a caller's own history; None: all of it."""
+    if not may_be_bound(model, shape):
+        return None
+    if shape != "anthropic" and not has_thinking(own.messages):
+        return None
+    bindings = await bindings_of(work, info)
+    mark = bindings.bind_own(own)
+    if not bindings.is_bound(model):
+        # One request of a model that turns out to bind may come before its name is known.
+        bindings.note_sent(mark, mark_of(sending))
+        return None
+    left = bindings.leave_out(sending)
+    bindings.note_sent(mark, left.mark)
+    await save(work, info, bindings)
+    return left
+
+
+async def save(work: Workspace, info: SessionInfo, bindings: Bindings) -> None:
+    """Keep in the store what is new."""
+    changes = bindings.changes()
+    if changes:
+        await work.store.keep_thinking(info.id, changes)
+
+
+async def note_behind(work: Workspace, info: SessionInfo, one: bytes) -> None:
+    """Note that one more message, by its fingerprint, was sent behind the last request."""
+    known = work.thinking.find(info.id)
+    if known is not None:
+        known.note_behind(one)
+
+
+async def bind_answer(
+    work: Workspace, info: SessionInfo, messages: Sequence[JsonObject], model: str, shape: Shape
+) -> None:
+    """Bind the thinking of an answer to the request that was sent last."""
+    blocks = [block for message in messages for block in thinking_in(message)]
+    if not blocks or not may_be_bound(model, shape):
+        return
+    bindings = await bindings_of(work, info)
+    if bindings.newest is None:
+        return
+    bindings.bind(blocks, bindings.newest)
+    if bindings.is_bound(model):
+        await save(work, info, bindings)
+
+
+async def leave_out_of_view(
+    work: Workspace, session: Session, messages: list[JsonObject], shape: Shape, *, is_sent: bool
+) -> list[JsonObject]:
+    """The messages of a view without the blocks that are good no more.
+
+    The caller keeps no history of its own: the log is that, and a block was made behind the view
+    that was sent when the message before it was the newest.
+    """
+    info, model = session.info, session.info.traits.model or ""
+    if shape != "anthropic" or not may_be_bound(model, shape):
+        return messages
+    bindings = await bindings_of(work, info)
+    beside = print_beside(session.sections.system, None)
+    await work.threads.run(_bind_log, bindings, session, beside)
+    sending = Sending(beside, messages, fingerprints_of(messages))
+    if not bindings.is_bound(model):
+        if is_sent:
+            bindings.note_sent(_log_mark(info.messages), mark_of(sending))
+        return messages
+    left = bindings.leave_out(sending, for_good=is_sent)
+    if is_sent:
+        bindings.note_sent(_log_mark(info.messages), left.mark)
+        await save(work, info, bindings)
+    return left.messages
+
+
+def _bind_log(bindings: Bindings, session: Session, beside: bytes) -> None:
+    """Bind the blocks of a session's messages that are new."""
+    before = 0  # the newest message that the model has not said itself
+    unknown: list[str] = []
+    for message in session.messages:
+        if message.role != "assistant":
+            before = message.seq
+            continue
+        blocks = [b for b in _blocks_of(message) if bindings.beginning_of(b) is None]
+        sent = bindings.sent_for(_log_mark(before)) if blocks else None
+        if sent is not None:
+            bindings.bind(blocks, sent)
+        else:
+            unknown += blocks
+    if not unknown:
+        return
+    # What came before any view was sent was made behind the log as it is.
+    start = [m for place, m in enumerate(session.messages, 1) if m.seq == place]
+    whole = render([ShownMessage(message=message) for message in start], "anthropic")
+    bindings.bind_own(Sending(beside, whole, fingerprints_of(whole)))
+    bindings.bind(unknown, _UNKNOWN)
+
+
+def _blocks_of(message: Message) -> list[str]:
+    """The thinking blocks of a recorded message."""
+    if message.shape != "anthropic" or not any(isinstance(p, Thinking) for p in message.parts):
+        return []
+    return thinking_in(parse_object(message.raw, message.ref))
+
+
+def _log_mark(newest: int) -> str:
+    return f"log {newest}"
+
+
+async def take_refusal(
+    work: Workspace, info: SessionInfo, sent: Sending, model: str, place: tuple[int, int]
+) -> Left:
+    """What to send after a provider has refused a block: that one and all later ones leave."""
+    bindings = await bindings_of(work, info)
+    bindings.take_refusal(model, sent, *place)
+    left = bindings.leave_out(sent)
+    bindings.note_sent_again(left.mark)
+    await save(work, info, bindings)
+    await work.note(info, THINKING_REFUSED, f"{left.gone} blocks of {model or 'a model'}")
+    return left
+
+
+async def list_left_out(
+    work: Workspace, session: Session, layout: Sequence[str], before: Sequence[str]
+) -> tuple[str, ...]:
+    """The refs of a layout whose thinking has to be left out; `before`: the layout that a program
+    had until now. Both are in words: a ref for a message that is shown whole."""
+    model = session.info.traits.model or ""
+    if not may_be_bound(model, "anthropic"):
+        return ()
+    bindings = await bindings_of(work, session.info)
+    if not bindings.is_bound(model):
+        return ()
+    same = 0
+    while same < min(len(layout), len(before)) and layout[same] == before[same]:
+        same += 1
+    by_ref = {message.ref: message for message in session.messages}
+    found: list[str] = []
+    for place, ref in enumerate(layout):
+        blocks = _blocks_of(by_ref[ref]) if ref in by_ref else []
+        if blocks and place >= same:
+            bindings.give_up(blocks)
+        if any(bindings.beginning_of(block) == LEFT_OUT for block in blocks):
+            found.append(ref)
+    await save(work, session.info, bindings)
+    return tuple(found)

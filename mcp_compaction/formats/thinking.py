@@ -1,0 +1,294 @@
+"""The one rule for thinking that a model has bound to what was sent before it.
+
+Such a block is good only behind the beginning that it was made behind: `system`, `tools` and all
+messages before it, whatever cache marks they bear. Behind any other it leaves the request, and
+with it every later one, since their beginning had it. What was left out once never comes back, so
+that the beginning of later blocks stays the same. The archive keeps them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import takewhile
+from typing import NamedTuple, cast
+
+from pydantic import JsonValue
+
+from mcp_compaction.formats.content import objects_in
+from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
+from mcp_compaction.formats.identity import unwrap_text
+from mcp_compaction.lexicon.thinking import rule_of
+from mcp_compaction.model import JsonObject, Shape
+
+LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more
+_KINDS = frozenset(("thinking", "redacted_thinking"))
+_MOST_REQUESTS = 8  # of which it is remembered what was sent for them
+_START = b""  # the mark of nothing
+_REQUEST, _MODEL = "request ", "model "  # begin the keys of rows that are of no block
+
+
+class Sending(NamedTuple):
+    """The messages of a request with their fingerprints, and that of what stands beside them."""
+
+    beside: bytes
+    messages: Sequence[JsonObject]
+    prints: Sequence[bytes]
+
+
+class Left(NamedTuple):
+    """A request without the thinking that is good no more."""
+
+    messages: list[JsonObject]  # those that nothing was taken from are the same objects
+    prints: list[bytes]
+    places: list[int]  # of each in the request before
+    mark: str  # of all of it: the beginning that an answer is made behind
+    gone: int  # blocks that were left out
+
+
+def print_beside(system: JsonValue, tools: JsonValue) -> bytes:
+    """The fingerprint of what a request has beside its messages; deferred tools do not count."""
+    offered = [tool for tool in objects_in(tools) if not tool.get("defer_loading")]
+    return fingerprint_of([unwrap_text(system), cast("JsonValue", offered)])
+
+
+def sending_of(
+    messages: Sequence[JsonObject],
+    beside: JsonObject,
+    prints: Sequence[bytes] | None = None,
+    more: bytes = b"",
+) -> Sending:
+    """A request of these messages, and of what a body has beside them.
+
+    `prints`: of the messages, where they are known. `more`: the fingerprint of what else is sent.
+    """
+    system = beside.get("system") or beside.get("instructions")
+    known = fingerprints_of(messages) if prints is None else prints
+    return Sending(more + print_beside(system, beside.get("tools")), messages, known)
+
+
+def may_be_bound(model: str, shape: Shape) -> bool:
+    """Whether thinking in requests of that shape to a model has to be watched.
+
+    The reasoning items of the Responses API are OpenAI's own, unless the model is known to bind.
+    """
+    rule = rule_of(model)
+    return rule == "bound" or (rule == "unknown" and shape != "responses")
+
+
+def has_thinking(messages: Iterable[JsonObject]) -> bool:
+    """Whether any of these messages holds thinking."""
+    return any(map(thinking_in, messages))
+
+
+def thinking_in(message: JsonObject) -> list[str]:
+    """The fingerprints of a message's thinking blocks, in order."""
+    if message.get("type") == "reasoning":
+        return [_print_of(message)]
+    if message.get("role") != "assistant":
+        return []
+    return [_print_of(block) for block in _blocks_in(message)]
+
+
+def _print_of(block: JsonObject) -> str:
+    return fingerprint_of(block).hex()
+
+
+def _blocks_in(message: JsonObject) -> list[JsonObject]:
+    # Programs that speak OpenAI's dialect to Anthropic's models keep them beside the content.
+    apart = objects_in(message.get("thinking_blocks"))
+    said = objects_in(message.get("content"))
+    return [*apart, *(block for block in said if block.get("type") in _KINDS)]
+
+
+def without_thinking(message: JsonObject, kept: int = 0) -> JsonObject | None:
+    """The message with only its first `kept` thinking blocks; None where nothing is left of it."""
+    if message.get("type") == "reasoning":
+        return None
+    bare = dict(message)
+    apart = message.get("thinking_blocks")
+    if isinstance(apart, list):
+        bare["thinking_blocks"] = apart[:kept]
+        if not bare["thinking_blocks"]:
+            del bare["thinking_blocks"]
+            bare.pop("reasoning_content", None)
+        kept = max(0, kept - len(apart))
+    content = message.get("content")
+    if isinstance(content, list):
+        bare["content"] = _without_blocks(content, kept)
+    is_empty = not bare.get("content") and not bare.get("tool_calls")
+    return None if is_empty else {**bare, "content": bare.get("content") or ""}
+
+
+def _without_blocks(content: list[JsonValue], kept: int) -> list[JsonValue]:
+    found: list[JsonValue] = []
+    for block in content:
+        if isinstance(block, dict) and block.get("type") in _KINDS:
+            kept -= 1
+            if kept < 0:
+                continue
+        found.append(block)
+    return found
+
+
+def mark_of(sending: Sending) -> str:
+    """The mark of a request as it is."""
+    mark = _START
+    for one in (sending.beside, *sending.prints):
+        mark = _go_on(mark, one)
+    return mark.hex()
+
+
+def _go_on(mark: bytes, one: bytes) -> bytes:
+    """The mark of a beginning with one more message behind it."""
+    return blake2b(mark + one, digest_size=16).digest()
+
+
+class Bindings:
+    """What is known of the thinking of one conversation."""
+
+    def __init__(self, rows: Mapping[str, str] | None = None) -> None:
+        """What `changes` gave before is there at once."""
+        self._blocks: dict[str, str] = {}  # the beginning that each was made behind
+        self._requests: dict[str, str] = {}  # what was sent for a beginning of the caller's own
+        self._models: set[str] = set()  # that have refused a block
+        self._changes: dict[str, str | None] = {}
+        self._newest = ""  # the mark of the last request as its caller had it
+        self.newest: str | None = None  # and as it was sent
+        self.learn(rows or {})
+
+    def learn(self, rows: Mapping[str, str]) -> None:
+        """Take over what another process has kept."""
+        for key, value in rows.items():
+            if key.startswith(_REQUEST):
+                self._requests.setdefault(key.removeprefix(_REQUEST), value)
+            elif key.startswith(_MODEL):
+                self._models.add(key.removeprefix(_MODEL))
+            elif key not in self._blocks or value == LEFT_OUT:
+                self._blocks[key] = value
+
+    def rows(self) -> dict[str, str]:
+        """All that is known, to be kept."""
+        requests = {_REQUEST + own: sent for own, sent in self._requests.items()}
+        return self._blocks | requests | {_MODEL + model: "refused" for model in self._models}
+
+    def changes(self) -> dict[str, str | None]:
+        """The rows that are new since the last time; None: one that is to go."""
+        found, self._changes = self._changes, {}
+        return found
+
+    def is_bound(self, model: str) -> bool:
+        """Whether thinking of that model is bound, as is known of it or as it has shown."""
+        return rule_of(model) == "bound" or model in self._models
+
+    @property
+    def has_left_out(self) -> bool:
+        """Whether any block was left out so far."""
+        return LEFT_OUT in self._blocks.values()
+
+    def bind_own(self, own: Sending) -> str:
+        """Bind the blocks of a caller's history that are new; gives the mark of all of it.
+
+        A block was made behind what was sent for the messages before it, else behind those.
+        """
+        mark = _go_on(_START, own.beside)
+        for message, one in zip(own.messages, own.prints, strict=True):
+            blocks = thinking_in(message)
+            if blocks:
+                self.bind(blocks, self._requests.get(mark.hex(), mark.hex()))
+            mark = _go_on(mark, one)
+        return mark.hex()
+
+    def bind(self, blocks: Iterable[str], mark: str) -> None:
+        """Note the beginning that blocks were made behind, where it is not known yet."""
+        for block in blocks:
+            if block not in self._blocks:
+                self._set(block, mark)
+
+    def beginning_of(self, block: str) -> str | None:
+        """The beginning that a block was made behind; None where it is not known."""
+        return self._blocks.get(block)
+
+    def leave_out(self, sending: Sending, *, for_good: bool = True) -> Left:
+        """A request without the blocks that stand behind another beginning than their own.
+
+        `for_good`: the conversation goes on behind it; False: it is beside the conversation.
+        """
+        mark = _go_on(_START, sending.beside)
+        left = Left([], [], [], "", 0)
+        gone = 0
+        for place, message in enumerate(sending.messages):
+            shown: JsonObject | None = message
+            one = sending.prints[place]
+            blocks = thinking_in(message)
+            good = self._count_good(blocks, mark.hex())
+            if good < len(blocks):
+                gone += len(blocks) - good
+                if for_good:
+                    self.give_up(blocks[good:])
+                shown = without_thinking(message, good)
+                if shown is None:
+                    continue
+                one = fingerprint_of(shown)
+            left.messages.append(shown)
+            left.prints.append(one)
+            left.places.append(place)
+            mark = _go_on(mark, one)
+        return left._replace(mark=mark.hex(), gone=gone)
+
+    def _count_good(self, blocks: Sequence[str], mark: str) -> int:
+        """How many of a message's blocks, from the first on, were made behind a beginning."""
+        return len(list(takewhile(lambda block: self._blocks.get(block) == mark, blocks)))
+
+    def sent_for(self, own: str) -> str | None:
+        """The mark of what was sent for a history; None where that is not known."""
+        return self._requests.get(own)
+
+    def note_sent(self, own: str, sent: str) -> None:
+        """Note what was sent for a history: the marks of both."""
+        self._newest, self.newest = own, sent
+        if self._requests.get(own, own) == sent:
+            return
+        self._requests.pop(own, None)
+        self._requests[own] = sent
+        self._changes[_REQUEST + own] = sent
+        while len(self._requests) > _MOST_REQUESTS:
+            oldest = next(iter(self._requests))
+            del self._requests[oldest]
+            self._changes[_REQUEST + oldest] = None
+
+    def take_refusal(self, model: str, sent: Sending, message: int, block: int) -> None:
+        """Learn from a provider's refusal: those before the named block are good behind what was
+        sent, that one and all later ones are not."""
+        self._models.add(model)
+        self._changes[_MODEL + model] = "refused"
+        mark = _go_on(_START, sent.beside)
+        for place, obj in enumerate(sent.messages):
+            blocks = thinking_in(obj)
+            good = len(blocks) if place < message else 0
+            if place == message:
+                content = obj.get("content")
+                before = content[:block] if isinstance(content, list) else []
+                good = len(thinking_in({**obj, "content": before}))
+            for known in blocks[:good]:
+                self._set(known, mark.hex())
+            self.give_up(blocks[good:])
+            mark = _go_on(mark, sent.prints[place])
+
+    def note_sent_again(self, sent: str) -> None:
+        """Note that something else was sent for the last history."""
+        self.note_sent(self._newest, sent)
+
+    def note_behind(self, one: bytes) -> None:
+        """Note that one more message was sent behind the last request."""
+        if self.newest is not None:
+            self.note_sent_again(_go_on(bytes.fromhex(self.newest), one).hex())
+
+    def give_up(self, blocks: Iterable[str]) -> None:
+        """Leave blocks out from now on."""
+        for block in blocks:
+            self._set(block, LEFT_OUT)
+
+    def _set(self, block: str, mark: str) -> None:
+        if self._blocks.get(block) != mark:
+            self._blocks[block] = self._changes[block] = mark
