@@ -99,6 +99,11 @@ class Settings(Value):
         default=False,
         description="Whether large results are previews when they come (hook, plugin, gateway).",
     )
+    bound_thinking: Literal["leave_out", "drop_block"] = Field(
+        default="leave_out",
+        description="What the gateway does with thinking bound to what a compaction changed; "
+        "drop_block: the provider drops it, by a beta and a field of `thinking`.",
+    )
     view_timeout_seconds: Seconds = Field(
         default=0.3, description="The longest a plugin waits for a view before it sends its own."
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from hashlib import sha256
+from typing import Any, cast
 
 Json = dict[str, Any]
 
@@ -21,6 +23,92 @@ def changed_thinking(originals: Sequence[Json], shown: Sequence[Json]) -> list[s
     """Signed reasoning that is not byte for byte an original, or has lost the call it led to."""
     known = list(_signed(originals))
     return [f"changed: {block}" for block in _signed(shown) if block not in known]
+
+
+def signature_behind(body: Json, messages: Sequence[Json]) -> str:
+    """The signature of thinking that is made behind some messages, on a model that binds it."""
+    system = _blocks(body.get("system"))
+    offered: list[Json] = body.get("tools") or []
+    tools = [tool for tool in offered if not tool.get("defer_loading")]
+    parts: list[list[Json]] = [system, tools, list(messages)]
+    sent = json.dumps([_unmarked(one) for one in parts], sort_keys=True)
+    return "bound." + sha256(sent.encode()).hexdigest()[:32]
+
+
+def unbound_thinking(body: Json) -> str | None:
+    """The refusal of a block that was made behind something else than what stands before it."""
+    messages: list[Json] = body["messages"]
+    for place, message in enumerate(messages):
+        for number, block in enumerate(_blocks(message["content"])):
+            signature = str(block.get("signature") or block.get("data"))
+            if block["type"] not in _SIGNED or not signature.startswith("bound."):
+                continue
+            if signature != signature_behind(body, messages[:place]):
+                return (
+                    f"messages.{place}.content.{number}: Invalid `signature` in `thinking` block. "
+                    "The block is bound to a different conversation. Remove the block, or set "
+                    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+                )
+    return None
+
+
+class BoundThinking:
+    """Watches the requests to a model that binds its thinking, and what becomes of each block."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[str, ...]] = {}  # what followed each block in its answer
+        self._gone: set[str] = set()  # that were missing from a request once
+        self.kept = 0  # blocks that were sent back, in all requests together
+        self.faults: list[str] = []
+
+    def sign(self, body: Json, content: Sequence[Json]) -> list[Json]:
+        """An answer to a request, its thinking bound to that."""
+        signature = signature_behind(body, body["messages"])
+        key = {"thinking": "signature", "redacted_thinking": "data"}
+        signed = [{**b, key[b["type"]]: signature} if b["type"] in key else b for b in content]
+        if signed != list(content):
+            self._made[signature] = _said(signed)
+        return signed
+
+    def look_at(self, body: Json) -> None:
+        """Note what is wrong with a request: a block that is bound to something else, one that
+        came back, or one that is missing though nothing before it has changed."""
+        refusal = unbound_thinking(body)
+        if refusal is not None:
+            self.faults.append(refusal)
+        messages: list[Json] = body["messages"]
+        for place, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            blocks = _blocks(message["content"])
+            sent = {b.get("signature") or b.get("data") for b in blocks if b["type"] in _SIGNED}
+            self.kept += len(sent)
+            own = signature_behind(body, messages[:place])
+            self.faults += [f"came back: {one}" for one in sent & self._gone]
+            said = _said(blocks)
+            mine = [one for one, what in self._made.items() if what == said]
+            missing = {*mine} - sent
+            if own in missing and own not in self._gone:
+                self.faults.append(f"#{place}: is missing and was good: {said}")
+            self._gone |= missing
+
+
+def _said(blocks: Sequence[Json]) -> tuple[str, ...]:
+    """What an answer says besides thinking; its calls are known by their ids."""
+    return tuple(str(b.get("id") or b.get("text")) for b in blocks if b["type"] not in _SIGNED)
+
+
+def _unmarked(value: Any) -> Any:
+    """A value without cache marks; a text alone is a block."""
+    if isinstance(value, list):
+        return [_unmarked(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _blocks(inner) if key == "content" and isinstance(inner, str) else _unmarked(inner)
+        for key, inner in cast("Json", value).items()
+        if key != "cache_control"
+    }
 
 
 def _signed(messages: Sequence[Json]) -> Iterator[tuple[Json, tuple[str, ...]]]:

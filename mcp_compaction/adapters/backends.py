@@ -30,8 +30,8 @@ class Backend(Protocol):
         """What to send after a provider refused a thinking block: the message, and the block."""
         ...
 
-    async def note_behind(self, message: JsonObject) -> None:
-        """Note that a message was sent behind what `fit` gave."""
+    def note_passing(self) -> None:
+        """Note that something was sent behind what `fit` gave that will not be sent again."""
         ...
 
     async def record(self, answer: JsonObject) -> None:

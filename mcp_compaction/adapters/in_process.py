@@ -7,7 +7,6 @@ from typing import Any
 
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
-from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.answers import budget_line
@@ -46,9 +45,9 @@ class InProcess:
         left = await self._compactor.leave_out_refused(self._session.info, sending, model, place)
         return left.messages
 
-    async def note_behind(self, message: JsonObject) -> None:
-        """Note that a message was sent behind what `fit` gave."""
-        await self._compactor.note_behind(self._session.info, fingerprint_of(message))
+    def note_passing(self) -> None:
+        """Note that something was sent behind what `fit` gave that will not be sent again."""
+        self._compactor.note_passing(self._session.info)
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""

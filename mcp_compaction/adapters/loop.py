@@ -281,10 +281,8 @@ class LoopKit:
             line = await self._backend.budget_line()
         if not line:
             return sent
-        shown: JsonObject = {"role": "user", "content": line}
-        with self._failures.isolate("measuring the window"):
-            await self._backend.note_behind(shown)
-        return [*sent, shown]
+        self._backend.note_passing()
+        return [*sent, {"role": "user", "content": line}]
 
     def _without_us(self, messages: list[Any]) -> list[JsonObject]:
         """What to send where fitting failed: what was sent last, and behind it what is new."""

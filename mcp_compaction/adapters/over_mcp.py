@@ -117,9 +117,9 @@ class OverMcp:
         self._thinking.note_sent_again(left.mark)
         return left.messages
 
-    async def note_behind(self, message: JsonObject) -> None:
-        """Note that a message was sent behind what `fit` gave."""
-        self._thinking.note_behind(fingerprint_of(message))
+    def note_passing(self) -> None:
+        """Note that something was sent behind what `fit` gave that will not be sent again."""
+        self._thinking.note_passing()
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""

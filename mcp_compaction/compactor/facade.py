@@ -202,11 +202,11 @@ class Compactor:
 
         return await thinking.take_refusal(self._work, info, sent, model, place)
 
-    async def note_behind(self, info: SessionInfo, one: bytes) -> None:
-        """Note that one more message, by its fingerprint, was sent behind the last request."""
+    def note_passing(self, info: SessionInfo) -> None:
+        """Note that something was sent behind the last request that will not be sent again."""
         from mcp_compaction.compactor import thinking
 
-        await thinking.note_behind(self._work, info, one)
+        thinking.note_passing(self._work, info)
 
     async def thinking(self, info: SessionInfo) -> dict[str, str]:
         """What is kept of a session's thinking: the beginning that each block was made behind."""

@@ -11,6 +11,7 @@ from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.thinking import (
     LEFT_OUT,
+    NOWHERE,
     Bindings,
     Left,
     Sending,
@@ -29,8 +30,6 @@ from mcp_compaction.model import (
     ShownMessage,
     Thinking,
 )
-
-_UNKNOWN = "unknown"  # a beginning that is behind nothing that is sent
 
 
 async def bindings_of(work: Workspace, info: SessionInfo) -> Bindings:
@@ -73,11 +72,11 @@ async def save(work: Workspace, info: SessionInfo, bindings: Bindings) -> None:
         await work.store.keep_thinking(info.id, changes)
 
 
-async def note_behind(work: Workspace, info: SessionInfo, one: bytes) -> None:
-    """Note that one more message, by its fingerprint, was sent behind the last request."""
+def note_passing(work: Workspace, info: SessionInfo) -> None:
+    """Note that something was sent behind the last request that will not be sent again."""
     known = work.thinking.find(info.id)
     if known is not None:
-        known.note_behind(one)
+        known.note_passing()
 
 
 async def bind_answer(
@@ -141,7 +140,7 @@ def _bind_log(bindings: Bindings, session: Session, beside: bytes) -> None:
     start = [m for place, m in enumerate(session.messages, 1) if m.seq == place]
     whole = render([ShownMessage(message=message) for message in start], "anthropic")
     bindings.bind_own(Sending(beside, whole, fingerprints_of(whole)))
-    bindings.bind(unknown, _UNKNOWN)
+    bindings.bind(unknown, NOWHERE)
 
 
 def _blocks_of(message: Message) -> list[str]:

@@ -8,7 +8,8 @@ that the beginning of later blocks stays the same. The archive keeps them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import reduce
 from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple, cast
@@ -22,9 +23,10 @@ from mcp_compaction.lexicon.thinking import rule_of
 from mcp_compaction.model import JsonObject, Shape
 
 LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more
+NOWHERE = "nowhere"  # a beginning that is never sent
 _KINDS = frozenset(("thinking", "redacted_thinking"))
 _MOST_REQUESTS = 8  # of which it is remembered what was sent for them
-_START = b""  # the mark of nothing
+_NOTHING = b""  # the fingerprint of no messages
 _REQUEST, _MODEL = "request ", "model "  # begin the keys of rows that are of no block
 
 
@@ -132,16 +134,18 @@ def _without_blocks(content: list[JsonValue], kept: int) -> list[JsonValue]:
 
 
 def mark_of(sending: Sending) -> str:
-    """The mark of a request as it is."""
-    mark = _START
-    for one in (sending.beside, *sending.prints):
-        mark = _go_on(mark, one)
-    return mark.hex()
+    """The mark of a request as it is: the beginning that an answer to it is made behind."""
+    return _mark(sending.beside, reduce(_go_on, sending.prints, _NOTHING))
 
 
-def _go_on(mark: bytes, one: bytes) -> bytes:
-    """The mark of a beginning with one more message behind it."""
-    return blake2b(mark + one, digest_size=16).digest()
+def _go_on(messages: bytes, one: bytes) -> bytes:
+    """The fingerprint of messages with one more behind them."""
+    return blake2b(messages + one, digest_size=16).digest()
+
+
+def _mark(beside: bytes, messages: bytes) -> str:
+    """The mark of a beginning."""
+    return blake2b(beside + messages, digest_size=16).hexdigest()
 
 
 class Bindings:
@@ -150,11 +154,11 @@ class Bindings:
     def __init__(self, rows: Mapping[str, str] | None = None) -> None:
         """What `changes` gave before is there at once."""
         self._blocks: dict[str, str] = {}  # the beginning that each was made behind
-        self._requests: dict[str, str] = {}  # what was sent for a beginning of the caller's own
+        self._requests: dict[str, str] = {}  # the marks of what was sent for messages of a caller
         self._models: set[str] = set()  # that have refused a block
         self._changes: dict[str, str | None] = {}
-        self._newest = ""  # the mark of the last request as its caller had it
-        self.newest: str | None = None  # and as it was sent
+        self._newest = ""  # the messages of the last request as its caller had them
+        self.newest: str | None = None  # the mark of it as it was sent
         self.learn(rows or {})
 
     def learn(self, rows: Mapping[str, str]) -> None:
@@ -167,10 +171,11 @@ class Bindings:
             elif key not in self._blocks or value == LEFT_OUT:
                 self._blocks[key] = value
 
-    def rows(self) -> dict[str, str]:
-        """All that is known, to be kept."""
+    def rows_of(self, blocks: Container[str]) -> dict[str, str]:
+        """What is known of some blocks, and all else, to be kept."""
+        known = {block: mark for block, mark in self._blocks.items() if block in blocks}
         requests = {_REQUEST + own: sent for own, sent in self._requests.items()}
-        return self._blocks | requests | {_MODEL + model: "refused" for model in self._models}
+        return known | requests | dict.fromkeys((_MODEL + one for one in self._models), "refused")
 
     def changes(self) -> dict[str, str | None]:
         """The rows that are new since the last time; None: one that is to go."""
@@ -187,17 +192,19 @@ class Bindings:
         return LEFT_OUT in self._blocks.values()
 
     def bind_own(self, own: Sending) -> str:
-        """Bind the blocks of a caller's history that are new; gives the mark of all of it.
+        """Bind the blocks of a caller's history that are new; gives the name of all its messages.
 
-        A block was made behind what was sent for the messages before it, else behind those.
+        A block was made behind what was sent for the messages before it, whatever stood beside
+        them then; where nothing is known to be sent, behind the history itself.
         """
-        mark = _go_on(_START, own.beside)
+        messages = _NOTHING
         for message, one in zip(own.messages, own.prints, strict=True):
             blocks = thinking_in(message)
             if blocks:
-                self.bind(blocks, self._requests.get(mark.hex(), mark.hex()))
-            mark = _go_on(mark, one)
-        return mark.hex()
+                sent = self._requests.get(messages.hex())
+                self.bind(blocks, sent or _mark(own.beside, messages))
+            messages = _go_on(messages, one)
+        return messages.hex()
 
     def bind(self, blocks: Iterable[str], mark: str) -> None:
         """Note the beginning that blocks were made behind, where it is not known yet."""
@@ -214,14 +221,14 @@ class Bindings:
 
         `for_good`: the conversation goes on behind it; False: it is beside the conversation.
         """
-        mark = _go_on(_START, sending.beside)
+        messages = _NOTHING
         left = Left([], [], [], "", 0)
         gone = 0
         for place, message in enumerate(sending.messages):
             shown: JsonObject | None = message
             one = sending.prints[place]
             blocks = thinking_in(message)
-            good = self._count_good(blocks, mark.hex())
+            good = self._count_good(blocks, _mark(sending.beside, messages)) if blocks else 0
             if good < len(blocks):
                 gone += len(blocks) - good
                 if for_good:
@@ -233,21 +240,21 @@ class Bindings:
             left.messages.append(shown)
             left.prints.append(one)
             left.places.append(place)
-            mark = _go_on(mark, one)
-        return left._replace(mark=mark.hex(), gone=gone)
+            messages = _go_on(messages, one)
+        return left._replace(mark=_mark(sending.beside, messages), gone=gone)
 
     def _count_good(self, blocks: Sequence[str], mark: str) -> int:
         """How many of a message's blocks, from the first on, were made behind a beginning."""
         return len(list(takewhile(lambda block: self._blocks.get(block) == mark, blocks)))
 
     def sent_for(self, own: str) -> str | None:
-        """The mark of what was sent for a history; None where that is not known."""
+        """The mark of what was sent for messages of that name; None where it is not known."""
         return self._requests.get(own)
 
     def note_sent(self, own: str, sent: str) -> None:
-        """Note what was sent for a history: the marks of both."""
+        """Note the mark of what was sent for messages of that name."""
         self._newest, self.newest = own, sent
-        if self._requests.get(own, own) == sent:
+        if self._requests.get(own) == sent:
             return
         self._requests.pop(own, None)
         self._requests[own] = sent
@@ -262,7 +269,7 @@ class Bindings:
         sent, that one and all later ones are not."""
         self._models.add(model)
         self._changes[_MODEL + model] = "refused"
-        mark = _go_on(_START, sent.beside)
+        messages = _NOTHING
         for place, obj in enumerate(sent.messages):
             blocks = thinking_in(obj)
             good = len(blocks) if place < message else 0
@@ -271,18 +278,17 @@ class Bindings:
                 before = content[:block] if isinstance(content, list) else []
                 good = len(thinking_in({**obj, "content": before}))
             for known in blocks[:good]:
-                self._set(known, mark.hex())
+                self._set(known, _mark(sent.beside, messages))
             self.give_up(blocks[good:])
-            mark = _go_on(mark, sent.prints[place])
+            messages = _go_on(messages, sent.prints[place])
 
     def note_sent_again(self, sent: str) -> None:
         """Note that something else was sent for the last history."""
         self.note_sent(self._newest, sent)
 
-    def note_behind(self, one: bytes) -> None:
-        """Note that one more message was sent behind the last request."""
-        if self.newest is not None:
-            self.note_sent_again(_go_on(bytes.fromhex(self.newest), one).hex())
+    def note_passing(self) -> None:
+        """Note that what was sent last will not be sent again: nothing is good behind it."""
+        self.note_sent_again(NOWHERE)
 
     def give_up(self, blocks: Iterable[str]) -> None:
         """Leave blocks out from now on."""

@@ -252,6 +252,10 @@ class Conversation:
         account = ledger.account_of(self.session.name, call.model)
         account.add(usage, has_new_view=has_new_view, share=share)
 
+    def note_refusal(self, ledger: Ledger, call: Call) -> None:
+        """Note that a request was sent again without the thinking that was refused."""
+        ledger.account_of(self.session.name, call.model).refused += 1
+
     async def relieve(self, given: Given, *, is_warm: bool = True) -> Outcome | None:
         """Compress where the window is too full, so that the next request finds it smaller.
 
@@ -351,7 +355,12 @@ class Conversation:
         if not store.settings.records(store.project):
             raise InputError(f"recording is off for {store.project}.")
         prints = tuple(given.prints[:count])
-        options = FitOptions(relieve=False, offload_over_tokens=offload_over, prints=prints)
+        options = FitOptions(
+            relieve=False,
+            offload_over_tokens=offload_over,
+            prints=prints,
+            leave_thinking=False,  # that is done last, with all that goes out
+        )
         fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent
         self._fitted_view = fitted.view

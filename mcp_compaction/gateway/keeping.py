@@ -1,26 +1,29 @@
 """Keeps the newest substitutes of a conversation in memory, and the last one in a small file.
 
 From that file another process sends the same beginning where the store cannot be read. It holds our
-own records and cut messages, secrets masked, and of the host's messages only their places.
+own records and cut messages, secrets masked, and of the host's messages only their places. Another
+beside it has what is known of the conversation's thinking, in fingerprints.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.formats.thinking import Bindings
 from mcp_compaction.gateway.substitutes import Substitute
 from mcp_compaction.model import JsonObject, Value
 
 _MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
 _MOST_FILES = 256  # conversations
+_THINKING = ".thinking"
 
 
 class _Kept(Value):
@@ -73,6 +76,21 @@ class KeptSubstitutes:
             self._written = one
 
 
+class KeptThinking:
+    """What is known of the thinking of one conversation."""
+
+    def __init__(self, path: Path) -> None:
+        """What an earlier process has kept beside this path of a substitute is there at once."""
+        self._path = path.with_suffix(_THINKING)
+        self.bindings = Bindings(_read_rows(self._path))
+
+    def write(self, blocks: Container[str]) -> None:
+        """Keep in the file what is known of these blocks, and of the newest requests."""
+        rows = self.bindings.rows_of(blocks)
+        with suppress(OSError):  # it is only the second net
+            _replace(self._path, json.dumps(rows))
+
+
 def path_of_substitute(home: Path, *names: str) -> Path:
     """The file for the conversation of those names."""
     name = sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()[:32]
@@ -97,6 +115,13 @@ def _read(path: Path) -> Substitute | None:
     return Substitute(kept.length, kept.mark, kept.layout)
 
 
+def _read_rows(path: Path) -> dict[str, str]:
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return {}
+
+
 def _write(path: Path, one: Substitute, *, masks_secrets: bool) -> None:
     layout = [
         json.loads(redact(json.dumps(entry)).text)
@@ -104,12 +129,17 @@ def _write(path: Path, one: Substitute, *, masks_secrets: bool) -> None:
         else entry
         for entry in one.layout
     ]
+    _replace(path, json.dumps({"length": one.length, "mark": one.mark, "layout": layout}))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all, for this user alone; the oldest ones go."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
+    fresh = path.with_suffix(f"{path.suffix}.new")
     fresh.touch(mode=0o600)
-    text = json.dumps({"length": one.length, "mark": one.mark, "layout": layout})
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
-    files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)
+    same = path.parent.glob(f"*{path.suffix}")
+    files = sorted(same, key=lambda file: file.stat().st_mtime)
     for old in files[:-_MOST_FILES]:
         old.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ class Account:
     total: Usage = field(default_factory=Usage)
     would_be: Usage = field(default_factory=Usage)  # the total, had all been sent as fitted
     calls: int = 0
+    refused: int = 0  # for their thinking, and sent again without it
     last: Usage | None = None
     steps: list[Step] = field(default_factory=list["Step"])
 
@@ -50,6 +51,9 @@ class Account:
         if self.would_be != total:
             cost = price.say(price.cost_of(self.would_be))
             yield f"  without --shadow: about {kilo(self.would_be.read)} tokens read, {cost}"
+        if self.refused:
+            again = plural(self.refused, "request")
+            yield f"  thinking: {again} refused for it, and sent again without it"
         for number, step in enumerate(self.steps, 1):
             yield f"  compaction {number}: {step.line(price, has_cache=total.has_cache)}"
 

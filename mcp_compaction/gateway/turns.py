@@ -9,21 +9,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from operator import is_
 from typing import Any, TypeVar
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
+from mcp_compaction.formats.fingerprint import fingerprint_of
+from mcp_compaction.formats.thinking import (
+    Bindings,
+    Sending,
+    has_thinking,
+    mark_of,
+    may_be_bound,
+    sending_of,
+    thinking_in,
+)
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader, text_of_error
 from mcp_compaction.gateway.calls import Call, find_api, find_chat, read_call
 from mcp_compaction.gateway.conversation import Conversation, Given, Sent, read_history
 from mcp_compaction.gateway.forwarding import Headers
-from mcp_compaction.gateway.keeping import KeptSubstitutes, path_of_substitute
+from mcp_compaction.gateway.keeping import KeptSubstitutes, KeptThinking, path_of_substitute
 from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.lexicon.overflow import is_overflow
-from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo, Traits
+from mcp_compaction.lexicon.thinking import find_refused_block
+from mcp_compaction.model import Compaction, Failed, JsonObject, Outcome, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
@@ -39,6 +51,8 @@ CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and 
 _MOST_CONVERSATIONS = 64
 _LEAST_BYTES = 3  # of a token, mostly
 _WRITING_SECONDS = 5.0  # after an answer a host has written it by then
+_BETA = b"anthropic-beta"
+_DROPPING = "thinking-binding-controls-2026-08-01"
 _OVERFLOW_REASON = "the provider refused the request: too large for the window"
 
 
@@ -81,6 +95,7 @@ class CallTurns:
         self._threads = Threads()
         self._conversations: dict[_Key, Conversation] = {}
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
+        self._thinking: dict[_Key, KeptThinking] = {}
         self._last: dict[_Key, Given] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
@@ -97,10 +112,10 @@ class CallTurns:
         return turn
 
     async def _begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
+        call = read_call(path, headers, body)
         if self.is_aside:
             self.tally[counting.AS_IT_CAME] += 1
-            return None
-        call = read_call(path, headers, body)
+            return await self._begin_aside(call, body)
         if call is None:
             is_named = find_chat(headers) is not None
             self.tally[counting.UNREADABLE if is_named else counting.NAMELESS] += 1
@@ -109,12 +124,23 @@ class CallTurns:
             self.tally[counting.SIDE] += 1
             return None
         self.note_chat(call)
+        turn = CallTurn(self, await self._read(call), body)
+        await turn.fit(self.patience)
+        return turn
+
+    async def _begin_aside(self, call: Call | None, body: bytes) -> CallTurn | None:
+        """A call as it came, without the thinking that was made behind a view of ours."""
+        if call is None or call.kind == "aside":
+            return None
+        turn = CallTurn(self, await self._read(call), body)
+        turn.pass_as_it_came()
+        return turn
+
+    async def _read(self, call: Call) -> Given:
         key = _key_of(call)
         given = await self._threads.run(read_history, call, self._last.pop(key, None))
         _keep_newest(self._last, key, given)
-        turn = CallTurn(self, given, body)
-        await turn.fit(self.patience)
-        return turn
+        return given
 
     def substitutes_of(self, call: Call) -> KeptSubstitutes:
         """What may be sent for a call without asking the store."""
@@ -126,6 +152,26 @@ class CallTurns:
         _keep_newest(self._substitutes, key, known)
         return known
 
+    def thinking_of(self, call: Call) -> KeptThinking:
+        """What is known of the thinking of a conversation, without asking the store."""
+        key = _key_of(call)
+        known = self._thinking.get(key)
+        if known is None:
+            known = KeptThinking(path_of_substitute(self._settings.home, *key))
+        _keep_newest(self._thinking, key, known)
+        return known
+
+    async def keep_thinking(self, given: Given, conversation: Conversation) -> None:
+        """Keep what is new of a conversation's thinking, in the file and in the store."""
+        kept = self.thinking_of(given.call)
+        if kept.bindings.is_bound(given.call.model):
+            changes = kept.bindings.changes()
+            if changes:
+                blocks = {one for message in given.call.messages for one in thinking_in(message)}
+                await self._threads.run(kept.write, blocks | changes.keys())
+                session = conversation.session
+                await session.store.compactor.keep_thinking(session.info, changes)
+
     async def conversation_of(self, call: Call) -> Conversation:
         """The conversation that a call belongs to; a sub-agent has one of its own."""
         key = _key_of(call)
@@ -135,6 +181,9 @@ class CallTurns:
                 store = await self._open_store()
                 session = OpenSession(store, await self._open(store, call))
                 known = Conversation(session, self.substitutes_of(call))
+                if may_be_bound(call.model, call.api.shape):
+                    rows = await store.compactor.thinking(session.info)
+                    self.thinking_of(call).bindings.learn(rows)
             oldest = _keep_newest(self._conversations, key, known)
             if oldest is not None:
                 self.start(self._dismiss(oldest))
@@ -246,6 +295,11 @@ class CallTurns:
         task.add_done_callback(self._background.discard)
         return task
 
+    @property
+    def drops_thinking(self) -> bool:
+        """Whether the provider is told to drop bound thinking, rather than that it is left out."""
+        return self._settings.bound_thinking == "drop_block"
+
     def may_fit(self, body: bytes) -> bool:
         """Whether a body hardly fills the window; few tokens have less than three bytes."""
         return len(body) < _LEAST_BYTES * self._settings.policy.window_tokens
@@ -270,6 +324,10 @@ class CallTurn:
         self._share = 1.0  # of the request's size, that would have been sent without --shadow
         self._accepting: asyncio.Task[Sent] | None = None
         self._reader: AnswerReader | None = None
+        self._out: Sending | None = None  # what went out, where its thinking may be bound
+        self._mark: str | None = None  # the beginning that the answer is made behind
+        self._is_refused = False  # for its thinking, and sent again without it
+        self._drops_thinking = False  # the provider is told to do so
 
     async def fit(self, patience: float) -> None:
         """Find out what to send; after a while, or when that fails, what is known to be good."""
@@ -301,37 +359,106 @@ class CallTurn:
         tally = self._turns.tally
         if self._call.kind == "summary" and self._turns.may_fit(self.body):
             tally[counting.SIDE] += 1
+            self.pass_as_it_came()
             return
         self._sent = sent = Sent(self._given.messages) if self._turns.is_aside else sent
         is_same = _is_same(sent, self._given)
         if is_same or self._turns.is_shadow:
             tally[counting.AS_IT_CAME] += 1
-        if is_same:
-            return
         self._make_body(sent)
-        tally[counting.WOULD_FIT if self._turns.is_shadow else counting.FITTED] += 1
+        if not is_same:
+            tally[counting.WOULD_FIT if self._turns.is_shadow else counting.FITTED] += 1
+
+    def pass_as_it_came(self) -> None:
+        """Send what the host sent, but for thinking that was made behind something else."""
+        self._make_body(Sent(self._given.messages))
 
     def _make_body(self, sent: Sent) -> None:
         before = self._call.messages[: self._given.before]
-        body = self._call.with_messages([*before, *sent.messages])
         if self._turns.is_shadow:
-            # What came is written anew, too: a host may write the same text in fewer bytes.
-            self._share = len(body) / len(self._call.with_messages(self._call.messages))
+            if not _is_same(sent, self._given):
+                body = self._call.with_messages([*before, *sent.messages])
+                # What came is written anew, too: a host may write the same text in fewer bytes.
+                self._share = len(body) / len(self._call.with_messages(self._call.messages))
+            return
+        shown = self._leave_thinking([*before, *sent.messages])
+        self._write_body(shown)
+
+    def _write_body(self, shown: Sequence[JsonObject]) -> None:
+        came = self._call.messages
+        is_same = len(shown) == len(came) and all(map(is_, shown, came))
+        if is_same and not self._drops_thinking:
+            self.body = self._original
         else:
-            self.body = body
+            self.body = self._call.with_messages(shown, drops_thinking=self._drops_thinking)
+
+    # Thinking
+
+    def _leave_thinking(self, messages: list[JsonObject]) -> Sequence[JsonObject]:
+        """The messages without thinking that is bound to another beginning."""
+        call = self._call
+        if not may_be_bound(call.model, call.api.shape):
+            return messages
+        if call.api.shape != "anthropic" and not has_thinking(messages):
+            return messages
+        known = self._turns.thinking_of(call).bindings
+        sending = self._sending_of(messages)
+        own = known.bind_own(self._sending_of(call.messages))
+        shown: Sequence[JsonObject] = messages
+        self._out, self._mark = sending, mark_of(sending)
+        if known.is_bound(call.model):
+            shown = self._leave_out(known, sending)
+        if call.kind == "turn":
+            known.note_sent(own, self._mark)
+        return shown
+
+    def _leave_out(self, known: Bindings, sending: Sending) -> Sequence[JsonObject]:
+        """What to send without the blocks that are good no more, unless the provider drops them."""
+        left = known.leave_out(sending, for_good=self._call.kind == "turn")
+        self._out = Sending(sending.beside, left.messages, left.prints)
+        self._mark = left.mark
+        is_left = known.has_left_out or left.gone > 0
+        self._drops_thinking = self._turns.drops_thinking and is_left
+        return sending.messages if self._drops_thinking else left.messages
+
+    def _sending_of(self, messages: Sequence[JsonObject]) -> Sending:
+        given = self._given
+        known = dict(zip(map(id, given.messages), given.prints, strict=True))
+        prints = [known.get(id(one)) or fingerprint_of(one) for one in messages]
+        return sending_of(messages, self._call.recordable(()), prints)
+
+    def _leave_refused(self, place: tuple[int, int]) -> bool:
+        """Make a request without the thinking that the provider refuses; once for each call."""
+        if self._is_refused or self._turns.is_shadow:
+            return False
+        call = self._call
+        known = self._turns.thinking_of(call).bindings
+        sent = self._out or self._sending_of(call.messages)
+        known.take_refusal(call.model, sent, *place)
+        self._is_refused = True
+        shown = self._leave_out(known, sent)
+        if self._mark is not None and call.kind == "turn":
+            known.note_sent_again(self._mark)
+        self._write_body(shown)
+        self._turns.tally[counting.WITHOUT_THINKING] += 1
+        return True
 
     def narrow(self, headers: Headers) -> Headers:
         """The headers to send: only encodings that can be read here are asked for."""
-        return [
+        narrowed = [
             (name, b", ".join(word.encode() for word in READABLE))
             if name.lower() == b"accept-encoding"
             else (name, value)
             for name, value in headers
         ]
+        return _with_beta(narrowed, _DROPPING) if self._drops_thinking else narrowed
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the request once the provider has accepted it, and read the answer."""
         is_accepted = 200 <= status < 300
+        if self._is_refused and status == 400:
+            self._turns.is_aside = True
+            self._turns.tally[counting.STILL_REFUSED] += 1
         if self._is_original_tried and is_accepted:
             self._turns.is_aside = True
             self._turns.tally[counting.NOT_ALLOWED] += 1
@@ -351,6 +478,9 @@ class CallTurn:
         if self._reader is None or self._accepting is None:
             return
         answer = self._reader.end() if is_whole else Answer()
+        if answer.message is not None and self._mark is not None:
+            known = self._turns.thinking_of(self._call).bindings
+            known.bind(thinking_in(answer.message), self._mark)
         recording = self._record(answer, self._accepting, has_overflow=self._reader.has_overflow)
         self._turns.start(self._finish(recording))
 
@@ -358,7 +488,11 @@ class CallTurn:
         """Make another request after an error; says whether there is one to send."""
         if status in (401, 403):
             return self._take_back()
-        if self._call.kind != "turn" or not is_overflow(text_of_error(error, headers)):
+        text = text_of_error(error, headers)
+        place = find_refused_block(text) if status == 400 else None
+        if place is not None:
+            return self._leave_refused(place)
+        if self._call.kind != "turn" or not is_overflow(text):
             return False
         sent = await self._turns.isolate(counting.FAILED, self._compress())
         if sent is None:
@@ -376,8 +510,8 @@ class CallTurn:
         if self.body is self._original or self._turns.has_tried_original:
             return False
         self._turns.has_tried_original = self._is_original_tried = True
-        self.body = self._original
         self._sent = Sent(self._given.messages)
+        self.pass_as_it_came()
         return True
 
     async def _compress(self) -> Sent | None:
@@ -406,6 +540,9 @@ class CallTurn:
         sent = await accepting
         conversation = await self._turns.conversation_of(self._call)
         conversation.pay(self._turns.ledger, self._call, sent, answer.usage, self._share)
+        if self._is_refused:
+            conversation.note_refusal(self._turns.ledger, self._call)
+        await self._turns.keep_thinking(self._given, conversation)
         if has_overflow:
             # What has begun to pass cannot be taken back: the host's next request is smaller.
             await self._compress()
@@ -418,6 +555,16 @@ class CallTurn:
             return
         self._turns.note_outcome(await conversation.relieve(self._given))
         self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)
+
+
+def _with_beta(headers: Headers, beta: str) -> Headers:
+    """The headers with one more beta of Anthropic's."""
+    betas = [value.decode("latin-1") for name, value in headers if name.lower() == _BETA]
+    named = {word.strip() for value in betas for word in value.split(",")}
+    if beta in named:
+        return headers
+    others = [(name, value) for name, value in headers if name.lower() != _BETA]
+    return [*others, (_BETA, ",".join([*betas, beta]).encode("latin-1"))]
 
 
 def _is_same(sent: Sent, given: Given) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mcp_compaction.adapters.loop import LoopKit
-from tests.checkers import Json, problems
+from tests.checkers import BoundThinking, Json, problems, unbound_thinking
 
 Step = list[Json]
 Run = Callable[[Json], str]
@@ -45,6 +45,35 @@ class ScriptedModel:
         usage = {"input_tokens": size // 4, "output_tokens": 20}
         step = self.steps.pop(0) if self.steps else [{"type": "text", "text": "All done."}]
         return {"type": "message", "role": "assistant", "content": step, "usage": usage}
+
+
+BOUND = "claude-opus-5-5"
+
+
+class BoundModel(ScriptedModel):
+    """A model that binds its thinking to what was sent before it, and refuses it elsewhere."""
+
+    def __init__(self, steps: Sequence[Step], window: int = 10**9, name: str = BOUND) -> None:
+        super().__init__(steps, window)
+        self.name = name
+        self.thinking = BoundThinking()
+        self.binds = True
+
+    async def __call__(self, sent: Any) -> Json:
+        """The next answer of the script, to a list of messages or a body with them."""
+        body: Json = {"messages": list(sent)}
+        if isinstance(sent, dict):
+            body = cast("Json", sent)
+        body = copy.deepcopy(body)
+        if self.binds:
+            self.thinking.look_at(body)
+        refusal = unbound_thinking(body) if self.binds else None
+        if refusal is not None:
+            self.refused += 1
+            raise Refused(refusal)
+        answer = await super().__call__(body["messages"])
+        content = self.thinking.sign(body, answer["content"])
+        return {**answer, "model": self.name, "content": content}
 
 
 def blocks_of(message: Json) -> list[Json]:

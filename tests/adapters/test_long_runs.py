@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.kits import WAYS, kit_of
-from tests.adapters.scripted import ScriptedModel, Step, blocks_of, run_loop, think, use
+from tests.adapters.kits import WAYS, WINDOW, kit_of
+from tests.adapters.scripted import (
+    BoundModel,
+    ScriptedModel,
+    Step,
+    blocks_of,
+    run_loop,
+    think,
+    use,
+)
 from tests.checkers import Json, changed_thinking
 
 pytestmark = pytest.mark.anyio
@@ -86,3 +94,33 @@ async def check_run(folder: Path, way: str, turns: int, every: int) -> None:
 
 def _is_compacted(before: list[Json], now: list[Json]) -> bool:
     return len(now) <= len(before)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_run_of_40_turns_on_a_model_that_binds_its_thinking_is_never_refused(
+    memory_path: Path, way: str
+) -> None:
+    await check_bound_run(memory_path, way, turns=40, every=12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_run_of_300_turns_on_a_model_that_binds_its_thinking_is_never_refused(
+    memory_path: Path, way: str
+) -> None:
+    await check_bound_run(memory_path, way, turns=300, every=15)
+
+
+async def check_bound_run(folder: Path, way: str, turns: int, every: int) -> None:
+    """Run a loop with compactions and pins; every block that is still good is sent back."""
+    model = BoundModel(script(turns, every))
+    model.steps[3].append(use("pin", "pin_constraint", text=RULE))
+    asked: Json = {"role": "user", "content": f"Read all parts. {RULE}"}
+    async with kit_of(way, folder) as kit:
+        await run_loop(kit, model, [asked], read, marks=True)
+        assert kit.failures == 0
+    assert len(model.requests) == turns + 1
+    assert model.thinking.faults == []
+    assert model.thinking.kept > turns
+    assert RULE in "".join(model.texts[-1])
+    assert max(sum(map(len, texts)) for texts in model.texts) < 4 * WINDOW

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.turns import CallTurns
-from tests.checkers import Json, problems
+from tests.checkers import BoundThinking, Json, problems, unbound_thinking
 from tests.gateway.upstream import Answer, Asked, open_gateway, provide, write_whole
 
 PATHS = {
@@ -40,6 +41,8 @@ class StrictProvider:
     said: list[Json] = field(default_factory=list[Json])  # to say next, else plain texts
     status: int | None = None  # to refuse with
     credentials: list[str] = field(default_factory=list[str])
+    thinking: BoundThinking | None = None  # of a model that binds it; None: it does not think
+    betas: list[str] = field(default_factory=list[str])  # that requests named
 
     hears: Answer | None = None  # in place of `answer`
 
@@ -66,8 +69,19 @@ class StrictProvider:
             error = {"type": "error", "error": {"type": "invalid_request_error", "message": text}}
             write_whole(writer, json.dumps(error).encode(), 400)
             return
+        if self.thinking is not None:
+            self.betas.append(asked.headers.get("anthropic-beta", ""))
+            refusal = unbound_thinking(body)
+            if refusal is not None and not _may_drop(body, self.betas[-1]):
+                error = {"type": "invalid_request_error", "message": refusal}
+                told = json.dumps({"type": "error", "error": error})
+                self.faults.append(refusal)
+                write_whole(writer, told.encode(), 400)
+                return
+            if refusal is None:
+                self.thinking.look_at(body)
         self.requests.append(body)
-        whole, events = self._speak(size)
+        whole, events = self._speak(body, size)
         if self.is_streamed:
             lines = [f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n" for one in events]
             data = "".join(lines).encode()
@@ -75,11 +89,21 @@ class StrictProvider:
         else:
             write_whole(writer, json.dumps(whole).encode(), content_type="application/json")
 
-    def _speak(self, size: int) -> tuple[Json, list[Json]]:
+    def _speak(self, body: Json, size: int) -> tuple[Json, list[Json]]:
         number = len(self.requests)
         said = self.said.pop(0) if self.said else {"text": f"answer {number}"}
+        if self.thinking is not None:
+            thought = {"type": "thinking", "thinking": f"thought {number}", "signature": ""}
+            said = {**said, "signed": partial(self.thinking.sign, body), "thought": thought}
         speak = {"anthropic": _messages, "responses": _responses, "openai": _chat}[self.shape]
         return speak(said, number, size // 4)
+
+
+def _may_drop(body: Json, betas: str) -> bool:
+    thinking: Json = body.get("thinking") or {}
+    binding: Json = thinking.get("block_binding") or {}
+    is_wished = binding.get("prefix_mismatch_behavior") == "drop_block"
+    return is_wished and "thinking-binding-controls-2026-08-01" in betas
 
 
 def without_marks(message: Json) -> Json:
@@ -113,11 +137,27 @@ def _messages(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
     usage = {"input_tokens": read, "output_tokens": 20, **said.get("usage", {})}
     whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [block]}
     whole |= {"usage": usage, "model": "claude-sonnet-4-5"}
+    before: list[Json] = []
+    if "signed" in said:
+        whole["content"] = said["signed"]([said["thought"], block])
+        signature = whole["content"][0]["signature"]
+        deltas = [
+            {"type": "thinking_delta", "thinking": said["thought"]["thinking"]},
+            {"type": "signature_delta", "signature": signature},
+        ]
+        empty = {"type": "thinking", "thinking": "", "signature": ""}
+        before = [
+            {"type": "content_block_start", "index": 0, "content_block": empty},
+            *({"type": "content_block_delta", "index": 0, "delta": one} for one in deltas),
+            {"type": "content_block_stop", "index": 0},
+        ]
+    last = len(whole["content"]) - 1
     return whole, [
         {"type": "message_start", "message": {**whole, "content": []}},
-        {"type": "content_block_start", "index": 0, "content_block": begun},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
+        *before,
+        {"type": "content_block_start", "index": last, "content_block": begun},
+        {"type": "content_block_delta", "index": last, "delta": delta},
+        {"type": "content_block_stop", "index": last},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
         {"type": "message_stop"},
     ]
@@ -163,6 +203,7 @@ class Host:
     provider: StrictProvider
     session: str = "chat-1"
     agent: str = ""
+    model: str = "m"
     history: list[Json] = field(default_factory=list[Json])
 
     @property
@@ -182,7 +223,7 @@ class Host:
         given = list(self.history if messages is None else messages)
         tools: list[Any] = [{"type": "function", "function": {"name": "Read"}}]
         tools = TOOLS if self.provider.shape == "anthropic" else tools
-        return {"model": "m", "tools": tools, key: given, "stream": True, **more}
+        return {"model": self.model, "tools": tools, key: given, "stream": True, **more}
 
     async def post(self, body: Json, path: str = "") -> httpx2.Response:
         """Send a body, and wait until all that comes of it is recorded."""
@@ -204,7 +245,7 @@ class Host:
         shape = self.provider.shape
         last = self.history[-1]
         if shape == "anthropic":
-            call = last["content"][0]["id"]
+            call = last["content"][-1]["id"]
             block = {"type": "tool_result", "tool_use_id": call, "content": result}
             self.history.append({"role": "user", "content": [block]})
         elif shape == "responses":
@@ -244,13 +285,15 @@ class Host:
             for call in delta.get("tool_calls", []):
                 call.pop("index")
             return [delta]
-        block = events[1]["content_block"]
-        delta = events[2]["delta"]
-        if block["type"] == "text":
-            block["text"] = delta["text"]
-        else:
-            block["input"] = json.loads(delta["partial_json"])
-        return [{"role": "assistant", "content": [block]}]
+        blocks = [one["content_block"] for one in events if one["type"] == "content_block_start"]
+        for event in events:
+            if event["type"] == "content_block_delta":
+                block, delta = blocks[event["index"]], event["delta"]
+                if "partial_json" in delta:
+                    block["input"] = json.loads(delta["partial_json"])
+                else:
+                    block |= {key: value for key, value in delta.items() if key != "type"}
+        return [{"role": "assistant", "content": blocks}]
 
     @property
     def last_sent(self) -> list[Json]:

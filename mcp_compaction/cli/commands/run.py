@@ -11,7 +11,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.counting import COMPACTED, say_counts
+from mcp_compaction.gateway.counting import COMPACTED, STILL_REFUSED, say_counts
 from mcp_compaction.gateway.running import Place, Ran, run_host
 from mcp_compaction.program import lasting_command
 
@@ -74,7 +74,12 @@ def _lines_of(ran: Ran, *, is_shadow: bool) -> Iterator[str]:
         return
     counts = say_counts(ran.turns.tally)
     yield f"nothing was changed; {counts}" if is_shadow else counts
-    if ran.turns.is_aside:
+    if ran.turns.tally[STILL_REFUSED]:
+        yield (
+            "the provider went on refusing the thinking of a request: from then on all went out as "
+            "they came, without the thinking that was made behind a view of ours."
+        )
+    elif ran.turns.is_aside:
         yield (
             "the provider refuses this login for requests that were changed on the way: they went "
             "out as they came. With an API key they can be smaller."
